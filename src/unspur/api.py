@@ -1,0 +1,134 @@
+"""The front door for Python: debias a model, load one back."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from . import bundle, models, recipe, stages
+from .data.collect import collect
+from .data.splits import Split, Splits
+from .lab import Lab, Made, Show
+from .mining import Suspects
+from .recipe import Recipe
+from .store import Artifact, Store
+from .train import under
+
+Images = Dataset[Any] | Split
+
+
+@dataclass(frozen=True)
+class Debiased:
+    """What debiasing returns."""
+
+    model: nn.Module
+    suspects: Suspects
+    scores: dict[str, Any]
+    masks: dict[str, Tensor]
+    out: Path | None
+
+
+def debias(
+    model: nn.Module,
+    train: Images,
+    valid: Images | None = None,
+    *,
+    test: Images | None = None,
+    bias: Mapping[str, Tensor] | None = None,
+    classes: tuple[str, ...] | None = None,
+    settings: Recipe | Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    out: Path | str | None = None,
+    store: Path | str | None = None,
+    show: Show | None = None,
+) -> Debiased:
+    """Find the samples that contradict the model's shortcut, cut the weights that carry it, retrain the rest.
+
+    The model is not changed; its weights are the starting point. `bias` (labels of the shortcut by split) is
+    read by the scores alone. `settings` are a Recipe or dotted changes, as {"pretrain.steps": 2000}. With
+    `out`, a run's folder is written; stages are kept in `store` (UNSPUR_STORE or runs/store) and reused.
+    Without either nothing is kept.
+    """
+    splits = _splits(train, valid, test, bias, classes)
+    with _store(store, keep=out is not None) as kept:
+        lab = Lab(
+            recipe=_settings(settings, seed),
+            splits=splits,
+            builder=models.given(model),
+            store=kept,
+            device=pick_device(device),
+            show=show or (lambda stage: nullcontext()),
+        )
+        made, scores = stages.run(lab)
+        if out is not None:
+            bundle.save(lab, made, scores, Path(out))
+        return _result(lab, made, scores, out)
+
+
+def default_store() -> Path:
+    """Where stages are kept unless said otherwise."""
+    return Path(os.environ.get("UNSPUR_STORE", "runs/store"))
+
+
+def pick_device(name: str | None = None) -> torch.device:
+    """The device asked for, or a GPU if there is one."""
+    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
+def _result(lab: Lab, made: Made, scores: Artifact, out: Path | str | None) -> Debiased:
+    tuned = made.get("finetune")
+    weights = under(tuned.tensors, "weights.") if tuned else made["pretrain"].tensors
+    keep = under(made["prune"].tensors, "keep.") if tuned else {}
+    return Debiased(
+        model=lab.network(weights).eval(),
+        suspects=Suspects.of(made["mine"].tensors, "train"),
+        scores=scores.facts,
+        masks=keep,
+        out=Path(out) if out is not None else None,
+    )
+
+
+def _settings(settings: Recipe | Mapping[str, Any] | None, seed: int | None) -> Recipe:
+    base = settings if isinstance(settings, Recipe) else Recipe()
+    changes = [] if isinstance(settings, Recipe) else list((settings or {}).items())
+    if seed is not None:
+        changes.append(("seed", seed))
+    return recipe.change(base, [f"{key}={recipe.as_toml(value)}" for key, value in changes])
+
+
+def _splits(
+    train: Images,
+    valid: Images | None,
+    test: Images | None,
+    bias: Mapping[str, Tensor] | None,
+    classes: tuple[str, ...] | None,
+) -> Splits:
+    given = {"train": train, "valid": valid, "test": test}
+    parts = {
+        name: part if isinstance(part, Split) else collect(part, name=name)
+        for name, part in given.items()
+        if part is not None
+    }
+    if classes is None:
+        count = 1 + max(int(part.targets.max()) for part in parts.values())
+        classes = tuple(str(c) for c in range(count))
+    return Splits(**parts, classes=classes, bias=bias or {})  # type: ignore[arg-type]
+
+
+@contextmanager
+def _store(store: Path | str | None, *, keep: bool) -> Iterator[Store]:
+    if store is not None or keep:
+        yield Store(Path(store) if store is not None else default_store())
+        return
+    with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
+        yield Store(Path(folder))

@@ -1,0 +1,270 @@
+"""The command line: nothing here that a Python user could not do too."""
+
+from __future__ import annotations
+
+import csv
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from . import bundle, data, models, recipe, stages
+from . import store as stored
+from .api import default_store, pick_device
+from .console import err, out, percent, score_table, show, size, summary
+from .data import cmnist, idx, layout
+from .errors import Interrupted, RecipeError, StoreError, UnspurError
+from .estimate import estimate
+from .lab import Lab
+from .recipe import Recipe
+from .store import Store
+
+app = typer.Typer(
+    help="Remove shortcuts from image classifiers.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+data_app = typer.Typer(help="Make the benchmark data sets.", no_args_is_help=True)
+runs_app = typer.Typer(help="See and free what is stored.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+app.add_typer(runs_app, name="runs")
+
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for the result.")]
+StoreAt = Annotated[
+    Path | None, typer.Option("--store", help="Folder of finished stages [runs/store].")
+]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")]
+Root = Annotated[Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+
+@app.command()
+def run(
+    name: Annotated[str, typer.Argument(help="A recipe by name (see `unspur recipes`) or file.")],
+    seed: Annotated[int | None, typer.Option(help="Seed of all training.")] = None,
+    device: Device = None,
+    out: Out = None,
+    store: StoreAt = None,
+    data_root: Root = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting: key=value.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option(help="Say what would be done, and how long it takes.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a recipe: mine, pretrain, prune, fine-tune, evaluate."""
+    changes = [*(set_ or []), *([f"seed={seed}"] if seed is not None else [])]
+    settings = recipe.load(name, changes)
+    lab = _lab(settings, device=device, store=store, data_root=data_root, quiet=quiet)
+    if dry_run:
+        _say_plan(lab)
+        return
+    _finish(lab, out or Path("runs") / f"{settings.name.replace('/', '-')}-seed{settings.seed}")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the result.")] = Path("runs/demo"),
+    store: StoreAt = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the whole chain on embedded data, on the CPU, in about two minutes."""
+    lab = _lab(recipe.load("demo"), device="cpu", store=store, data_root=None, quiet=quiet)
+    _finish(lab, out)
+
+
+@app.command()
+def recipes() -> None:
+    """List the built-in recipes."""
+    for name in recipe.names():
+        print(name)
+
+
+@app.command()
+def predict(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
+) -> None:
+    """Classify images; a CSV of path, class and probability."""
+    model = bundle.load(folder)
+    files = [file for path in images for file in _images(path)]
+    if not files:
+        raise UnspurError(f"no image files under {', '.join(map(str, images))}.")
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["path", "class", "probability"])
+    for start in range(0, len(files), 256):
+        part = files[start : start + 256]
+        for file, (label, probability) in zip(part, model.predict(part), strict=True):
+            writer.writerow([file, label, f"{probability:.4f}"])
+
+
+@app.command()
+def evaluate(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    source: Annotated[str, typer.Argument(metavar="DATA", help="cmnist, demo, or a folder.")],
+    ratio: Annotated[str, typer.Option(help="Which set of a benchmark.")] = "1pct",
+    data_root: Root = None,
+) -> None:
+    """Score a run's model on the test split of a data set."""
+    if source in data.DATASETS:
+        splits = data.load(source, root=data_root, ratio=ratio)
+    else:
+        splits = data.load("folder", root=Path(source), ratio=ratio)
+    scores = bundle.score(bundle.load(folder), splits)
+    table = Table()
+    table.add_column("accuracy")
+    table.add_column(str(folder), justify="right")
+    for name, value in scores.as_json().items():
+        if name != "groups":
+            table.add_row(name.replace("_", " "), percent(value))  # type: ignore[arg-type]
+    out.print(table)
+
+
+@data_app.command("make")
+def data_make(
+    name: Annotated[str, typer.Argument(help="cmnist")],
+    out: Annotated[Path, typer.Option("--out", help="Folder that gets the set.")],
+    ratio: Annotated[
+        list[str] | None, typer.Option(help="0.5pct, 1pct, 2pct, 5pct; all by default.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    data_root: Root = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a set that is there.")] = False,
+) -> None:
+    """Write a benchmark in the public folder layout."""
+    if name != "cmnist":
+        raise RecipeError(f"there is no way to make {name!r}. Choose: cmnist.")
+    digits = idx.mnist(idx.find_root(data_root))
+    for each in ratio or list(cmnist.CONFLICTING):
+        splits = cmnist.make(digits, each, seed=seed)  # type: ignore[arg-type]
+        layout.write(splits, out, each, overwrite=overwrite)
+        err.print(f"wrote {out / each}: {len(splits.train)} training images", markup=False)
+
+
+@runs_app.command("list")
+def runs_list(store: StoreAt = None) -> None:
+    """List what is stored."""
+    table = Table("stage", "state", "size", "seconds", "made")
+    total = 0
+    for path in Store(store or default_store()).artifacts():
+        total += (bytes_ := stored.folder_size(path))
+        state, about = _state(path)
+        seconds, made = (str(about.get(key, "–")) for key in ("seconds", "made"))
+        table.add_row(path.name.partition(".")[0], state, size(bytes_), seconds, made)
+    out.print(table)
+    out.print(f"{size(total)} in {store or default_store()}", markup=False)
+
+
+@runs_app.command("rm")
+def runs_rm(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="As listed, or the start of it.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
+    unfinished: Annotated[bool, typer.Option(help="What is in progress or damaged.")] = False,
+    store: StoreAt = None,
+) -> None:
+    """Free what is stored; it is made again when a run needs it."""
+    where = Store(store or default_store())
+    doomed = [
+        path
+        for path in where.artifacts()
+        if all_
+        or (unfinished and "." in path.name)
+        or any(path.name.startswith(n) for n in names or [])
+    ]
+    for name in names or []:
+        if not any(path.name.startswith(name) for path in doomed):
+            raise StoreError(f"nothing stored begins with {name!r}. See `unspur runs list`.")
+    freed = sum(stored.folder_size(path) for path in doomed)
+    for path in doomed:
+        stored.remove(path)
+    err.print(f"removed {len(doomed)}, freed {size(freed)}", markup=False)
+
+
+def main() -> None:
+    """Run the command line; errors become one message and an exit code."""
+    warnings.showwarning = lambda message, *rest: err.print(f"warning: {message}", markup=False)
+    try:
+        app()
+    except Interrupted as stop:
+        err.print(str(stop), markup=False)
+        sys.exit(130)
+    except UnspurError as error:
+        err.print(f"{type(error).__name__}: {error}", markup=False, soft_wrap=True)
+        sys.exit(1)
+
+
+def _lab(
+    settings: Recipe, *, device: str | None, store: Path | None, data_root: Path | None, quiet: bool
+) -> Lab:
+    if settings.data.name == "given":
+        raise RecipeError(
+            f"{settings.name}: data.name is not set. Choose one of {', '.join(data.DATASETS)}."
+        )
+    splits = data.load(
+        settings.data.name, root=data_root, ratio=settings.data.ratio, seed=settings.data.seed
+    )
+    builder = models.builder(settings.model.name, len(splits.classes), settings.model.options)
+    return Lab(
+        recipe=settings,
+        splits=splits,
+        builder=builder,
+        store=Store(store or default_store()),
+        device=pick_device(device),
+        show=show(quiet=quiet),
+    )
+
+
+def _finish(lab: Lab, folder: Path) -> None:
+    """Run the plan, write the folder, say what came of it."""
+    began = time.perf_counter()
+    reused = [i["stage"] for i in lab.plan() if lab.store.path(i).exists()]
+    made, scores = stages.run(lab)
+    bundle.save(lab, made, scores, folder)
+    out.print(score_table(scores.facts))
+    for line in summary(scores.facts):
+        out.print(line, markup=False)
+    if reused:
+        out.print(f"Already stored, not run again: {', '.join(reused)}.", markup=False)
+    out.print(f"{time.perf_counter() - began:.0f} s. Everything is in {folder}/.", markup=False)
+
+
+def _say_plan(lab: Lab) -> None:
+    table = Table("stage", "steps", "stored", "about", "disk")
+    for row in estimate(lab):
+        table.add_row(
+            row.stage,
+            str(row.steps),
+            "yes" if row.stored else "no",
+            "–" if row.stored else f"{row.seconds:.0f} s",
+            "–" if row.stored else size(row.disk),
+        )
+    out.print(table)
+    out.print(f"on {lab.device}; nothing was run.", markup=False)
+
+
+def _images(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(p for p in path.rglob("*") if p.suffix.lower() in layout.SUFFIXES)
+    return [path]
+
+
+def _state(path: Path) -> tuple[str, dict[str, Any]]:
+    suffix = path.name.partition(".")[2]
+    if suffix:
+        return ("in progress" if suffix == "partial" else suffix.partition("-")[0]), {}
+    try:
+        return "finished", stored.open_artifact(path).about
+    except StoreError:
+        return "damaged", {}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""What a person sees in the terminal: progress bars (plain lines when piped), tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from .lab import Show
+from .train import Progress as Follower
+
+out = Console()
+err = Console(stderr=True)
+
+
+class Bar:
+    """A progress bar that shows the stage, the loss and the time left."""
+
+    def __init__(self, progress: Progress, stage: str):
+        self.progress = progress
+        self.task = progress.add_task(stage, total=None, loss="")
+
+    def update(self, step: int, steps: int, loss: float) -> None:
+        self.progress.update(self.task, completed=step, total=steps, loss=f"loss {loss:.4f}")
+
+
+class Lines:
+    """A line every few seconds, and one at the end."""
+
+    def __init__(self, stage: str, *, every: float = 10.0):
+        self.stage, self.every = stage, every
+        self.began = self.said = time.monotonic()
+        self.first: int | None = None
+
+    def update(self, step: int, steps: int, loss: float) -> None:
+        now = time.monotonic()
+        self.first = step if self.first is None else self.first
+        if step < steps and now - self.said < self.every:
+            return
+        self.said = now
+        left = (now - self.began) / max(step, 1) * (steps - step)
+        err.print(
+            f"{self.stage}: step {step} of {steps}, loss {loss:.4f}, {left:.0f} s left",
+            markup=False,
+        )
+
+
+def show(*, quiet: bool = False) -> Show:
+    """How training is shown: nothing, a bar in a terminal, lines elsewhere."""
+
+    @contextmanager
+    def stage(name: str) -> Iterator[Follower | None]:
+        if quiet:
+            yield None
+        elif not err.is_terminal:
+            yield Lines(name)
+        else:
+            columns = (
+                TextColumn("{task.description:>9}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[loss]}"),
+                TimeRemainingColumn(),
+            )
+            with Progress(*columns, console=err) as progress:
+                yield Bar(progress, name)
+
+    return stage
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def score_table(scores: dict[str, Any]) -> Table:
+    """The ordinary model beside the pruned and the debiased one."""
+    table = Table(title=None)
+    table.add_column("")
+    known = scores["ordinary"]["unbiased"] is not None
+    columns = ["unbiased", "aligned", "conflicting", "worst_group"] if known else ["average"]
+    for name in [*columns, "weights kept"]:
+        table.add_column(name.replace("_", " "), justify="right")
+    kept = {"ordinary": 1.0}
+    for row in ("ordinary", "pruned", "debiased"):
+        if scores[row] is not None:
+            share = kept.get(row, scores["density"]["overall"])
+            table.add_row(row, *(percent(scores[row][c]) for c in columns), percent(share))
+    return table
+
+
+def summary(scores: dict[str, Any]) -> Iterator[str]:
+    """The findings in a few lines."""
+    if mined := scores["mining"]:
+        yield mined["text"]
+        if mined["precision"] is not None:
+            yield (
+                f"Of {mined['flagged']} suspects {percent(mined['precision'])} really contradict the bias "
+                f"(precision); {percent(mined['recall'])} of those that do were found (recall)."
+            )
+    chosen = scores["selection"]
+    if "step" in chosen:
+        how = "lowest loss on suspects outside training" if chosen["rule"] == "heldout" else "last"
+        yield f"Fine-tuning iterate: step {chosen['step']} ({how})."
+
+
+def size(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

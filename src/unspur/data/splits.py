@@ -1,0 +1,116 @@
+"""Labelled images in memory, and the bias labels that travel apart from them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Images (N, C, H, W), uint8 or float32, with one target each; `names` are paths where known."""
+
+    images: Tensor
+    targets: Tensor
+    names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.images.ndim != 4 or self.images.dtype not in (torch.uint8, torch.float32):
+            raise DataError(
+                f"images must be (N, C, H, W) in uint8 or float32, not {tuple(self.images.shape)} "
+                f"in {self.images.dtype}. Stack them, and leave normalisation to the recipe."
+            )
+        if self.targets.shape != (len(self.images),) or self.targets.dtype != torch.int64:
+            raise DataError(
+                f"{len(self.images)} images need as many int64 targets, not "
+                f"{tuple(self.targets.shape)} in {self.targets.dtype}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of pixels, targets and order."""
+        head = f"{self.images.dtype} {tuple(self.images.shape)}"
+        return digest(head, self.images, self.targets)
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """A data set: what training may see, and apart from it the bias label of every sample.
+
+    `bias[split]` is for evaluation only. A sample is conflicting where its bias differs from its
+    target; `conflict_when="equal"` turns that round (CelebA: blond is coded 1 and so is male).
+    """
+
+    train: Split
+    classes: tuple[str, ...]
+    valid: Split | None = None
+    test: Split | None = None
+    bias: Mapping[str, Tensor] = field(default_factory=dict)
+    bias_classes: tuple[str, ...] = ()
+    conflict_when: str = "different"
+    name: str = "data"
+
+    def __post_init__(self) -> None:
+        if len(self.train) == 0:
+            raise DataError(f"{self.name}: the training split is empty.")
+        for name, split in self.parts().items():
+            low, high = int(split.targets.min()), int(split.targets.max())
+            if low < 0 or high >= len(self.classes):
+                raise DataError(
+                    f"{self.name}: the {name} split has a label outside 0..{len(self.classes) - 1}: "
+                    f"{low if low < 0 else high}. Number the classes from 0, one name for each."
+                )
+            if split.images.shape[1:] != self.train.images.shape[1:]:
+                raise DataError(
+                    f"{self.name}: {name} images are {tuple(split.images.shape[1:])}, training images "
+                    f"{tuple(self.train.images.shape[1:])}. Resize them to one shape."
+                )
+            if name in self.bias and self.bias[name].shape != split.targets.shape:
+                raise DataError(
+                    f"{self.name}: {len(split)} {name} images but {len(self.bias[name])} bias labels."
+                )
+
+    def parts(self) -> dict[str, Split]:
+        """The splits that exist and hold something, by name."""
+        parts = {"train": self.train, "valid": self.valid, "test": self.test}
+        return {name: split for name, split in parts.items() if split is not None and len(split)}
+
+    def conflicting(self, name: str) -> Tensor | None:
+        """Which samples of a split really contradict the bias (None where nobody knows)."""
+        if name not in self.bias:
+            return None
+        different = self.bias[name] != self.parts()[name].targets
+        return different if self.conflict_when == "different" else ~different
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of everything training and selection may see; bias labels and test are not in it."""
+        seen = [self.train.digest, self.valid.digest if self.valid else "-"]
+        return digest(" ".join([*seen, *self.classes]))
+
+    @cached_property
+    def truth_digest(self) -> str:
+        """A hash of what only evaluation may see: the test split and the bias labels."""
+        labels = [self.bias[name] for name in sorted(self.bias)]
+        tested = self.test.digest if self.test else "-"
+        return digest(" ".join([tested, self.conflict_when, *sorted(self.bias)]), *labels)
+
+
+def digest(text: str, *tensors: Tensor) -> str:
+    """A short content hash of a text and tensors."""
+    sha = hashlib.sha256(text.encode())
+    for tensor in tensors:
+        array = tensor.detach().cpu().contiguous().reshape(-1)
+        sha.update(np.ascontiguousarray(array.view(torch.uint8).numpy()).data)
+    return sha.hexdigest()[:32]

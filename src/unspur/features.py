@@ -1,0 +1,83 @@
+"""Logits and penultimate features of any classifier, by a hook on its head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from .errors import ModelError
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[nn.Module]:
+    """The model in eval mode; every module gets its own mode back after."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        yield model.eval()
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+@torch.no_grad()
+def find_head(model: nn.Module, x: Tensor) -> str:
+    """The name of the classifier head: the nn.Linear whose output is the model's output."""
+    made: list[tuple[str, Tensor]] = []
+    hooks = [
+        module.register_forward_hook(lambda m, args, out, name=name: made.append((name, out)))
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+    ]
+    try:
+        with evaluating(model):
+            output = model(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not isinstance(output, Tensor):
+        raise ModelError(
+            f"the model returns {type(output).__name__}; wrap it so that it returns logits."
+        )
+    heads = [name for name, out in made if out is output]
+    if not heads:
+        raise ModelError(
+            "no nn.Linear makes the model's output, so there is no classifier head to take features "
+            'from. Name it (head="..."), or end the model in an nn.Linear.'
+        )
+    return heads[-1]
+
+
+def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
+    """Raise unless the model turns a batch into one logit a class."""
+    with torch.no_grad(), evaluating(model):
+        output = model(x)
+    shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+    if shape != (len(x), classes):
+        raise ModelError(
+            f"the model returns {shape} for {len(x)} images of {classes} classes; it must return "
+            f"({len(x)}, {classes}). Give its last layer {classes} outputs."
+        )
+
+
+class Tap:
+    """Call it as the model; it returns (logits, the features that entered the head)."""
+
+    def __init__(self, model: nn.Module, head: str):
+        try:
+            layer = model.get_submodule(head)
+        except AttributeError:
+            names = [name for name, m in model.named_modules() if isinstance(m, nn.Linear)]
+            raise ModelError(
+                f"the model has no layer {head!r} to take features from. Linear layers: {', '.join(names)}."
+            ) from None
+        self.model = model
+        self.seen: list[Tensor] = []
+        layer.register_forward_pre_hook(lambda m, args: self.seen.append(args[0]))
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        self.seen.clear()
+        logits = self.model(x)
+        return logits, self.seen[-1].flatten(1)

@@ -1,0 +1,78 @@
+"""DCWP: learn which weights to keep, then retrain them, both with the debiasing loss (CVPR 2023)."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from .. import losses, masks
+from ..data.source import Batch
+from ..features import Tap
+from ..train import Method, Player
+
+
+class Debiased(Method):
+    """Minimise ℓ_debias = ℓ_WCE + λ_align ℓ_align; oversampling suspects realises the weighting.
+
+    With `group_weight` the cross entropy is weighted by the paper's formula on top of the sampling.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        head: str,
+        align: float = 0.05,
+        positives: losses.Positives = "either",
+        temperature: float = 0.07,
+        group_weight: float = 0.0,
+    ):
+        super().__init__()
+        self.model = model
+        self.tap = Tap(model, head)
+        self.align, self.temperature, self.group_weight = align, temperature, group_weight
+        self.positives: losses.Positives = positives
+
+    def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
+        logits, features = self.tap(batch.x)
+        each = losses.cross_entropy(logits, batch.y)
+        named = {"cross_entropy": self._weighted(each, batch.conflict)}
+        if self.align:
+            named["alignment"] = self.align * losses.alignment(
+                features,
+                batch.y,
+                batch.conflict,
+                temperature=self.temperature,
+                positives=self.positives,
+            )
+        return named
+
+    def _weighted(self, each: Tensor, conflict: Tensor) -> Tensor:
+        if self.group_weight:
+            return losses.group_cross_entropy(each, conflict, up=self.group_weight)
+        return each.mean()
+
+    def predict(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.model(x)
+        return logits
+
+
+class MaskSearch(Debiased):
+    """The same, minimised by the mask logits of a frozen network, under a pressure to be sparse."""
+
+    def __init__(
+        self, model: nn.Module, *, sparsity: float, penalty: losses.Sparsity = "sum", **loss: object
+    ):
+        super().__init__(model, **loss)  # type: ignore[arg-type]
+        self.sparsity = sparsity
+        self.penalty: losses.Sparsity = penalty
+        model.requires_grad_(False)
+        self.logits = tuple(masks.logits(model).values())
+        for logits in self.logits:
+            logits.requires_grad_(True)
+
+    def players(self) -> tuple[Player, ...]:
+        return (Player("masks", self.logits),)
+
+    def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
+        pressure = self.sparsity * losses.sparsity(self.logits, kind=self.penalty)
+        return {**super().forward(batch, player), "sparsity": pressure}

@@ -1,0 +1,24 @@
+"""ERM: the ordinary way to train, mean cross entropy on uniform batches."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from .. import losses
+from ..data.source import Batch
+from ..train import Method
+
+
+class ERM(Method):
+    """Minimise the mean cross entropy."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
+        return {"cross_entropy": losses.cross_entropy(self.model(batch.x), batch.y).mean()}
+
+    def predict(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.model(x)
+        return logits

@@ -1,0 +1,100 @@
+"""Random numbers that are counted, not streamed.
+
+A number is a function of (seed, step, stream, position): no generator is advanced and nothing random
+needs to be checkpointed. Touching a weight twice in one step gives the same number; eager, compiled and
+captured code share the numbers; CPU and GPU draw the same bits. `step` may be a tensor on the device
+that the training step itself advances.
+
+The generator is a keyed 32-bit integer hash (two rounds of a multiply-xorshift mixer, the position
+going in, a key added before each round) in plain tensor operations.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import overload
+
+import torch
+from torch import Tensor
+
+# Streams keep apart the uses of one seed; the masks take one stream each from FIRST_WEIGHT on.
+PERMUTE, SAMPLE, FLIP, CROP_ROW, CROP_COLUMN, HOLD_OUT = range(6)
+FIRST_WEIGHT = 1000
+
+_WORD = 0xFFFFFFFF
+_A, _B = 0x7FEB352D, 0x846CA68B  # multipliers of the mixer
+_GOLDEN = 0x9E3779B9
+
+
+@overload
+def _mix(x: int) -> int: ...
+@overload
+def _mix(x: Tensor) -> Tensor: ...
+def _mix(x: int | Tensor) -> int | Tensor:
+    """Scramble one 32-bit word, given as a Python integer or as an int64 tensor."""
+    x = ((x ^ (x >> 16)) * _A) & _WORD
+    x = ((x ^ (x >> 15)) * _B) & _WORD
+    return x ^ (x >> 16)
+
+
+def _mix_words(x: Tensor) -> Tensor:
+    """`_mix` in place on int32 words, whose products wrap; half the memory traffic of int64."""
+    x ^= (x >> 16) & 0xFFFF
+    x *= _A
+    x ^= (x >> 15) & 0x1FFFF
+    x *= _signed(_B)
+    x ^= (x >> 16) & 0xFFFF
+    return x
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word
+
+
+def _as_int32(key: int | Tensor) -> int | Tensor:
+    if isinstance(key, int):
+        return _signed(key)
+    return torch.where(key > 0x7FFFFFFF, key - (1 << 32), key).to(torch.int32)
+
+
+def _keys(seed: int, step: int | Tensor, stream: int) -> tuple[int | Tensor, int | Tensor]:
+    """Two words that depend on everything but the position."""
+    base = _mix(_mix(seed & _WORD) ^ ((seed >> 32) & _WORD))
+    first = _mix((base + stream * _GOLDEN) & _WORD)
+    second = _mix((first ^ _A) & _WORD)
+    low = (step if isinstance(step, int) else step.long()) & _WORD
+    return _mix((first + low) & _WORD), _mix((second ^ (low * _B)) & _WORD)
+
+
+def bits(
+    seed: int,
+    step: int | Tensor,
+    stream: int,
+    shape: tuple[int, ...],
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """32 random bits a position, as int32. A tensor of steps gives a leading block for each step."""
+    first, second = _keys(seed, step, stream)
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        device, spread = first.device, (*first.shape, *[1] * len(shape))
+        first, second = first.reshape(spread), second.reshape(spread)
+    place = torch.arange(math.prod(shape), dtype=torch.int32, device=device).reshape(shape)
+    x = _mix_words(place + _as_int32(first))
+    return _mix_words(x + _as_int32(second))
+
+
+def uniform(
+    seed: int,
+    step: int | Tensor,
+    stream: int,
+    shape: tuple[int, ...],
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Uniform numbers strictly inside (0, 1), float32 with 23 random bits."""
+    x = bits(seed, step, stream, shape, device)
+    return (((x >> 9) & 0x7FFFFF).to(torch.float32) + 0.5) * 2.0**-23
+
+
+def logistic(u: Tensor) -> Tensor:
+    """Logistic(0, 1) noise from a uniform: as a difference of two Gumbels, with one draw."""
+    return torch.log(u) - torch.log1p(-u)

@@ -1,0 +1,287 @@
+"""The stages of a run, each a function of typed inputs, and the plans that string them together.
+
+    mine      ──> suspects     which training samples contradict the shortcut
+    pretrain  ──> weights      the ordinary, biased model
+    prune     ──> masks        which weights survive
+    finetune  ──> weights      the survivors, retrained
+    evaluate  ──> scores       the only reader of the test split and of bias labels
+
+A `Lab` holds what all stages share. Every result is an artifact of the store, keyed by what it depends on,
+so that a second run does no work and a changed setting re-runs only what depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from . import masks, mining, sampling
+from .data.source import Resident
+from .data.splits import Splits
+from .errors import RecipeError
+from .evaluation import evaluate
+from .lab import PLANS, Lab, Made, Result
+from .methods import ERM, Amplified, Confident, Debiased, MaskSearch
+from .mining import Suspects
+from .reach import reachable
+from .recipe import Debias, Training
+from .store import Artifact, Workspace
+from .train import Method, Watcher, deterministic, fit, matmul_precision, predict, under
+from .watchers import Best, Iterates
+
+
+def run(lab: Lab) -> tuple[Made, Artifact]:
+    """Run the recipe's plan, then evaluate; the artifacts by stage, and the scores.
+
+    Where the suspects are not worth acting on, the plan ends with the ordinary model.
+    """
+    made: Made = {}
+    keys: dict[str, str] = {}
+    for stage in PLANS[lab.recipe.plan]:
+        if (
+            stage == "prune"
+            and not mining.verdict(Suspects.of(made["mine"].tensors, "train")).usable
+        ):
+            break
+        made[stage] = lab.store.make(lab.ingredients(stage, keys), partial(WORK[stage], lab, made))
+        keys[stage] = made[stage].path.name
+    return made, evaluate(lab, made)
+
+
+def _mine(lab: Lab, made: Made, workspace: Workspace) -> Result:
+    settings, splits = lab.recipe.mine, lab.splits
+    if settings.how == "oracle":
+        return _ask_oracle(splits), {}
+    model = lab.network(seed="miner").to(lab.device)
+    methods: dict[str, Callable[[], Method]] = {
+        "gce": lambda: Amplified(model, q=settings.q, released=settings.gce_form == "released"),
+        "early-stopped": lambda: ERM(model),
+        "epoch-ensemble": lambda: Confident(model, eta=settings.eta),
+    }
+    method = methods[settings.how]().to(lab.device)
+    scored = [("train", lab.train), *([("valid", lab.valid)] if lab.valid else [])]
+    targets = torch.cat([source.targets.cpu() for _, source in scored])
+
+    def inputs() -> Iterator[Tensor]:
+        for _, source in scored:
+            yield from source.plain()
+
+    every = max(1, int((~lab.kept_out).sum()) // settings.batch)
+    epochs = mining.EpochScores(inputs, targets, every=every, steps=settings.steps)
+    watchers = [epochs] if settings.how == "epoch-ensemble" else []
+    _train(lab, "mine", method, settings, workspace, watchers=watchers)
+    logits = predict(method.eval().predict, inputs())
+    if watchers:
+        suspects = mining.above(epochs.score, logits, threshold=settings.threshold)
+    else:
+        suspects = mining.misclassified(logits, targets)
+    tensors: dict[str, Tensor] = {}
+    start = 0
+    for name, source in scored:
+        part = slice(start, start := start + len(source.targets))
+        piece = Suspects(suspects.score[part], suspects.conflict[part], suspects.predicted[part])
+        tensors |= piece.tensors(name)
+    return tensors, {"flagged": int(tensors["train.conflict"].sum())}
+
+
+def _ask_oracle(splits: Splits) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for name in ("train", "valid"):
+        conflicting = splits.conflicting(name) if name in splits.parts() else None
+        if conflicting is not None:
+            tensors |= mining.oracle(conflicting, splits.parts()[name].targets).tensors(name)
+    if "train.conflict" not in tensors:
+        raise RecipeError(
+            'mine.how = "oracle" needs bias labels of the training split; there are none.'
+        )
+    return tensors
+
+
+def _pretrain(lab: Lab, made: Made, workspace: Workspace) -> Result:
+    method = ERM(lab.network(lab.initial)).to(lab.device)
+    _train(lab, "pretrain", method, lab.recipe.pretrain, workspace)
+    return dict(method.model.state_dict()), {}
+
+
+def _prune(lab: Lab, made: Made, workspace: Workspace) -> Result:
+    settings = lab.recipe.prune
+    model = lab.network(made["pretrain"].tensors)
+    names = masks.attach(
+        model,
+        init=settings.init,
+        on=settings.noise,
+        keep_zero=settings.keep_zero,
+        seed=lab.seed("masks"),
+    )
+    method = MaskSearch(
+        model,
+        head=lab.head,
+        sparsity=settings.sparsity,
+        penalty=settings.penalty,
+        **_loss(settings),
+    ).to(lab.device)
+    suspects = Suspects.of(made["mine"].tensors, "train")
+    source, order = _oversampled(lab, "prune", settings, suspects)
+    _train(lab, "prune", method, settings, workspace, source=source, order=order)
+    logits = {name: p.detach() for name, p in masks.logits(model).items()}
+    keep = masks.harden(model)
+    with matmul_precision(lab.recipe.precision), deterministic(lab.recipe.deterministic):
+        refresh_batch_norm(
+            model, source, order, first=settings.steps, batches=settings.batch_norm_batches
+        )
+    masks.bake(model)
+    reach = reachable(lab.network(), lab.probe[:1], names)
+    return {
+        **{f"logits.{name}": t for name, t in logits.items()},
+        **{f"keep.{name}": t for name, t in keep.items()},
+        **{f"weights.{name}": t for name, t in model.state_dict().items()},
+    }, density_facts(keep, reach)
+
+
+def density_facts(keep: Mapping[str, Tensor], reach: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The share of weights kept: overall, among those that touch data, and by layer."""
+    return {
+        "overall": masks.density(keep),
+        "reachable": masks.density(keep, reach),
+        "layers": {name: masks.density({name: t}) for name, t in keep.items()},
+    }
+
+
+def _finetune(lab: Lab, made: Made, workspace: Workspace) -> Result:
+    settings, select = lab.recipe.finetune, lab.recipe.select
+    model = lab.network(under(made["prune"].tensors, "weights."))
+    masks.apply(
+        model, under(made["prune"].tensors, "keep."), drop=settings.drop, seed=lab.seed("drop")
+    )
+    method = Debiased(model, head=lab.head, **_loss(settings)).to(lab.device)
+    suspects = Suspects.of(made["mine"].tensors, "train")
+    source, order = _oversampled(lab, "finetune", settings, suspects)
+    best = _heldout(lab, made["mine"])
+    iterates = Iterates(settings.iterates)
+    watchers: list[Watcher] = [
+        *([best] if best else []),
+        *([iterates] if settings.iterates else []),
+    ]
+    _train(
+        lab, "finetune", method, settings, workspace, source=source, order=order, watchers=watchers
+    )
+    chosen = {"rule": "last", "step": settings.steps, "reason": "asked for"}
+    weights = masks.plain_state(model)
+    if best:
+        chosen = {"rule": "heldout", "step": best.step, "loss": best.loss, **best.sizes}
+        weights = best.weights
+    elif select.rule == "heldout":
+        chosen["reason"] = f"fewer than {select.minimum} suspects outside the training data"
+    return {
+        **{f"weights.{name}": t for name, t in weights.items()},
+        **{f"iterate.{name}": t for name, t in iterates.state().items()},
+    }, {"selection": chosen}
+
+
+def _heldout(lab: Lab, mined: Artifact) -> Best | None:
+    """Follows the samples that were kept out of training, if selection asks for it and they suffice."""
+    if lab.recipe.select.rule == "last":
+        return None
+    if lab.valid is not None:
+        source, suspects = lab.valid, Suspects.of(mined.tensors, "valid")
+        among = torch.ones(len(suspects), dtype=torch.bool)
+    else:
+        source, suspects = lab.train, Suspects.of(mined.tensors, "train")
+        among = lab.kept_out
+    if int((suspects.conflict & among).sum()) < lab.recipe.select.minimum:
+        return None
+    return Best(source, suspects.conflict, among, every=lab.recipe.select.every)
+
+
+WORK: dict[str, Callable[[Lab, Made, Workspace], Result]] = {
+    "mine": _mine,
+    "pretrain": _pretrain,
+    "prune": _prune,
+    "finetune": _finetune,
+}
+
+
+# -- pieces the stages share --------------------------------------------------------------------------
+
+
+def _train(
+    lab: Lab,
+    stage: str,
+    method: Method,
+    settings: Training,
+    workspace: Workspace,
+    *,
+    source: Resident | None = None,
+    order: sampling.Order | None = None,
+    watchers: list[Any] | None = None,
+) -> None:
+    """Fit a method under the recipe; by default on permuted passes through the training data."""
+    recipe = lab.recipe
+    seed = lab.seed(stage)
+    if source is None:
+        source = lab.source(lab.splits.train, augment=recipe.data.augment, seed=seed)
+    if order is None:
+        among = (~lab.kept_out).nonzero().squeeze(1).to(lab.device)
+        order = sampling.Passes(among, batch=settings.batch, seed=seed)
+    plan = settings.plan(
+        precision=recipe.precision,
+        deterministic=recipe.deterministic,
+        log_every=recipe.log_every,
+        checkpoint_every=recipe.checkpoint_every,
+    )
+    with matmul_precision(recipe.precision), lab.show(stage) as progress:
+        fit(
+            method,
+            source,
+            order,
+            plan,
+            watchers=watchers or (),
+            keeper=workspace,
+            progress=progress,
+        )
+
+
+def _oversampled(
+    lab: Lab, stage: str, settings: Debias, suspects: Suspects
+) -> tuple[Resident, sampling.Weighted]:
+    """The training data with suspects marked, and an order that draws them more often."""
+    seed, targets = lab.seed(stage), lab.splits.train.targets
+    if settings.up:
+        odds = sampling.fixed_odds(suspects.conflict, up=settings.up)
+    else:
+        odds = sampling.derived_odds(
+            suspects.conflict & ~lab.kept_out, targets, share=settings.share, cap=settings.cap
+        )
+    odds = torch.where(lab.kept_out, 0.0, odds).to(lab.device)
+    source = lab.source(
+        lab.splits.train, augment=lab.recipe.data.augment, seed=seed, conflict=suspects.conflict
+    )
+    return source, sampling.Weighted(odds, batch=settings.batch, seed=seed)
+
+
+def _loss(settings: Debias) -> dict[str, Any]:
+    return settings.model_dump(include={"align", "positives", "temperature", "group_weight"})
+
+
+@torch.no_grad()
+def refresh_batch_norm(
+    model: nn.Module, source: Resident, order: sampling.Order, *, first: int, batches: int
+) -> None:
+    """Estimate batch-norm statistics anew under the model's present weights, in place."""
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a plain average over the batches
+    model.train()
+    step = torch.tensor(first, device=source.targets.device)
+    for offset, index in enumerate(order.draw(first, batches)):
+        model(source.batch(index, step + offset).x)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum

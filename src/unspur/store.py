@@ -1,0 +1,294 @@
+"""Artifacts on disk, found again by what they were made of.
+
+An artifact is a folder `<stage>-<key>/` with `tensors.safetensors`, `artifact.json` and `log.jsonl`. The
+key is a hash of its ingredients: the stage and its version, the stage's settings, the keys of its parents,
+the kind of device, the precision. A stage in progress lives in `<stage>-<key>.partial/`, with a checkpoint
+that is written beside the old one and renamed; the finished folder is synced and renamed into place. So
+whatever moment a process dies at, a name without a suffix is a whole artifact.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import platform
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from .errors import StoreError
+from .version import VERSION
+
+TENSORS, FACTS, LOG = "tensors.safetensors", "artifact.json", "log.jsonl"
+CHECKPOINT = "checkpoint.safetensors"
+
+Work = Callable[["Workspace"], tuple[Mapping[str, Tensor], Mapping[str, Any]]]
+
+
+def key_of(ingredients: Mapping[str, Any]) -> str:
+    """The name of what these ingredients make."""
+    text = json.dumps(ingredients, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A finished piece of work: tensors and facts."""
+
+    path: Path
+    key: str
+    facts: dict[str, Any]
+    about: dict[str, Any]
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        return read_tensors(self.path / TENSORS)
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """What was logged while it was made."""
+        lines = (self.path / LOG).read_text().splitlines() if (self.path / LOG).exists() else []
+        return [json.loads(line) for line in lines]
+
+
+class Store:
+    """A folder of artifacts."""
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    def path(self, ingredients: Mapping[str, Any]) -> Path:
+        return self.root / f"{ingredients['stage']}-{key_of(ingredients)}"
+
+    def find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
+        """The stored artifact; one that is damaged is set aside with a warning, to be made again."""
+        path = self.path(ingredients)
+        if not path.exists():
+            return None
+        try:
+            return open_artifact(path)
+        except StoreError as error:
+            aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
+            path.rename(aside)
+            warnings.warn(f"{error} It is set aside as {aside.name} and made again.", stacklevel=2)
+            return None
+
+    def make(self, ingredients: Mapping[str, Any], work: Work) -> Artifact:
+        """The artifact of these ingredients: found, or made by `work` and kept."""
+        if found := self.find(ingredients):
+            return found
+        with _disk_trouble(self.root), _locked(self.path(ingredients)):
+            if found := self.find(ingredients):  # made by another process meanwhile
+                return found
+            workspace = Workspace(self.path(ingredients).with_suffix(".partial"))
+            tensors, facts = work(workspace)
+            return workspace.promote(self.path(ingredients), ingredients, tensors, facts)
+
+    def artifacts(self) -> Iterator[Path]:
+        """Every folder of the store, finished, in progress or damaged."""
+        if self.root.exists():
+            yield from sorted(p for p in self.root.iterdir() if p.is_dir())
+
+
+class Workspace:
+    """A stage in progress: its checkpoint and its log."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.spent = 0.0
+        self.began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """How long the stage has been worked on, interruptions left out."""
+        return self.spent + time.perf_counter() - self.began
+
+    def resume(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The last checkpoint, the log cut back to it; a damaged one is dropped with a warning."""
+        file = self.path / CHECKPOINT
+        facts: dict[str, Any] = {"log": 0}
+        tensors = None
+        if file.exists():
+            try:
+                tensors, facts = read_tensors(file), json.loads(_metadata(file)["facts"])
+            except (StoreError, KeyError, json.JSONDecodeError):
+                warnings.warn(f"{file} is damaged; the stage starts over.", stacklevel=2)
+                tensors = None
+        if (self.path / LOG).exists():
+            os.truncate(self.path / LOG, facts["log"])
+        if tensors is None:
+            return None
+        self.spent = facts["seconds"]
+        return tensors, facts
+
+    def checkpoint(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Keep all that is needed to go on from here, in one file."""
+        size = (self.path / LOG).stat().st_size if (self.path / LOG).exists() else 0
+        whole = {**facts, "log": size, "seconds": self.seconds}
+        write_tensors(self.path / CHECKPOINT, tensors, {"facts": json.dumps(whole)})
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        with open(self.path / LOG, "a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def promote(
+        self,
+        target: Path,
+        ingredients: Mapping[str, Any],
+        tensors: Mapping[str, Tensor],
+        facts: Mapping[str, Any],
+    ) -> Artifact:
+        """Turn the work into an artifact, at once and whole."""
+        checksum = write_tensors(self.path / TENSORS, tensors)
+        about = {
+            "ingredients": ingredients,
+            "tensors_sha256": checksum,
+            "facts": facts,
+            "seconds": round(self.seconds, 3),
+            "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "with": environment(),
+        }
+        about = json.loads(json.dumps(about))  # as it will be read back
+        about["sha256"] = _seal(about)
+        write_bytes(self.path / FACTS, json.dumps(about, indent=1).encode())
+        (self.path / CHECKPOINT).unlink(missing_ok=True)
+        os.rename(self.path, target)
+        _sync_folder(target.parent)
+        return open_artifact(target)
+
+
+def open_artifact(path: Path) -> Artifact:
+    """Read an artifact back and check that it is whole."""
+    try:
+        about = json.loads((path / FACTS).read_bytes())
+        seal = about.pop("sha256")
+        whole = seal == _seal(about) and about["tensors_sha256"] == _checksum(path / TENSORS)
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise StoreError(f"the artifact {path.name} cannot be read ({error}).") from None
+    if not whole:
+        raise StoreError(f"the artifact {path.name} is damaged: its checksum differs.")
+    return Artifact(path, path.name.rpartition("-")[2], about["facts"], about)
+
+
+def environment() -> dict[str, str]:
+    """The versions and the hardware a result was made with."""
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    return {
+        "unspur": VERSION,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "gpu": gpu,
+        "cpu": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
+    }
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> str:
+    """Write a safetensors file, at once and whole; the checksum of its bytes."""
+    plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    owned: dict[int, str] = {}
+    for name, tensor in plain.items():  # safetensors refuses two names for one memory
+        if owned.setdefault(tensor.data_ptr(), name) != name and tensor.numel():
+            plain[name] = tensor.clone()
+    data = safetensors.torch.save(plain, metadata)
+    write_bytes(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
+    try:
+        return safetensors.torch.load(path.read_bytes())
+    except (OSError, safetensors.SafetensorError) as error:
+        raise StoreError(f"{path} cannot be read ({error}).") from None
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file beside its place, sync it, and rename it into place."""
+    beside = path.with_name(path.name + ".tmp")
+    with _disk_trouble(path):
+        with open(beside, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        _sync_folder(path.parent)
+
+
+def folder_size(path: Path) -> int:
+    """Bytes in a folder."""
+    return sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+
+
+def remove(path: Path) -> None:
+    """Delete a folder of the store; it is renamed first, so half of one never looks whole."""
+    doomed = path.with_name(path.name + ".removed")
+    path.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def _metadata(path: Path) -> dict[str, str]:
+    with safetensors.safe_open(path, framework="pt") as file:
+        return file.metadata() or {}
+
+
+def _seal(about: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+
+
+def _checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync_folder(path: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system lets a folder be opened
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def _disk_trouble(path: Path) -> Iterator[None]:
+    """Say what a failed write means for the user."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+            raise
+        raise StoreError(
+            f"cannot write {path}: {error.strerror}. Finished stages and the last checkpoint are "
+            "kept; free some space (`unspur runs list`, `unspur runs rm`) and give the same command again."
+        ) from None
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let one process at a time make an artifact; the others wait for it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # a system without file locks: two runs at once may do the work twice
+        yield
+        return
+    with open(path.with_suffix(".lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    path.with_suffix(".lock").unlink(missing_ok=True)

@@ -1,0 +1,347 @@
+"""The one training loop.
+
+A Method says what is minimised and by which parameters; an Order says who is in a batch; a Source makes
+the batch. `fit` knows nothing else. All state of a method is a parameter or a buffer, all randomness is a
+function of (seed, step): a run that was killed and started again gives the bits of an undisturbed one.
+
+Inside a step nothing waits for the device. Losses are read once per log interval, at the marked line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from . import masks
+from .data.source import Batch, Source
+from .errors import Interrupted, TrainingError
+from .sampling import Order
+
+Precision = Literal["fp32", "tf32", "bf16"]
+BLOCK = 64  # batches whose indices are drawn at once
+
+
+@dataclass(frozen=True)
+class Player:
+    """A name and the parameters stepped under it."""
+
+    name: str
+    parameters: tuple[nn.Parameter, ...]
+
+
+class Method(nn.Module):
+    """What one stage of training minimises. Whatever training changes is a parameter or a buffer."""
+
+    uses_bias_labels: ClassVar[bool] = False
+
+    def players(self) -> tuple[Player, ...]:
+        """Who is stepped, in turn, at every step; one player with all trainable weights by default."""
+        return (Player("model", tuple(p for p in self.parameters() if p.requires_grad)),)
+
+    def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
+        """The named losses of a player; the loop sums them and steps that player."""
+        raise NotImplementedError(f"{type(self).__name__} must say what it minimises")
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Logits for network input."""
+        raise NotImplementedError(f"{type(self).__name__} must say how it predicts")
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """An optimiser and its learning rate over time."""
+
+    name: Literal["adam", "sgd"] = "adam"
+    rate: float = 1e-3
+    betas: tuple[float, float] = (0.9, 0.99)
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "step", "cosine"] = "constant"
+    decay_every: int = 0
+    decay_by: float = 0.1
+
+    def build(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
+        # One fused kernel over all parameters; torch has it for the CPU and for CUDA.
+        options: dict[str, Any] = {
+            "lr": self.rate,
+            "weight_decay": self.weight_decay,
+            "fused": True,
+        }
+        if self.name == "sgd":
+            return torch.optim.SGD(parameters, momentum=self.momentum, **options)
+        return torch.optim.Adam(parameters, betas=self.betas, **options)
+
+    def rate_at(self, step: int, steps: int) -> float:
+        """The learning rate of a step."""
+        if self.schedule == "step" and self.decay_every:
+            return self.rate * self.decay_by ** (step // self.decay_every)
+        if self.schedule == "cosine":
+            return self.rate * 0.5 * (1 + math.cos(math.pi * step / steps))
+        return self.rate
+
+
+class Watcher(Protocol):
+    """Looks at a method every so many steps (and after the last); what it returns is logged.
+
+    What it gathers is checkpointed with the run: `state` gives it, `restore` takes it back.
+    """
+
+    every: int
+
+    def __call__(self, method: Method, step: int) -> Mapping[str, float]: ...
+    def state(self) -> dict[str, Tensor]: ...
+    def restore(self, state: Mapping[str, Tensor]) -> None: ...
+
+
+class Keeper(Protocol):
+    """Where a stage in progress is kept; see `store.Workspace`."""
+
+    def resume(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None: ...
+    def checkpoint(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None: ...
+    def log(self, row: Mapping[str, Any]) -> None: ...
+
+
+class Progress(Protocol):
+    """Shows a person how far training is."""
+
+    def update(self, step: int, steps: int, loss: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how `fit` trains: everything but what is minimised and on what."""
+
+    steps: int
+    optimiser: Optimiser
+    precision: Precision = "fp32"
+    deterministic: bool = True
+    log_every: int = 100
+    checkpoint_every: int = 1000
+
+
+def fit(
+    method: Method,
+    source: Source,
+    order: Order,
+    plan: Plan,
+    *,
+    watchers: Sequence[Watcher] = (),
+    keeper: Keeper | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Train a method in place for `plan.steps` steps, going on from the keeper's checkpoint."""
+    loop = _Loop(method, plan, watchers)
+    loop.restore(keeper)
+    with deterministic(plan.deterministic), _asked_to_stop() as stop:
+        for index in _indices(order, loop.step, plan.steps):
+            loop.one_step(source, index)
+            done = loop.step
+            last = done == plan.steps
+            if last or done % plan.log_every == 0:
+                row = loop.read_losses()
+                if keeper:
+                    keeper.log(row)
+                if progress:
+                    progress.update(done, plan.steps, row["loss"])
+            for watcher in watchers:
+                if last or done % watcher.every == 0:
+                    seen = loop.show(watcher)
+                    if keeper and seen:
+                        keeper.log({"step": done, **seen})
+            if not last and (stop.is_set() or done % plan.checkpoint_every == 0):
+                loop.save(keeper)
+                if stop.is_set():
+                    raise Interrupted(
+                        f"stopped at step {done} of {plan.steps}. "
+                        + ("Give the same command again to go on from here." if keeper else "")
+                    )
+
+
+class _Loop:
+    """The state of a training run between two steps."""
+
+    def __init__(self, method: Method, plan: Plan, watchers: Sequence[Watcher]):
+        self.method, self.plan, self.watchers = method, plan, watchers
+        self.players = method.players()
+        self.optimisers = [plan.optimiser.build(player.parameters) for player in self.players]
+        self.device = next(method.parameters()).device
+        self.step = 0
+        self.clock = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.first_bad = torch.full_like(self.clock, -1)
+        self.losses: dict[str, Tensor] = {}
+        self.losses_since = 0
+        self.began = time.perf_counter()
+        method.train()
+        masks.follow(method, self.clock)
+
+    def one_step(self, source: Source, index: Tensor) -> None:
+        """One update of every player."""
+        batch = source.batch(index, self.clock)
+        for player, optimiser in zip(self.players, self.optimisers, strict=True):
+            for group in optimiser.param_groups:
+                group["lr"] = self.plan.optimiser.rate_at(self.step, self.plan.steps)
+            with autocast(self.device, self.plan.precision):
+                losses = self.method(batch, player.name)
+            total = torch.stack(list(losses.values())).sum()
+            optimiser.zero_grad(set_to_none=True)
+            total.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            self._note(player, losses, total.detach())
+        self.clock += 1
+        self.step += 1
+
+    def show(self, watcher: Watcher) -> Mapping[str, float]:
+        """Let a watcher look at the method in eval mode."""
+        self.method.eval()
+        seen = watcher(self.method, self.step)
+        self.method.train()
+        return seen
+
+    def _note(self, player: Player, losses: Mapping[str, Tensor], total: Tensor) -> None:
+        prefix = "" if len(self.players) == 1 else f"{player.name}."
+        for name, loss in {**losses, "loss": total}.items():
+            key = prefix + name
+            self.losses[key] = self.losses.get(key, 0) + loss.detach()
+        bad = ~torch.isfinite(total) & (self.first_bad < 0)
+        self.first_bad = torch.where(bad, self.clock, self.first_bad)
+
+    def read_losses(self) -> dict[str, Any]:
+        """Mean losses since the last reading; raises if one of them was no number."""
+        count = self.step - self.losses_since
+        names = list(self.losses)
+        packed = torch.stack([*self.losses.values(), self.first_bad.double()]).tolist()  # host sync
+        if packed[-1] >= 0:
+            raise TrainingError(
+                f"the loss is no longer a number since step {int(packed[-1])}. The checkpoint before "
+                "it is kept. Lower the learning rate, or look for images that are not finite."
+            )
+        self.losses, self.losses_since = {}, self.step
+        means = {name: value / count for name, value in zip(names, packed, strict=False)}
+        if "loss" not in means:
+            means["loss"] = sum(v for name, v in means.items() if name.endswith(".loss"))
+        return {
+            "step": self.step,
+            **means,
+            "rate": self.plan.optimiser.rate_at(self.step - 1, self.plan.steps),
+            "seconds": round(time.perf_counter() - self.began, 3),
+        }
+
+    def save(self, keeper: Keeper | None) -> None:
+        """Checkpoint everything the next step depends on."""
+        if keeper is None:
+            return
+        if self.step > self.losses_since:
+            keeper.log(self.read_losses())  # also: never checkpoint what is no longer a number
+        tensors = {f"method.{k}": v for k, v in self.method.state_dict().items()}
+        for number, optimiser in enumerate(self.optimisers):
+            for key, state in optimiser.state_dict()["state"].items():
+                tensors |= {
+                    f"optimiser.{number}.{key}.{k}": v for k, v in state.items() if v is not None
+                }
+        for number, watcher in enumerate(self.watchers):
+            tensors |= {f"watcher.{number}.{k}": v for k, v in watcher.state().items()}
+        keeper.checkpoint(tensors, {"step": self.step})
+
+    def restore(self, keeper: Keeper | None) -> None:
+        """Take up the keeper's checkpoint, if there is one."""
+        found = keeper.resume() if keeper else None
+        if found is None:
+            return
+        tensors, facts = found
+        self.method.load_state_dict(under(tensors, "method."))
+        for number, optimiser in enumerate(self.optimisers):
+            state: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in under(tensors, f"optimiser.{number}.").items():
+                key, _, what = name.partition(".")
+                state.setdefault(int(key), {})[what] = tensor
+            optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+        for number, watcher in enumerate(self.watchers):
+            watcher.restore(under(tensors, f"watcher.{number}."))
+        self.step = self.losses_since = facts["step"]
+        self.clock += self.step
+
+
+def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names begin with a prefix, without it."""
+    return {name[len(prefix) :]: t for name, t in tensors.items() if name.startswith(prefix)}
+
+
+def _indices(order: Order, first: int, steps: int) -> Iterator[Tensor]:
+    for start in range(first, steps, BLOCK):
+        yield from order.draw(start, min(BLOCK, steps - start))
+
+
+def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[Any]:
+    """Forward passes in bf16 where asked for."""
+    if precision == "bf16":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def matmul_precision(precision: Precision) -> Iterator[None]:
+    """TF32 products and convolutions on a GPU unless plain fp32 is asked for."""
+    allow = precision != "fp32"
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allow
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+
+
+@contextlib.contextmanager
+def deterministic(on: bool) -> Iterator[None]:
+    """Only operations that give the same bits every time; torch's settings are put back after."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
+    if on:  # cuBLAS reads it when first used
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    memory: Any = torch.utils.deterministic
+    filled = memory.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(on, warn_only=True)
+    memory.fill_uninitialized_memory = False  # slow, and nothing here reads such memory
+    torch.backends.cudnn.benchmark = not on
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        memory.fill_uninitialized_memory = filled
+        torch.backends.cudnn.benchmark = before[1]
+
+
+@contextlib.contextmanager
+def _asked_to_stop() -> Iterator[threading.Event]:
+    """Set when the user presses Ctrl-C, so that training ends between two steps; twice ends at once."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def on_signal(number: int, frame: Any) -> None:
+        if asked.is_set():
+            signal.signal(signal.SIGINT, before)
+            raise KeyboardInterrupt
+        asked.set()
+
+    signal.signal(signal.SIGINT, on_signal)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@torch.no_grad()
+def predict(model: Callable[[Tensor], Tensor], inputs: Iterator[Tensor]) -> Tensor:
+    """Logits of every input, in order, on the CPU; the caller puts the model in eval mode."""
+    return torch.cat([model(x).float() for x in inputs]).cpu()

@@ -1,0 +1,70 @@
+"""Watchers of fine-tuning: they look at a method now and then, and keep weights worth keeping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from . import losses, masks
+from .data.source import Resident
+from .train import Method, predict, under
+
+
+class Best:
+    """A watcher that keeps the iterate with the lowest balanced loss on samples outside training."""
+
+    def __init__(self, source: Resident, conflict: Tensor, among: Tensor, *, every: int):
+        self.every = every
+        where = among.nonzero().squeeze(1).to(source.targets.device)
+        self.images, self.targets = source.images[where], source.targets[where].cpu()
+        self.preprocess = source.preprocess
+        self.conflict = conflict[among]
+        self.loss, self.step = float("inf"), 0
+        self.weights: dict[str, Tensor] = {}
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {"suspects": int(self.conflict.sum()), "others": int((~self.conflict).sum())}
+
+    def __call__(self, method: Method, step: int) -> Mapping[str, float]:
+        logits = predict(method.predict, map(self.preprocess, torch.split(self.images, 1000)))
+        each = losses.cross_entropy(logits, self.targets)
+        suspects, others = each[self.conflict].mean(), each[~self.conflict].mean()
+        loss = float(suspects + others) / 2
+        if loss < self.loss:
+            self.loss, self.step = loss, step
+            self.weights = masks.plain_state(cast(nn.Module, method.model))
+        return {"heldout_suspects": float(suspects), "heldout_others": float(others)}
+
+    def state(self) -> dict[str, Tensor]:
+        mark = torch.tensor([self.loss, self.step], dtype=torch.float64)
+        return {"mark": mark, **{f"weights.{k}": v for k, v in self.weights.items()}}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.loss, self.step = float(state["mark"][0]), int(state["mark"][1])
+        self.weights = under(state, "weights.")
+
+
+class Iterates:
+    """A watcher that keeps the weights of the steps a recipe lists, for `evaluate` to score."""
+
+    every = 1
+
+    def __init__(self, steps: tuple[int, ...]):
+        self.steps = frozenset(steps)
+        self.kept: dict[str, Tensor] = {}
+
+    def __call__(self, method: Method, step: int) -> Mapping[str, float]:
+        if step in self.steps:
+            weights = masks.plain_state(cast(nn.Module, method.model))
+            self.kept |= {f"{step}.{name}": t for name, t in weights.items()}
+        return {}
+
+    def state(self) -> dict[str, Tensor]:
+        return self.kept
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.kept = dict(state)
