@@ -13,8 +13,9 @@ from .data.source import Resident
 from .data.splits import Splits
 from .lab import VERSIONS, Lab, Made, Result
 from .mining import Suspects
+from .runtime import matmul_precision
 from .store import Artifact
-from .train import matmul_precision, predict, under
+from .train import predict, under
 
 
 def evaluate(lab: Lab, made: Made) -> Artifact:

@@ -13,7 +13,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .train import Method, predict
+from .method import Method
+from .train import predict
 
 
 @dataclass(frozen=True, eq=False)

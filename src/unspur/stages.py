@@ -25,12 +25,14 @@ from .data.splits import Splits
 from .errors import RecipeError
 from .evaluation import evaluate
 from .lab import PLANS, Lab, Made, Result
+from .method import Method
 from .methods import ERM, Amplified, Confident, Debiased, MaskSearch
 from .mining import Suspects
 from .reach import reachable
 from .recipe import Debias, Training
+from .runtime import deterministic, matmul_precision
 from .store import Artifact, Workspace
-from .train import Method, Watcher, deterministic, fit, matmul_precision, predict, under
+from .train import Watcher, fit, predict, under
 from .watchers import Best, Iterates
 
 

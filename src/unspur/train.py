@@ -9,52 +9,24 @@ Inside a step nothing waits for the device. Losses are read once per log interva
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from . import masks
-from .data.source import Batch, Source
+from .capture import captured
+from .data.source import Source
 from .errors import Interrupted, TrainingError
+from .method import Method, Player
+from .runtime import Precision, asked_to_stop, autocast, deterministic
 from .sampling import Order
 
-Precision = Literal["fp32", "tf32", "bf16"]
 BLOCK = 64  # batches whose indices are drawn at once
-
-
-@dataclass(frozen=True)
-class Player:
-    """A name and the parameters stepped under it."""
-
-    name: str
-    parameters: tuple[nn.Parameter, ...]
-
-
-class Method(nn.Module):
-    """What one stage of training minimises. Whatever training changes is a parameter or a buffer."""
-
-    uses_bias_labels: ClassVar[bool] = False
-
-    def players(self) -> tuple[Player, ...]:
-        """Who is stepped, in turn, at every step; one player with all trainable weights by default."""
-        return (Player("model", tuple(p for p in self.parameters() if p.requires_grad)),)
-
-    def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        """The named losses of a player; the loop sums them and steps that player."""
-        raise NotImplementedError(f"{type(self).__name__} must say what it minimises")
-
-    def predict(self, x: Tensor) -> Tensor:
-        """Logits for network input."""
-        raise NotImplementedError(f"{type(self).__name__} must say how it predicts")
 
 
 @dataclass(frozen=True)
@@ -71,15 +43,14 @@ class Optimiser:
     decay_by: float = 0.1
 
     def build(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
-        # One fused kernel over all parameters; torch has it for the CPU and for CUDA.
-        options: dict[str, Any] = {
-            "lr": self.rate,
-            "weight_decay": self.weight_decay,
-            "fused": True,
-        }
+        # One fused kernel over all parameters. On a GPU the rate is a tensor, so that a captured
+        # step follows the schedule.
+        cuda = parameters[0].device.type == "cuda"
+        rate = torch.tensor(self.rate, device=parameters[0].device) if cuda else self.rate
+        options: dict[str, Any] = {"lr": rate, "weight_decay": self.weight_decay, "fused": True}
         if self.name == "sgd":
             return torch.optim.SGD(parameters, momentum=self.momentum, **options)
-        return torch.optim.Adam(parameters, betas=self.betas, **options)
+        return torch.optim.Adam(parameters, betas=self.betas, capturable=cuda, **options)
 
     def rate_at(self, step: int, steps: int) -> float:
         """The learning rate of a step."""
@@ -127,6 +98,7 @@ class Plan:
     deterministic: bool = True
     log_every: int = 100
     checkpoint_every: int = 1000
+    capture: bool = True  # on a GPU: record a step once, then replay it
 
 
 def fit(
@@ -140,12 +112,14 @@ def fit(
     progress: Progress | None = None,
 ) -> None:
     """Train a method in place for `plan.steps` steps, going on from the keeper's checkpoint."""
-    loop = _Loop(method, plan, watchers)
+    loop = Loop(method, source, plan, watchers)
     loop.restore(keeper)
-    with deterministic(plan.deterministic), _asked_to_stop() as stop:
+    with deterministic(plan.deterministic), asked_to_stop() as stop:
+        advance = captured(loop, order) if plan.capture else loop.advance
         for index in _indices(order, loop.step, plan.steps):
-            loop.one_step(source, index)
-            done = loop.step
+            loop.set_rate()
+            advance(index)
+            loop.step = done = loop.step + 1
             last = done == plan.steps
             if last or done % plan.log_every == 0:
                 row = loop.read_losses()
@@ -167,29 +141,39 @@ def fit(
                     )
 
 
-class _Loop:
+class Loop:
     """The state of a training run between two steps."""
 
-    def __init__(self, method: Method, plan: Plan, watchers: Sequence[Watcher]):
-        self.method, self.plan, self.watchers = method, plan, watchers
+    def __init__(
+        self, method: Method, source: Source, plan: Plan, watchers: Sequence[Watcher]
+    ) -> None:
+        self.method, self.source, self.plan, self.watchers = method, source, plan, watchers
         self.players = method.players()
         self.optimisers = [plan.optimiser.build(player.parameters) for player in self.players]
         self.device = next(method.parameters()).device
         self.step = 0
         self.clock = torch.zeros((), dtype=torch.int64, device=self.device)
         self.first_bad = torch.full_like(self.clock, -1)
-        self.losses: dict[str, Tensor] = {}
+        self.losses: dict[str, Tensor] = {}  # sums since the last reading, on the device
         self.losses_since = 0
         self.began = time.perf_counter()
         method.train()
         masks.follow(method, self.clock)
 
-    def one_step(self, source: Source, index: Tensor) -> None:
-        """One update of every player."""
-        batch = source.batch(index, self.clock)
-        for player, optimiser in zip(self.players, self.optimisers, strict=True):
+    def set_rate(self) -> None:
+        """The learning rate of the coming step."""
+        rate = self.plan.optimiser.rate_at(self.step, self.plan.steps)
+        for optimiser in self.optimisers:
             for group in optimiser.param_groups:
-                group["lr"] = self.plan.optimiser.rate_at(self.step, self.plan.steps)
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
+
+    def advance(self, index: Tensor) -> None:
+        """One update of every player. Reads and writes tensors on the device, and nothing else."""
+        batch = self.source.batch(index, self.clock)
+        for player, optimiser in zip(self.players, self.optimisers, strict=True):
             with autocast(self.device, self.plan.precision):
                 losses = self.method(batch, player.name)
             total = torch.stack(list(losses.values())).sum()
@@ -198,7 +182,6 @@ class _Loop:
             optimiser.step()
             self._note(player, losses, total.detach())
         self.clock += 1
-        self.step += 1
 
     def show(self, watcher: Watcher) -> Mapping[str, float]:
         """Let a watcher look at the method in eval mode."""
@@ -210,10 +193,11 @@ class _Loop:
     def _note(self, player: Player, losses: Mapping[str, Tensor], total: Tensor) -> None:
         prefix = "" if len(self.players) == 1 else f"{player.name}."
         for name, loss in {**losses, "loss": total}.items():
-            key = prefix + name
-            self.losses[key] = self.losses.get(key, 0) + loss.detach()
+            if prefix + name not in self.losses:
+                self.losses[prefix + name] = torch.zeros_like(total)
+            self.losses[prefix + name] += loss.detach()
         bad = ~torch.isfinite(total) & (self.first_bad < 0)
-        self.first_bad = torch.where(bad, self.clock, self.first_bad)
+        self.first_bad.copy_(torch.where(bad, self.clock, self.first_bad))
 
     def read_losses(self) -> dict[str, Any]:
         """Mean losses since the last reading; raises if one of them was no number."""
@@ -225,7 +209,9 @@ class _Loop:
                 f"the loss is no longer a number since step {int(packed[-1])}. The checkpoint before "
                 "it is kept. Lower the learning rate, or look for images that are not finite."
             )
-        self.losses, self.losses_since = {}, self.step
+        self.losses_since = self.step
+        for total in self.losses.values():
+            total.zero_()
         means = {name: value / count for name, value in zip(names, packed, strict=False)}
         if "loss" not in means:
             means["loss"] = sum(v for name, v in means.items() if name.endswith(".loss"))
@@ -243,14 +229,20 @@ class _Loop:
         if self.step > self.losses_since:
             keeper.log(self.read_losses())  # also: never checkpoint what is no longer a number
         tensors = {f"method.{k}": v for k, v in self.method.state_dict().items()}
-        for number, optimiser in enumerate(self.optimisers):
-            for key, state in optimiser.state_dict()["state"].items():
-                tensors |= {
-                    f"optimiser.{number}.{key}.{k}": v for k, v in state.items() if v is not None
-                }
+        tensors |= {f"optimiser.{name}": t for name, t in self.memory().items()}
         for number, watcher in enumerate(self.watchers):
             tensors |= {f"watcher.{number}.{k}": v for k, v in watcher.state().items()}
         keeper.checkpoint(tensors, {"step": self.step})
+
+    def memory(self) -> dict[str, Tensor]:
+        """What the optimisers remember, by optimiser, parameter and name."""
+        return {
+            f"{number}.{key}.{name}": value
+            for number, optimiser in enumerate(self.optimisers)
+            for key, state in optimiser.state_dict()["state"].items()
+            for name, value in state.items()
+            if value is not None
+        }
 
     def restore(self, keeper: Keeper | None) -> None:
         """Take up the keeper's checkpoint, if there is one."""
@@ -279,66 +271,6 @@ def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def _indices(order: Order, first: int, steps: int) -> Iterator[Tensor]:
     for start in range(first, steps, BLOCK):
         yield from order.draw(start, min(BLOCK, steps - start))
-
-
-def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[Any]:
-    """Forward passes in bf16 where asked for."""
-    if precision == "bf16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return contextlib.nullcontext()
-
-
-@contextlib.contextmanager
-def matmul_precision(precision: Precision) -> Iterator[None]:
-    """TF32 products and convolutions on a GPU unless plain fp32 is asked for."""
-    allow = precision != "fp32"
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allow
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
-
-
-@contextlib.contextmanager
-def deterministic(on: bool) -> Iterator[None]:
-    """Only operations that give the same bits every time; torch's settings are put back after."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
-    if on:  # cuBLAS reads it when first used
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    memory: Any = torch.utils.deterministic
-    filled = memory.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(on, warn_only=True)
-    memory.fill_uninitialized_memory = False  # slow, and nothing here reads such memory
-    torch.backends.cudnn.benchmark = not on
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before[0])
-        memory.fill_uninitialized_memory = filled
-        torch.backends.cudnn.benchmark = before[1]
-
-
-@contextlib.contextmanager
-def _asked_to_stop() -> Iterator[threading.Event]:
-    """Set when the user presses Ctrl-C, so that training ends between two steps; twice ends at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    before = signal.getsignal(signal.SIGINT)
-
-    def on_signal(number: int, frame: Any) -> None:
-        if asked.is_set():
-            signal.signal(signal.SIGINT, before)
-            raise KeyboardInterrupt
-        asked.set()
-
-    signal.signal(signal.SIGINT, on_signal)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @torch.no_grad()

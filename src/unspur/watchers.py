@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from . import losses, masks
 from .data.source import Resident
-from .train import Method, predict, under
+from .method import Method
+from .train import predict, under
 
 
 class Best:

@@ -1,6 +1,6 @@
 """One file a method; a method is what one training stage minimises."""
 
-from ..train import Method
+from ..method import Method
 from .amplified import Amplified
 from .confident import Confident
 from .dcwp import Debiased, MaskSearch

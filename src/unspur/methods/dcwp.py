@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from .. import losses, masks
 from ..data.source import Batch
 from ..features import Tap
-from ..train import Method, Player
+from ..method import Method, Player
 
 
 class Debiased(Method):

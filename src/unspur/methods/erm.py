@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from .. import losses
 from ..data.source import Batch
-from ..train import Method
+from ..method import Method
 
 
 class ERM(Method):
