@@ -6,16 +6,18 @@ import csv
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from . import bundle, data, models, recipe, stages
+from . import bench as benching
+from . import bundle, console, data, models, recipe, stages
 from . import store as stored
 from .api import default_store, pick_device
-from .console import err, out, percent, score_table, show, size, summary
+from .console import err, percent, score_table, show, size, summary
 from .data import cmnist, idx, layout
 from .errors import Interrupted, RecipeError, StoreError, UnspurError
 from .estimate import estimate
@@ -80,6 +82,30 @@ def demo(
 
 
 @app.command()
+def bench(
+    names: Annotated[list[str], typer.Argument(help="Recipes by name or file; a * matches names.")],
+    out: Annotated[Path, typer.Option("--out", help="JSON file; a Markdown table goes beside it.")],
+    seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
+    device: Device = None,
+    store: StoreAt = None,
+    data_root: Root = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting: key=value.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run recipes with several seeds (what is stored is not run again) and write one table."""
+    wanted = [recipe.load(each, set_ or []) for name in names for each in recipe.match(name)]
+    lab_of = partial(_lab, device=device, store=store, data_root=data_root, quiet=quiet)
+    results = benching.bench(wanted, _numbers(seeds), lab_of)
+    benching.save(results, out)
+    table = Table(*benching.HEADER)
+    for row in results["results"]:
+        table.add_row(*benching.table_row(row))
+    console.out.print(table)
+
+
+@app.command()
 def recipes() -> None:
     """List the built-in recipes."""
     for name in recipe.names():
@@ -123,7 +149,7 @@ def evaluate(
     for name, value in scores.as_json().items():
         if name != "groups":
             table.add_row(name.replace("_", " "), percent(value))  # type: ignore[arg-type]
-    out.print(table)
+    console.out.print(table)
 
 
 @data_app.command("make")
@@ -157,8 +183,8 @@ def runs_list(store: StoreAt = None) -> None:
         state, about = _state(path)
         seconds, made = (str(about.get(key, "–")) for key in ("seconds", "made"))
         table.add_row(path.name.partition(".")[0], state, size(bytes_), seconds, made)
-    out.print(table)
-    out.print(f"{size(total)} in {store or default_store()}", markup=False)
+    console.out.print(table)
+    console.out.print(f"{size(total)} in {store or default_store()}", markup=False)
 
 
 @runs_app.command("rm")
@@ -228,12 +254,14 @@ def _finish(lab: Lab, folder: Path) -> None:
     reused = [i["stage"] for i in lab.plan() if lab.store.path(i).exists()]
     made, scores = stages.run(lab)
     bundle.save(lab, made, scores, folder)
-    out.print(score_table(scores.facts))
+    console.out.print(score_table(scores.facts))
     for line in summary(scores.facts):
-        out.print(line, markup=False)
+        console.out.print(line, markup=False)
     if reused:
-        out.print(f"Already stored, not run again: {', '.join(reused)}.", markup=False)
-    out.print(f"{time.perf_counter() - began:.0f} s. Everything is in {folder}/.", markup=False)
+        console.out.print(f"Already stored, not run again: {', '.join(reused)}.", markup=False)
+    console.out.print(
+        f"{time.perf_counter() - began:.0f} s. Everything is in {folder}/.", markup=False
+    )
 
 
 def _say_plan(lab: Lab) -> None:
@@ -246,8 +274,17 @@ def _say_plan(lab: Lab) -> None:
             "–" if row.stored else f"{row.seconds:.0f} s",
             "–" if row.stored else size(row.disk),
         )
-    out.print(table)
-    out.print(f"on {lab.device}; nothing was run.", markup=False)
+    console.out.print(table)
+    console.out.print(f"on {lab.device}; nothing was run.", markup=False)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise RecipeError(
+            f"--seeds {text}: give whole numbers separated by commas, as in 55,66."
+        ) from None
 
 
 def _images(path: Path) -> list[Path]:

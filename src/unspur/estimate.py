@@ -44,7 +44,7 @@ def estimate(lab: Lab) -> list[Estimate]:
 
 
 def _step_seconds(lab: Lab, batch: int) -> float:
-    method = ERM(lab.network(lab.initial)).to(lab.device)
+    method = lab.place(ERM(lab.network(lab.initial)))
     order = Passes(torch.arange(len(lab.splits.train), device=lab.device), batch=batch, seed=0)
     source = lab.source(lab.splits.train)
     plan = replace(lab.recipe.pretrain.plan(precision=lab.recipe.precision), steps=TRIAL_STEPS)

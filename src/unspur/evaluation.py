@@ -74,7 +74,7 @@ class Scorer:
         return score_predictions(predicted, self.lab.splits, self.split, among=self.among)
 
     def predicted(self, weights: Mapping[str, Tensor], source: Resident) -> Tensor:
-        model = self.lab.network(weights).to(self.lab.device).eval()
+        model = self.lab.place(self.lab.network(weights)).eval()
         with matmul_precision(self.lab.recipe.precision):
             return predict(model, source.plain()).argmax(1)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,7 @@ PLANS: dict[str, tuple[str, ...]] = {
     "dcwp": ("mine", "pretrain", "prune", "finetune"),
 }
 
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
 Show = Callable[[str], AbstractContextManager[Progress | None]]
 Made = dict[str, Artifact]
 Result = tuple[dict[str, Tensor], dict[str, Any]]
@@ -82,6 +83,13 @@ class Lab:
         if weights is not None:
             model.load_state_dict(dict(weights))
         return model
+
+    def place(self, module: ModuleT) -> ModuleT:
+        """Move a module to the device, in the memory layout that is fast there."""
+        if self.device.type != "cuda":
+            return module.to(self.device)
+        placed: ModuleT = module.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return placed
 
     @cached_property
     def kept_out(self) -> Tensor:

@@ -7,6 +7,7 @@ one table a stage; `unspur run` takes its name or path, and `--set prune.sparsit
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import json
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -121,7 +122,7 @@ class Prune(Debias):
     rate: float = Field(1e-2, gt=0)
     betas: tuple[float, float] = (0.9, 0.999)
     init: float = 1.5
-    noise: Literal["logit", "probability"] = "logit"
+    noise: Literal["logit", "probability"] = "probability"
     penalty: Literal["sum", "absolute", "probability"] = "sum"
     sparsity: float = Field(1e-8, ge=0)
     keep_zero: bool = False
@@ -131,8 +132,8 @@ class Prune(Debias):
 class Finetune(Debias):
     """How the surviving weights are retrained."""
 
-    steps: int = Field(1000, gt=0)
-    rate: float = Field(1e-3, gt=0)
+    steps: int = Field(2000, gt=0)
+    rate: float = Field(2e-3, gt=0)
     schedule: Literal["constant", "step", "cosine"] = "cosine"
     drop: float = Field(0.0, ge=0, lt=1)
     iterates: tuple[int, ...] = ()
@@ -157,7 +158,7 @@ class Recipe(Section):
     name: str = "unspur"
     plan: Literal["erm", "dcwp"] = "dcwp"
     seed: int = 0
-    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    precision: Literal["fp32", "tf32", "bf16"] = "tf32"
     deterministic: bool = True
     log_every: int = Field(100, gt=0)
     checkpoint_every: int = Field(1000, gt=0)
@@ -204,6 +205,15 @@ def names() -> list[str]:
         return sorted(
             p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.toml")
         )
+
+
+def match(pattern: str) -> list[str]:
+    """The built-in recipes a pattern such as `cmnist/*-dcwp` names; a plain name or path stays itself."""
+    if not any(sign in pattern for sign in "*?["):
+        return [pattern]
+    if not (found := fnmatch.filter(names(), pattern)):
+        raise RecipeError(f"no recipe matches {pattern!r}. Known: {', '.join(names())}.")
+    return found
 
 
 def dump(recipe: Recipe) -> str:

@@ -58,13 +58,13 @@ def _mine(lab: Lab, made: Made, workspace: Workspace) -> Result:
     settings, splits = lab.recipe.mine, lab.splits
     if settings.how == "oracle":
         return _ask_oracle(splits), {}
-    model = lab.network(seed="miner").to(lab.device)
+    model = lab.network(seed="miner")
     methods: dict[str, Callable[[], Method]] = {
         "gce": lambda: Amplified(model, q=settings.q, released=settings.gce_form == "released"),
         "early-stopped": lambda: ERM(model),
         "epoch-ensemble": lambda: Confident(model, eta=settings.eta),
     }
-    method = methods[settings.how]().to(lab.device)
+    method = lab.place(methods[settings.how]())
     scored = [("train", lab.train), *([("valid", lab.valid)] if lab.valid else [])]
     targets = torch.cat([source.targets.cpu() for _, source in scored])
 
@@ -104,7 +104,7 @@ def _ask_oracle(splits: Splits) -> dict[str, Tensor]:
 
 
 def _pretrain(lab: Lab, made: Made, workspace: Workspace) -> Result:
-    method = ERM(lab.network(lab.initial)).to(lab.device)
+    method = lab.place(ERM(lab.network(lab.initial)))
     _train(lab, "pretrain", method, lab.recipe.pretrain, workspace)
     return dict(method.model.state_dict()), {}
 
@@ -119,13 +119,15 @@ def _prune(lab: Lab, made: Made, workspace: Workspace) -> Result:
         keep_zero=settings.keep_zero,
         seed=lab.seed("masks"),
     )
-    method = MaskSearch(
-        model,
-        head=lab.head,
-        sparsity=settings.sparsity,
-        penalty=settings.penalty,
-        **_loss(settings),
-    ).to(lab.device)
+    method = lab.place(
+        MaskSearch(
+            model,
+            head=lab.head,
+            sparsity=settings.sparsity,
+            penalty=settings.penalty,
+            **_loss(settings),
+        )
+    )
     suspects = Suspects.of(made["mine"].tensors, "train")
     source, order = _oversampled(lab, "prune", settings, suspects)
     _train(lab, "prune", method, settings, workspace, source=source, order=order)
@@ -159,7 +161,7 @@ def _finetune(lab: Lab, made: Made, workspace: Workspace) -> Result:
     masks.apply(
         model, under(made["prune"].tensors, "keep."), drop=settings.drop, seed=lab.seed("drop")
     )
-    method = Debiased(model, head=lab.head, **_loss(settings)).to(lab.device)
+    method = lab.place(Debiased(model, head=lab.head, **_loss(settings)))
     suspects = Suspects.of(made["mine"].tensors, "train")
     source, order = _oversampled(lab, "finetune", settings, suspects)
     best = _heldout(lab, made["mine"])

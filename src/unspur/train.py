@@ -244,6 +244,18 @@ class Loop:
             if value is not None
         }
 
+    def _remember(self, number: int, player: Player, memory: Mapping[str, Tensor]) -> None:
+        """Give an optimiser its memory back, laid out as its parameters are: fused kernels rely on it."""
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in memory.items():
+            key, _, what = name.partition(".")
+            like = player.parameters[int(key)]
+            if tensor.shape == like.shape:
+                tensor = torch.empty_like(like).copy_(tensor)
+            state.setdefault(int(key), {})[what] = tensor
+        optimiser = self.optimisers[number]
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+
     def restore(self, keeper: Keeper | None) -> None:
         """Take up the keeper's checkpoint, if there is one."""
         found = keeper.resume() if keeper else None
@@ -251,12 +263,8 @@ class Loop:
             return
         tensors, facts = found
         self.method.load_state_dict(under(tensors, "method."))
-        for number, optimiser in enumerate(self.optimisers):
-            state: dict[int, dict[str, Tensor]] = {}
-            for name, tensor in under(tensors, f"optimiser.{number}.").items():
-                key, _, what = name.partition(".")
-                state.setdefault(int(key), {})[what] = tensor
-            optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+        for number, player in enumerate(self.players):
+            self._remember(number, player, under(tensors, f"optimiser.{number}."))
         for number, watcher in enumerate(self.watchers):
             watcher.restore(under(tensors, f"watcher.{number}."))
         self.step = self.losses_since = facts["step"]

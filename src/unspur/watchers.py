@@ -8,14 +8,18 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from . import losses, masks
+from . import masks
 from .data.source import Resident
 from .method import Method
+from .mining import surprise
 from .train import predict, under
 
 
 class Best:
-    """A watcher that keeps the iterate with the lowest balanced loss on samples outside training."""
+    """A watcher that keeps the iterate with the lowest balanced loss on samples outside training.
+
+    The loss is 1 - p of the true class: bounded, so that a few confident mistakes do not decide.
+    """
 
     def __init__(self, source: Resident, conflict: Tensor, among: Tensor, *, every: int):
         self.every = every
@@ -32,7 +36,7 @@ class Best:
 
     def __call__(self, method: Method, step: int) -> Mapping[str, float]:
         logits = predict(method.predict, map(self.preprocess, torch.split(self.images, 1000)))
-        each = losses.cross_entropy(logits, self.targets)
+        each = surprise(logits, self.targets)
         suspects, others = each[self.conflict].mean(), each[~self.conflict].mean()
         loss = float(suspects + others) / 2
         if loss < self.loss:
