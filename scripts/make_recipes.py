@@ -52,6 +52,26 @@ def cmnist(ratio: str, kind: str) -> recipe.Recipe:
     return recipe.parse(table, where=kind)
 
 
+DEMO: dict[str, Any] = {
+    "name": "demo",
+    "log_every": 25,
+    "watch_every": 100,
+    "data": {"name": "demo", "ratio": "2pct"},
+    "model": {"name": "convnet", "options": {"width": 32}},
+    "mine": {"steps": 300, "batch": 128, "decay_every": 90},
+    "pretrain": {"steps": 600, "batch": 128, "rate": 3e-3},
+    "prune": {"steps": 600, "batch": 128, "rate": 2e-2, "align": 1.0, "sparsity": 2e-6},
+    "finetune": {"steps": 300, "batch": 128, "rate": 1e-3, "align": 1.0, "drop": 0.2},
+    "select": {"every": 25},
+}
+DEMO_HEADER = """\
+# The whole chain on 9,000 embedded digits, 180 of which contradict their colour: a small network, short
+# stages, about a minute on two CPU cores.
+#     unspur demo
+
+"""
+
+
 def merged(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     out = dict(base)
     for key, value in more.items():
@@ -85,6 +105,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("src/unspur/recipes"))
     args = parser.parse_args()
     results = json.loads(args.results.read_text()) if args.results.exists() else {}
+    demo = recipe.parse(DEMO, where="demo")
+    (args.out / "demo.toml").write_text(DEMO_HEADER + recipe.dump(demo))
     for ratio in UP:
         for kind in ABOUT:
             made = cmnist(ratio, kind)

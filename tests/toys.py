@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
+from unspur import models, recipe
 from unspur.data.source import Preprocess, Resident
 from unspur.data.splits import Split, Splits
+from unspur.lab import Lab
+from unspur.recipe import Recipe
+from unspur.store import Store
+
+# A run of about a third of a second that finds suspects and prunes.
+SMALL = (
+    *("mine.steps=40", "mine.batch=32", "mine.rate=0.05", "mine.decay_every=0"),
+    *("pretrain.steps=40", "pretrain.batch=32"),
+    *("prune.steps=20", "prune.batch=32", "prune.batch_norm_batches=4"),
+    *("prune.init=0.5", "prune.rate=0.1", "prune.sparsity=1e-4"),
+    *("finetune.steps=30", "finetune.batch=32", "finetune.iterates=[10, 30]"),
+    *("select.every=10", "select.minimum=2"),
+    *("log_every=10", "checkpoint_every=15", "precision=fp32"),
+)
 
 
 class TinyNet(nn.Module):
@@ -76,3 +97,71 @@ class MemoryKeeper:
 
     def log(self, row):
         self.rows.append(dict(row))
+
+
+def without_valid(splits: Splits) -> Splits:
+    """The same data, nothing kept apart for selection."""
+    bias = {name: labels for name, labels in splits.bias.items() if name != "valid"}
+    return replace(splits, valid=None, bias=bias)
+
+
+def lab(
+    store: Path,
+    changes: Iterable[str] = (),
+    *,
+    splits: Splits | None = None,
+    model: nn.Module | None = None,
+    builder: models.Builder | None = None,
+) -> Lab:
+    """A small run on a store, on one CPU; its model is the same each time unless given."""
+    if model is None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            model = TinyNet()
+    return Lab(
+        recipe=recipe.change(Recipe(), [*SMALL, *changes]),
+        splits=shapes_set(seed=1) if splits is None else splits,
+        builder=builder or models.given(model),
+        store=Store(store),
+        device=torch.device("cpu"),
+        show=lambda stage: nullcontext(),
+    )
+
+
+def same(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> bool:
+    """The same names and the same bits, NaN included."""
+    return a.keys() == b.keys() and all(_bits(a[k]) == _bits(b[k]) for k in a)
+
+
+def _bits(tensor: Tensor) -> tuple[object, ...]:
+    raw = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return tensor.dtype, tuple(tensor.shape), raw.numpy().tobytes()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Networks this small are slower on two threads than on one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class NoSync(TorchDispatchMode):
+    """Refuses what would wait for the device or make a shape depend on values."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = str(func.overloadpacket)
+        self.seen.add(name)
+        refused = ("aten._local_scalar_dense", "aten.nonzero", "aten.masked_select", "aten.equal")
+        assert name not in refused, f"{name} inside a step"
+        if name in ("aten.index", "aten.index_put", "aten.index_put_", "aten._index_put_impl_"):
+            kinds = [t.dtype for t in args[1] if t is not None]
+            assert torch.bool not in kinds, "boolean indexing inside a step"
+        return func(*args, **(kwargs or {}))

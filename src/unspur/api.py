@@ -31,7 +31,7 @@ class Debiased:
     """What debiasing returns."""
 
     model: nn.Module
-    suspects: Suspects
+    suspects: Suspects | None  # None where the plan mines nothing
     scores: dict[str, Any]
     masks: dict[str, Tensor]
     out: Path | None
@@ -91,7 +91,7 @@ def _result(lab: Lab, made: Made, scores: Artifact, out: Path | str | None) -> D
     keep = under(made["prune"].tensors, "keep.") if tuned else {}
     return Debiased(
         model=lab.network(weights).eval(),
-        suspects=Suspects.of(made["mine"].tensors, "train"),
+        suspects=Suspects.of(made["mine"].tensors, "train") if "mine" in made else None,
         scores=scores.facts,
         masks=keep,
         out=Path(out) if out is not None else None,

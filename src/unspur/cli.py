@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from . import bench as benching
 from . import bundle, console, data, models, recipe, stages
@@ -176,7 +176,7 @@ def data_make(
 @runs_app.command("list")
 def runs_list(store: StoreAt = None) -> None:
     """List what is stored."""
-    table = Table("stage", "state", "size", "seconds", "made")
+    table = Table(Column("stage", no_wrap=True), "state", "size", "seconds", "made")
     total = 0
     for path in Store(store or default_store()).artifacts():
         total += (bytes_ := stored.folder_size(path))

@@ -123,11 +123,13 @@ def _mining_facts(lab: Lab, made: Made) -> dict[str, Any]:
 
 
 def _second_opinion(lab: Lab, made: Made) -> Tensor | None:
-    """For suspects outside the training data: does the ordinary model see what the miner saw?"""
-    name, source = ("valid", lab.valid) if lab.valid else ("train", lab.train)
-    suspects = Suspects.of(made["mine"].tensors, name)
-    unseen = suspects.conflict if lab.valid else suspects.conflict & lab.kept_out
-    if not bool(unseen.any()):
+    """For unseen suspects: does the ordinary model see what the miner saw?"""
+    if lab.unseen is None:
         return None
-    predicted = Scorer(lab).predicted(made["pretrain"].tensors, source)
-    return (predicted == suspects.predicted)[unseen]
+    split, among = lab.unseen
+    suspects = Suspects.of(made["mine"].tensors, split)
+    chosen = suspects.conflict & among
+    if not bool(chosen.any()):
+        return None
+    predicted = Scorer(lab).predicted(made["pretrain"].tensors, lab.resident(split))
+    return (predicted == suspects.predicted)[chosen]

@@ -86,7 +86,8 @@ class Lab:
 
     def place(self, module: ModuleT) -> ModuleT:
         """Move a module to the device, in the memory layout that is fast there."""
-        if self.device.type != "cuda":
+        flat = all(p.dim() < 5 for p in module.parameters())
+        if self.device.type != "cuda" or not flat:
             return module.to(self.device)
         placed: ModuleT = module.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         return placed
@@ -110,6 +111,17 @@ class Lab:
     @cached_property
     def valid(self) -> Resident | None:
         return None if self.splits.valid is None else self.source(self.splits.valid)
+
+    @cached_property
+    def unseen(self) -> tuple[str, Tensor] | None:
+        """Samples outside training, as (split, which of it): validation, or those kept out of train."""
+        if self.splits.valid is not None:
+            return "valid", torch.ones(len(self.splits.valid), dtype=torch.bool)
+        return ("train", self.kept_out) if bool(self.kept_out.any()) else None
+
+    def resident(self, split: str) -> Resident:
+        """A split on the device, as it is."""
+        return self.valid if split == "valid" and self.valid is not None else self.train
 
     # -- keys ------------------------------------------------------------------------------------
 

@@ -106,7 +106,7 @@ def attach(
     *,
     select: Select = weights,
     init: float = 1.5,
-    on: NoiseOn = "logit",
+    noise: NoiseOn = "logit",
     keep_zero: bool = False,
     seed: int = 0,
 ) -> list[str]:
@@ -118,7 +118,7 @@ def attach(
         model,
         places,
         lambda name, weight, stream: LearnedMask(
-            weight, init=init, on=on, keep_zero=keep_zero, seed=seed, stream=stream
+            weight, init=init, on=noise, keep_zero=keep_zero, seed=seed, stream=stream
         ),
     )
 

@@ -161,6 +161,7 @@ class Recipe(Section):
     precision: Literal["fp32", "tf32", "bf16"] = "tf32"
     deterministic: bool = True
     log_every: int = Field(100, gt=0)
+    watch_every: int = Field(500, gt=0)
     checkpoint_every: int = Field(1000, gt=0)
     data: Data = Data()
     model: Model = Model()

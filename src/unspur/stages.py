@@ -12,7 +12,7 @@ so that a second run does no work and a changed setting re-runs only what depend
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -33,7 +33,7 @@ from .recipe import Debias, Training
 from .runtime import deterministic, matmul_precision
 from .store import Artifact, Workspace
 from .train import Watcher, fit, predict, under
-from .watchers import Best, Iterates
+from .watchers import Best, Curve, Iterates, Unseen
 
 
 def run(lab: Lab) -> tuple[Made, Artifact]:
@@ -115,7 +115,7 @@ def _prune(lab: Lab, made: Made, workspace: Workspace) -> Result:
     names = masks.attach(
         model,
         init=settings.init,
-        on=settings.noise,
+        noise=settings.noise,
         keep_zero=settings.keep_zero,
         seed=lab.seed("masks"),
     )
@@ -166,10 +166,8 @@ def _finetune(lab: Lab, made: Made, workspace: Workspace) -> Result:
     source, order = _oversampled(lab, "finetune", settings, suspects)
     best = _heldout(lab, made["mine"])
     iterates = Iterates(settings.iterates)
-    watchers: list[Watcher] = [
-        *([best] if best else []),
-        *([iterates] if settings.iterates else []),
-    ]
+    watchers: list[Watcher] = [best] if best else []
+    watchers += [iterates] if settings.iterates else []
     _train(
         lab, "finetune", method, settings, workspace, source=source, order=order, watchers=watchers
     )
@@ -187,18 +185,14 @@ def _finetune(lab: Lab, made: Made, workspace: Workspace) -> Result:
 
 
 def _heldout(lab: Lab, mined: Artifact) -> Best | None:
-    """Follows the samples that were kept out of training, if selection asks for it and they suffice."""
-    if lab.recipe.select.rule == "last":
+    """Follows unseen suspects and others, if selection asks for it and there are enough."""
+    if lab.recipe.select.rule == "last" or lab.unseen is None:
         return None
-    if lab.valid is not None:
-        source, suspects = lab.valid, Suspects.of(mined.tensors, "valid")
-        among = torch.ones(len(suspects), dtype=torch.bool)
-    else:
-        source, suspects = lab.train, Suspects.of(mined.tensors, "train")
-        among = lab.kept_out
-    if int((suspects.conflict & among).sum()) < lab.recipe.select.minimum:
+    split, among = lab.unseen
+    conflict = Suspects.of(mined.tensors, split).conflict[among]
+    if int(conflict.sum()) < lab.recipe.select.minimum or bool(conflict.all()):
         return None
-    return Best(source, suspects.conflict, among, every=lab.recipe.select.every)
+    return Best(Unseen(lab.resident(split), among), conflict, every=lab.recipe.select.every)
 
 
 WORK: dict[str, Callable[[Lab, Made, Workspace], Result]] = {
@@ -221,7 +215,7 @@ def _train(
     *,
     source: Resident | None = None,
     order: sampling.Order | None = None,
-    watchers: list[Any] | None = None,
+    watchers: Sequence[Watcher] = (),
 ) -> None:
     """Fit a method under the recipe; by default on permuted passes through the training data."""
     recipe = lab.recipe
@@ -237,16 +231,11 @@ def _train(
         log_every=recipe.log_every,
         checkpoint_every=recipe.checkpoint_every,
     )
+    if lab.unseen is not None:
+        curve = Curve(Unseen(lab.resident(lab.unseen[0]), lab.unseen[1]), every=recipe.watch_every)
+        watchers = [*watchers, curve]
     with matmul_precision(recipe.precision), lab.show(stage) as progress:
-        fit(
-            method,
-            source,
-            order,
-            plan,
-            watchers=watchers or (),
-            keeper=workspace,
-            progress=progress,
-        )
+        fit(method, source, order, plan, watchers=watchers, keeper=workspace, progress=progress)
 
 
 def _oversampled(

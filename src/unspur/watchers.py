@@ -1,8 +1,9 @@
-"""Watchers of fine-tuning: they look at a method now and then, and keep weights worth keeping."""
+"""Watchers of training: they look at a method now and then, note how it does, keep weights worth keeping."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 import torch
@@ -15,18 +16,43 @@ from .mining import surprise
 from .train import predict, under
 
 
+class Unseen:
+    """Samples that no stage trains on: some of a source, in order."""
+
+    def __init__(self, source: Resident, among: Tensor):
+        where = among.nonzero().squeeze(1).to(source.targets.device)
+        self.images, self.targets = source.images[where], source.targets[where].cpu()
+        self.preprocess = source.preprocess
+
+    def inputs(self) -> Iterator[Tensor]:
+        return map(self.preprocess, torch.split(self.images, 1000))
+
+
+class Curve:
+    """A watcher that notes the accuracy on unseen samples."""
+
+    def __init__(self, unseen: Unseen, *, every: int):
+        self.unseen, self.every = unseen, every
+
+    def __call__(self, method: Method, step: int) -> Mapping[str, float]:
+        predicted = predict(method.predict, self.unseen.inputs()).argmax(1)
+        return {"unseen_accuracy": float((predicted == self.unseen.targets).double().mean())}
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        pass
+
+
 class Best:
     """A watcher that keeps the iterate with the lowest balanced loss on samples outside training.
 
     The loss is 1 - p of the true class: bounded, so that a few confident mistakes do not decide.
     """
 
-    def __init__(self, source: Resident, conflict: Tensor, among: Tensor, *, every: int):
-        self.every = every
-        where = among.nonzero().squeeze(1).to(source.targets.device)
-        self.images, self.targets = source.images[where], source.targets[where].cpu()
-        self.preprocess = source.preprocess
-        self.conflict = conflict[among]
+    def __init__(self, unseen: Unseen, conflict: Tensor, *, every: int):
+        self.unseen, self.conflict, self.every = unseen, conflict, every
         self.loss, self.step = float("inf"), 0
         self.weights: dict[str, Tensor] = {}
 
@@ -35,8 +61,7 @@ class Best:
         return {"suspects": int(self.conflict.sum()), "others": int((~self.conflict).sum())}
 
     def __call__(self, method: Method, step: int) -> Mapping[str, float]:
-        logits = predict(method.predict, map(self.preprocess, torch.split(self.images, 1000)))
-        each = surprise(logits, self.targets)
+        each = surprise(predict(method.predict, self.unseen.inputs()), self.unseen.targets)
         suspects, others = each[self.conflict].mean(), each[~self.conflict].mean()
         loss = float(suspects + others) / 2
         if loss < self.loss:
@@ -56,9 +81,8 @@ class Best:
 class Iterates:
     """A watcher that keeps the weights of the steps a recipe lists, for `evaluate` to score."""
 
-    every = 1
-
     def __init__(self, steps: tuple[int, ...]):
+        self.every = math.gcd(*steps) or 1
         self.steps = frozenset(steps)
         self.kept: dict[str, Tensor] = {}
 

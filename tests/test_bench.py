@@ -1,0 +1,172 @@
+"""Many runs, one table: means by hand, nothing run twice, published numbers beside ours."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from toys import TinyNet, shapes_set
+from unspur import bench, models, recipe
+from unspur.data.splits import Splits
+from unspur.lab import Lab
+from unspur.recipe import Recipe
+from unspur.store import Store
+
+QUICK = [
+    'mine.how="oracle"',
+    *(f"{stage}.steps=4" for stage in ("pretrain", "prune", "finetune")),
+    *(f"{stage}.batch=32" for stage in ("pretrain", "prune", "finetune")),
+    "prune.batch_norm_batches=1",
+    'select.rule="last"',
+    "finetune.iterates=[2]",
+]
+
+
+class Counting(Store):
+    """A store that counts what it has to make."""
+
+    def __init__(self, root: Path):
+        super().__init__(root)
+        self.made: list[str] = []
+
+    def make(self, ingredients: Any, work: Any) -> Any:
+        def counted(workspace: Any) -> Any:
+            self.made.append(ingredients["stage"])
+            return work(workspace)
+
+        return super().make(ingredients, counted)
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return shapes_set(samples=120)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Counting:
+    return Counting(tmp_path_factory.mktemp("bench"))
+
+
+def lab_of(splits: Splits, store: Store) -> Any:
+    torch.manual_seed(0)
+    builder = models.given(TinyNet())
+    return lambda settings: Lab(
+        recipe=settings,
+        splits=splits,
+        builder=builder,
+        store=store,
+        device=torch.device("cpu"),
+        show=lambda stage: nullcontext(),
+    )
+
+
+@pytest.fixture(scope="module")
+def results(splits: Splits, store: Counting) -> dict[str, Any]:
+    recipes = [
+        recipe.change(Recipe(name="toy"), QUICK),
+        recipe.change(Recipe(name="ordinary"), [*QUICK, 'plan="erm"']),
+    ]
+    return bench.bench(recipes, [5, 6, 7], lab_of(splits, store))
+
+
+def test_every_recipe_with_every_seed(results: dict[str, Any]) -> None:
+    assert results["seeds"] == [5, 6, 7]
+    assert [row["recipe"]["name"] for row in results["results"]] == ["toy", "ordinary"]
+    for row in results["results"]:
+        assert [run["seed"] for run in row["runs"]] == [5, 6, 7]
+        assert [run["run"]["seed"] for run in row["runs"]] == [5, 6, 7]
+    assert results["with"]["torch"] == torch.__version__
+
+
+def test_nothing_is_run_twice(results: dict[str, Any], splits: Splits, store: Counting) -> None:
+    # The ordinary model of the first recipe is that of the second: pretrained once a seed.
+    assert sorted(store.made) == sorted(
+        3 * ["mine", "pretrain", "prune", "finetune", "evaluate", "evaluate"]
+    )
+    store.made.clear()
+    again = bench.bench(
+        [recipe.change(Recipe(name="toy"), QUICK)], [5, 6, 7], lab_of(splits, store)
+    )
+    assert store.made == []
+    assert again["results"][0]["summary"] == results["results"][0]["summary"]
+
+
+def test_means_and_deviations_by_hand(results: dict[str, Any]) -> None:
+    row = results["results"][0]
+    for model in ("ordinary", "pruned", "debiased"):
+        values = [run[model]["unbiased"] for run in row["runs"]]
+        assert row["summary"][model]["mean"] == pytest.approx(statistics.mean(values))
+        assert row["summary"][model]["sd"] == pytest.approx(statistics.stdev(values))
+    assert row["summary"]["precision"] == row["summary"]["recall"] == {"mean": 1.0, "sd": 0.0}
+    densities = [run["density"]["overall"] for run in row["runs"]]
+    assert row["summary"]["density"]["mean"] == pytest.approx(statistics.mean(densities))
+
+
+def test_what_does_not_apply_is_left_out(results: dict[str, Any]) -> None:
+    summary = results["results"][1]["summary"]
+    assert summary.keys() == {"ordinary", "debiased", "density", "seconds"}
+    assert summary["density"]["mean"] == 1.0
+
+
+def test_the_bulk_stays_in_the_store(results: dict[str, Any]) -> None:
+    for row in results["results"]:
+        for run in row["runs"]:
+            assert "iterates" not in run
+            assert not any(run[model] and "groups" in run[model] for model in bench.MODELS)
+
+
+def test_one_seed_has_no_deviation(results: dict[str, Any]) -> None:
+    summary = bench.summarise(results["results"][0]["runs"][:1])
+    assert summary["debiased"]["sd"] is None
+    assert "±" not in bench.percent(summary["debiased"])
+
+
+def test_files(results: dict[str, Any], tmp_path: Path) -> None:
+    bench.save(results, tmp_path / "new" / "toy.json")
+    assert json.loads((tmp_path / "new" / "toy.json").read_text()) == results
+    lines = (tmp_path / "new" / "toy.md").read_text().splitlines()
+    assert lines[0] == "| " + " | ".join(bench.HEADER) + " |"
+    assert lines[1].count("|") == lines[0].count("|") == lines[2].count("|")
+    assert [line.split(" | ")[0] for line in lines[2:4]] == ["| toy", "| ordinary"]
+    assert "seeds 5, 6, 7" in lines[-1]
+
+
+def test_the_table_can_be_made_from_the_file_alone(results: dict[str, Any]) -> None:
+    assert bench.markdown(json.loads(json.dumps(results))) == bench.markdown(results)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"mean": 0.9341, "sd": 0.0052}, "93.4 ± 0.5"),
+        ({"mean": 0.5, "sd": None}, "50.0"),
+        ({"mean": None, "sd": None}, "–"),
+        (None, "–"),
+    ],
+)
+def test_per_cent(value: Any, text: str) -> None:
+    assert bench.percent(value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio", "text"),
+    [
+        ("cmnist", "0.5pct", "62.4 → 93.4"),
+        ("cmnist", "1pct", "81.7 → 96.0"),
+        ("cmnist", "2pct", "89.3 → 97.2"),
+        ("cmnist", "5pct", "95.2 → 98.0"),
+        ("demo", "1pct", "–"),
+    ],
+)
+def test_published_numbers(results: dict[str, Any], name: str, ratio: str, text: str) -> None:
+    settings = {**results["results"][0]["recipe"], "data": {"name": name, "ratio": ratio}}
+    cells = bench.table_row({**results["results"][0], "recipe": settings})
+    assert cells[bench.HEADER.index("published ERM → DCWP")] == text
+    assert cells[bench.HEADER.index("selection")] == "last"
+    assert len(cells) == len(bench.HEADER)

@@ -1,0 +1,62 @@
+"""The documentation tells the truth: links lead somewhere, numbers are those of the results."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from unspur import bench, recipe
+from unspur.cli import app
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#]+)\)", page.read_text())
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing
+
+
+def results():
+    return json.loads((ROOT / "docs/results/cmnist.json").read_text())
+
+
+def test_the_table_is_generated_from_the_numbers():
+    assert (ROOT / "docs/results/cmnist.md").read_text() == bench.markdown(results())
+
+
+def test_summaries_are_those_of_the_runs():
+    for row in results()["results"]:
+        for name, value in bench.summarise(row["runs"]).items():
+            assert row["summary"][name] == pytest.approx(value), name
+
+
+def test_numbers_of_the_readme_are_those_of_the_results():
+    summary = {row["recipe"]["name"]: row["summary"] for row in results()["results"]}
+    lines = (ROOT / "README.md").read_text().splitlines()
+    for ratio in ("0.5", "1", "2", "5"):
+        line = next(line for line in lines if line.startswith(f"| {ratio} % |"))
+        cells = [cell.strip(" *") for cell in line.split("|")[2:5]]
+        ours, published = (summary[f"cmnist/{ratio}pct-{kind}"] for kind in ("unspur", "dcwp"))
+        assert cells == [
+            bench.percent(published["ordinary"]),
+            bench.percent(published["debiased"]),
+            bench.percent(ours["debiased"]),
+        ]
+
+
+def test_results_were_made_with_the_recipes_that_ship():
+    for row in results()["results"]:
+        name = row["recipe"]["name"]
+        assert recipe.parse(row["recipe"], where=name) == recipe.load(name)
+
+
+def test_commands_of_the_readme_exist():
+    known = {command.name or command.callback.__name__ for command in app.registered_commands}
+    known |= {group.name for group in app.registered_groups}
+    used = set(re.findall(r"`unspur (\w+)", (ROOT / "README.md").read_text()))
+    assert used
+    assert used <= known
