@@ -39,6 +39,15 @@ QUICK: dict[str, Any] = {
 MINED = {**QUICK, "mine.how": "gce", "mine.steps": 60, "mine.batch": 64, "mine.rate": 0.05}
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Networks this small gain nothing from threads, and on a busy machine lose much."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test works in an empty folder of its own, from the same weights."""
@@ -68,6 +77,14 @@ class Odd(nn.Module):
         both = self.stem["a"](x) + self.stem["b"](x)
         pooled = torch.tanh(both * self.scale).amax((2, 3))
         return self.to_class(pooled + self.shift)
+
+
+class Dropping(TinyNet):
+    """A network that draws random numbers of its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        pooled = torch.relu(self.norm(self.conv(x))).mean((2, 3))
+        return self.head(nn.functional.dropout(pooled, 0.5, self.training))
 
 
 class Encoder(nn.Module):
@@ -298,7 +315,7 @@ def test_a_seed_overrides_the_settings(splits: Splits) -> None:
     assert not same(a.model, quick(model, splits, settings={**QUICK, "seed": 5}, seed=6).model)
 
 
-@pytest.mark.parametrize("make", [TinyNet, Odd, Encoder])
+@pytest.mark.parametrize("make", [TinyNet, Odd, Encoder, Dropping])
 def test_the_same_seed_gives_the_same_bits(splits: Splits, make: type[nn.Module]) -> None:
     model = make()
     first = quick(model, splits)
@@ -309,8 +326,9 @@ def test_the_same_seed_gives_the_same_bits(splits: Splits, make: type[nn.Module]
     assert first.scores == second.scores
 
 
-def test_the_global_random_stream_is_left_alone(splits: Splits) -> None:
-    model = TinyNet()
+@pytest.mark.parametrize("make", [TinyNet, Dropping])
+def test_the_global_random_stream_is_left_alone(splits: Splits, make: type[nn.Module]) -> None:
+    model = make()
     before = torch.random.get_rng_state()
     quick(model, splits)
     assert torch.equal(torch.random.get_rng_state(), before)
@@ -334,6 +352,8 @@ def test_wrong_settings(splits: Splits, settings: dict[str, Any], message: str) 
 def test_oracle_without_bias_labels(splits: Splits) -> None:
     with pytest.raises(RecipeError, match="needs bias labels of the training split"):
         unspur.debias(TinyNet(), splits.train, settings=QUICK)
+    with pytest.raises(RecipeError, match="needs bias labels of the valid"):
+        quick(TinyNet(), splits, bias={"train": splits.bias["train"]})
 
 
 # -- folders ------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def test_hooks_and_mode_are_restored_when_the_model_fails():
         find_head(model, images())
     assert model.training
     assert not any(m._forward_hooks for m in model.modules())
-    with pytest.raises(RuntimeError):
+    with pytest.raises(ModelError, match=r"cannot take images of shape \(3, 28, 28\)"):
         check_outputs(model, images(), 4)
     assert model.training
 
@@ -144,7 +144,7 @@ def test_tap_returns_the_features_of_the_last_call():
     tap = Tap(ConvNet(4, width=4).eval(), "head")
     first = tap(images(2))[1].clone()
     tap(images(5))
-    assert len(tap.seen) == 1
+    assert not tap.seen  # nothing of a step's graph is kept alive
     assert torch.equal(tap(images(2))[1], first)
 
 

@@ -87,6 +87,10 @@ def test_files_are_what_the_script_writes(script: ModuleType, ratio: str, kind: 
     assert script.cmnist(ratio, kind) == recipe.load(f"cmnist/{ratio}-{kind}")
 
 
+def test_the_demo_file_is_what_the_script_writes(script: ModuleType) -> None:
+    assert recipe.parse(script.DEMO, where="demo") == recipe.load("demo")
+
+
 # -- the published settings ---------------------------------------------------------------------------
 
 PUBLISHED = {

@@ -269,19 +269,24 @@ def trains(workspace, die_at=None):
     method = ERM(TinyNet())
     if die_at is not None:
         workspace.checkpoint = dying(workspace.checkpoint, die_at)
-    fit(method, resident(SPLITS), sampling.Passes(torch.arange(240), batch=16, seed=1), PLAN,
-        keeper=workspace)
+    fit(
+        method,
+        resident(SPLITS),
+        sampling.Passes(torch.arange(240), batch=16, seed=1),
+        PLAN,
+        keeper=workspace,
+    )
     return dict(method.state_dict()), {}
 
 
-class Died(Exception):
+class DiedError(Exception):
     """What stands for kill -9."""
 
 
 def dying(checkpoint, at):
     def keep(tensors, facts):
         if facts["step"] == at:
-            raise Died
+            raise DiedError
         checkpoint(tensors, facts)
 
     return keep
@@ -302,7 +307,7 @@ def rows(artifact):
 @pytest.fixture
 def died(tmp_path):
     """A store whose only artifact was left half-made: checkpoint of step 12, log up to step 18."""
-    with pytest.raises(Died):
+    with pytest.raises(DiedError):
         Store(tmp_path).make(INGREDIENTS, lambda workspace: trains(workspace, die_at=18))
     (partial,) = Store(tmp_path).artifacts()
     assert partial.name.endswith(".partial")
@@ -452,7 +457,7 @@ def test_a_store_that_cannot_be_written_is_explained(tmp_path, monkeypatch):
         raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr(Path, "mkdir", denied)
-    with pytest.raises(StoreError, match="cannot write .*Permission denied"):
+    with pytest.raises(StoreError, match=r"cannot write .*Permission denied"):
         Store(tmp_path / "store").make(INGREDIENTS, Work())
 
 
@@ -508,7 +513,9 @@ def test_two_processes_do_the_work_once(tmp_path):
 def test_nothing_is_pickled():
     """What is loaded from disk must never run code."""
     source = Path(store.__file__).parent
-    pattern = re.compile(r"\bimport (pickle|shelve|joblib|dill)|(?<!safetensors\.)torch\.(load|save)\b|np\.load\b")
+    pattern = re.compile(
+        r"\bimport (pickle|shelve|joblib|dill)|(?<!safetensors\.)torch\.(load|save)\b|np\.load\b"
+    )
     files = list(source.rglob("*.py"))
     assert len(files) > 20
     assert [str(f.relative_to(source)) for f in files if pattern.search(f.read_text())] == []

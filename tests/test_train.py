@@ -19,7 +19,7 @@ from unspur.methods import ERM, Amplified, Confident, Debiased, MaskSearch
 from unspur.runtime import deterministic
 from unspur.store import Workspace
 from unspur.train import BLOCK, Loop, Optimiser, Plan, fit, predict
-from unspur.watchers import Best, Iterates
+from unspur.watchers import Best, Curve, Iterates, Unseen
 
 SPLITS = shapes_set()
 CONFLICT = SPLITS.conflicting("train")
@@ -186,7 +186,7 @@ def test_schedules_follow_their_formula(name):
     assert [optimiser.rate_at(t, 24) for t in range(24)] == pytest.approx(rates)
     slide = Slide()
     run(slide, replace(PLAN, optimiser=optimiser))
-    assert float(slide.weight) == pytest.approx(-sum(rates), rel=1e-9)
+    assert slide.weight.item() == pytest.approx(-sum(rates), rel=1e-9)
 
 
 def test_a_step_schedule_without_a_period_is_constant():
@@ -256,8 +256,8 @@ def test_players_alternate():
     for _ in range(24):
         a -= 0.1 * b
         b += 0.1 * a  # the new a
-    assert (float(duel.a), float(duel.b)) == pytest.approx((a, b), rel=1e-5)
-    assert float(duel.bystander) == 1.0
+    assert (duel.a.item(), duel.b.item()) == pytest.approx((a, b), rel=1e-5)
+    assert duel.bystander.item() == 1.0
     for row in keeper.rows:
         assert {"first.game", "first.loss", "second.game", "second.loss", "loss"} <= row.keys()
         assert row["loss"] == pytest.approx(row["first.loss"] + row["second.loss"])
@@ -297,8 +297,9 @@ class Stops(Workspace):
 
 def watched(every=4, steps=(3, 8, 17, 24)):
     valid = shapes_set(seed=2)
-    best = Best(resident(valid), valid.conflicting("train"), torch.ones(240).bool(), every=every)
-    return [best, Iterates(steps)]
+    unseen = Unseen(resident(valid), torch.ones(240, dtype=torch.bool))
+    best = Best(unseen, valid.conflicting("train"), every=every)
+    return [best, Iterates(steps), Curve(unseen, every=5)]
 
 
 def log_of(workspace):
@@ -323,6 +324,7 @@ def assert_resumes(tmp_path, name, plan, stop):
     for a, b in zip(watchers, whole_watchers, strict=True):
         assert same(a.state(), b.state())
     assert watchers[0].step == whole_watchers[0].step > 0
+    assert {name.partition(".")[0] for name in watchers[1].kept} == {"3", "8", "17", "24"}
     assert log_of(workspace) == log_of(whole_workspace)
 
 
@@ -347,14 +349,11 @@ def test_resumed_equals_undisturbed_for_two_players():
     plan = replace(DUEL, optimiser=Optimiser(rate=1e-2))
     whole, keeper = run(Duel(), plan), MemoryKeeper()
 
-    class Dies(Exception):
-        pass
-
     def die(method, step):
         if step == 14:
-            raise Dies
+            raise InterruptedError
 
-    with pytest.raises(Dies):
+    with pytest.raises(InterruptedError):
         run(Duel(), replace(plan, checkpoint_every=11), keeper=keeper, watchers=[Call(die)])
     assert keeper.saved[1]["step"] == 11
     resumed = run(Duel(), plan, keeper=keeper)

@@ -17,6 +17,7 @@ from torch.utils.data import Dataset
 from . import bundle, models, recipe, stages
 from .data.collect import collect
 from .data.splits import Split, Splits
+from .errors import DataError, RecipeError
 from .lab import Lab, Made, Show
 from .mining import Suspects
 from .recipe import Recipe
@@ -82,7 +83,16 @@ def default_store() -> Path:
 
 def pick_device(name: str | None = None) -> torch.device:
     """The device asked for, or a GPU if there is one."""
-    return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise RecipeError(
+            f"the device {name!r} cannot be used here ({reason}). Choose cpu, cuda, cuda:1 ..."
+        ) from None
+    return device
 
 
 def _result(lab: Lab, made: Made, scores: Artifact, out: Path | str | None) -> Debiased:
@@ -119,6 +129,9 @@ def _splits(
         for name, part in given.items()
         if part is not None
     }
+    for name, part in parts.items():
+        if len(part) == 0:
+            raise DataError(f"the {name} split is empty.")
     if classes is None:
         count = 1 + max(int(part.targets.max()) for part in parts.values())
         classes = tuple(str(c) for c in range(count))

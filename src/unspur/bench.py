@@ -66,6 +66,7 @@ def summarise(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def save(results: dict[str, Any], path: Path) -> None:
     """Write the numbers as JSON and the table beside them as Markdown."""
+    path = path.with_suffix(".json")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, (json.dumps(results, indent=1) + "\n").encode())
     write_bytes(path.with_suffix(".md"), markdown(results).encode())

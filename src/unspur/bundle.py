@@ -10,13 +10,14 @@ run.json             which artifacts of the store it was made of, with times and
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor, nn
 
 from . import models, recipe
@@ -36,7 +37,13 @@ FORMAT = 1
 
 def save(lab: Lab, made: Made, scores: Artifact, out: Path) -> None:
     """Write the folder of a run."""
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the folder {out} ({error.strerror}). All stages are stored: give the same "
+            "command with another --out."
+        ) from None
     pruned, tuned = made.get("prune"), made.get("finetune")
     weights = under(tuned.tensors, "weights.") if tuned else made["pretrain"].tensors
     keep = under(pruned.tensors, "keep.") if pruned else {}
@@ -83,10 +90,11 @@ class Classifier(nn.Module):
 
     def __init__(self, model: nn.Module, about: dict[str, Any]):
         super().__init__()
-        self.model = model.eval()
+        self.model = model
         self.classes: tuple[str, ...] = tuple(about["classes"])
         self.shape: tuple[int, int, int] = tuple(about["input"]["shape"])
         self.preprocess = Preprocess(tuple(about["input"]["mean"]), tuple(about["input"]["std"]))
+        self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits of images (N, C, H, W) as the data held them: uint8, or the floats it was trained on."""
@@ -98,9 +106,11 @@ class Classifier(nn.Module):
         try:
             with Image.open(path) as image:
                 channels, height, width = self.shape
-                resized = image if image.size == (width, height) else image.resize((width, height))
-                found = pixels(resized)
-        except (OSError, UnidentifiedImageError) as error:
+                colours = image.convert("RGB")  # first: a palette cannot be interpolated
+                if colours.size != (width, height):
+                    colours = colours.resize((width, height))
+                found = pixels(colours)
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             raise DataError(f"{path}: not a readable image ({error}).") from None
         return found if channels == 3 else found.float().mean(0, keepdim=True).to(torch.uint8)
 
@@ -134,7 +144,9 @@ def load(folder: Path | str, model: nn.Module | None = None) -> Classifier:
         raise StoreError(
             f"{folder / 'model.json'} has format {about.get('format')!r}, not {FORMAT}."
         )
-    weights = read_tensors(folder / "model.safetensors")
+    if missing := {"builder", "classes", "input", "sha256"} - about.keys():
+        raise StoreError(f"{folder / 'model.json'} is damaged (no {', '.join(sorted(missing))}).")
+    weights = _weights(folder / "model.safetensors", about["sha256"])
     if model is None:
         model = _build(about, folder)
     try:
@@ -142,6 +154,13 @@ def load(folder: Path | str, model: nn.Module | None = None) -> Classifier:
     except RuntimeError as error:
         raise ModelError(f"the weights in {folder} do not fit the model: {error}") from None
     return Classifier(model, about)
+
+
+def _weights(path: Path, checksum: str) -> dict[str, Tensor]:
+    weights = read_tensors(path)
+    if hashlib.sha256(path.read_bytes()).hexdigest() != checksum:
+        raise StoreError(f"{path} is damaged: its checksum differs from the one in model.json.")
+    return weights
 
 
 def _build(about: dict[str, Any], folder: Path) -> nn.Module:
@@ -160,9 +179,11 @@ def _write(path: Path, content: Any) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise StoreError(f"{path} is missing: {path.parent} is not the folder of a run.") from None
     except ValueError as error:
         raise StoreError(f"{path} is damaged ({error}).") from None
+    if not isinstance(found, dict):
+        raise StoreError(f"{path} is damaged (it holds no table).")
     return found

@@ -197,12 +197,16 @@ def runs_rm(
     store: StoreAt = None,
 ) -> None:
     """Free what is stored; it is made again when a run needs it."""
+    if not (all_ or unfinished or names) or any(not name.strip() for name in names or []):
+        raise StoreError(
+            "say what to remove: a name from `unspur runs list`, --unfinished or --all."
+        )
     where = Store(store or default_store())
     doomed = [
         path
         for path in where.artifacts()
         if all_
-        or (unfinished and "." in path.name)
+        or (unfinished and _state(path)[0] != "finished")
         or any(path.name.startswith(n) for n in names or [])
     ]
     for name in names or []:
@@ -260,7 +264,9 @@ def _finish(lab: Lab, folder: Path) -> None:
     if reused:
         console.out.print(f"Already stored, not run again: {', '.join(reused)}.", markup=False)
     console.out.print(
-        f"{time.perf_counter() - began:.0f} s. Everything is in {folder}/.", markup=False
+        f"{time.perf_counter() - began:.0f} s. Everything is in {folder}/.",
+        markup=False,
+        soft_wrap=True,
     )
 
 

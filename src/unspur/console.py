@@ -34,16 +34,16 @@ class Lines:
 
     def __init__(self, stage: str, *, every: float = 10.0):
         self.stage, self.every = stage, every
-        self.began = self.said = time.monotonic()
-        self.first: int | None = None
+        self.said = time.monotonic()
+        self.first: tuple[int, float] | None = None
 
     def update(self, step: int, steps: int, loss: float) -> None:
         now = time.monotonic()
-        self.first = step if self.first is None else self.first
+        self.first = self.first or (step, now)  # a resumed stage does not begin at step 0
         if step < steps and now - self.said < self.every:
             return
         self.said = now
-        left = (now - self.began) / max(step, 1) * (steps - step)
+        left = (now - self.first[1]) / max(step - self.first[0], 1) * (steps - step)
         err.print(
             f"{self.stage}: step {step} of {steps}, loss {loss:.4f}, {left:.0f} s left",
             markup=False,

@@ -117,7 +117,9 @@ def _mining_facts(lab: Lab, made: Made) -> dict[str, Any]:
     quality: dict[str, float | None] = {"precision": None, "recall": None}
     if conflicting is not None:
         quality = metrics.mining_quality(suspects.conflict, conflicting)
-    verdict = mining.verdict(suspects, opinion=_second_opinion(lab, made))
+    # The oracle has no opinion on classes, so there is nothing to compare a second one with.
+    known = lab.recipe.mine.how == "oracle"
+    verdict = mining.verdict(suspects, opinion=None if known else _second_opinion(lab, made))
     flagged = int(suspects.conflict.sum())
     return {**quality, "flagged": flagged, "verdict": verdict.code, "text": verdict.text}
 

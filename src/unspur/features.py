@@ -52,8 +52,13 @@ def find_head(model: nn.Module, x: Tensor) -> str:
 
 def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
     """Raise unless the model turns a batch into one logit a class."""
-    with torch.no_grad(), evaluating(model):
-        output = model(x)
+    try:
+        with torch.no_grad(), evaluating(model):
+            output = model(x)
+    except RuntimeError as error:
+        raise ModelError(
+            f"the model cannot take images of shape {tuple(x.shape[1:])}: {error}."
+        ) from error
     shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
     if shape != (len(x), classes):
         raise ModelError(

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from . import noise
 from .data.source import Preprocess, Resident
 from .data.splits import Split, Splits, digest
+from .errors import RecipeError
 from .features import check_outputs, find_head
 from .models import Builder
 from .recipe import Recipe, Section
@@ -49,6 +50,13 @@ class Lab:
     store: Store
     device: torch.device
     show: Show
+
+    def __post_init__(self) -> None:
+        given, channels = len(self.recipe.data.mean), self.splits.train.images.shape[1]
+        if given not in (0, 1, channels):
+            raise RecipeError(
+                f"data.mean has {given} numbers, the images {channels} channels. Give one for each."
+            )
 
     @cached_property
     def initial(self) -> dict[str, Tensor]:
@@ -144,6 +152,8 @@ class Lab:
             "builder": self.builder.source,
             "initial": self.initial_digest,
         }
+        if stage in ("prune", "finetune"):
+            made["head"] = self.head
         if stage == "finetune":
             made["select"] = recipe.select.model_dump(mode="json")
         if stage == "mine" and recipe.mine.how == "oracle":

@@ -13,20 +13,21 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from .errors import RecipeError
 from .train import Optimiser, Plan
 
 Positive = Field(gt=0)
+Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
     """A strict, frozen table of a recipe."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Data(Section):
@@ -38,6 +39,12 @@ class Data(Section):
     augment: Literal["none", "flip", "crop-flip"] = "none"
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+
+    @model_validator(mode="after")
+    def _both(self) -> Data:
+        if len(self.mean) != len(self.std):
+            raise ValueError("data.mean and data.std go together: as many numbers in each")
+        return self
 
 
 class Model(Section):
@@ -55,8 +62,8 @@ class Training(Section):
     batch: int = Positive
     optimiser: Literal["adam", "sgd"] = "adam"
     rate: float = Positive
-    betas: tuple[float, float] = (0.9, 0.99)
-    momentum: float = 0.9
+    betas: tuple[Beta, Beta] = (0.9, 0.99)
+    momentum: float = Field(0.9, ge=0)
     weight_decay: float = Field(0.0, ge=0)
     schedule: Literal["constant", "step", "cosine"] = "constant"
     decay_every: int = Field(0, ge=0)
@@ -82,7 +89,7 @@ class Mine(Training):
 
     how: Literal["gce", "early-stopped", "epoch-ensemble", "oracle"] = "gce"
     q: float = Field(0.7, gt=0, le=1)
-    gce_form: Literal["released", "true"] = "released"
+    gce_form: Literal["released", "exact"] = "released"
     eta: float = Field(0.05, ge=0, lt=1)
     threshold: float = Field(0.8, gt=0, lt=1)
     steps: int = Field(2000, gt=0)
@@ -120,7 +127,7 @@ class Prune(Debias):
 
     steps: int = Field(2000, gt=0)
     rate: float = Field(1e-2, gt=0)
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
     init: float = 1.5
     noise: Literal["logit", "probability"] = "probability"
     penalty: Literal["sum", "absolute", "probability"] = "sum"
@@ -185,11 +192,11 @@ def load(name: str, changes: Iterable[str] = ()) -> Recipe:
 
 def parse(table: Mapping[str, Any], changes: Iterable[str] = (), *, where: str) -> Recipe:
     """A checked recipe from plain tables."""
-    whole = json.loads(json.dumps(table))
+    whole = json.loads(json.dumps(table, default=str))  # dates, which TOML knows, become text
     for change in changes:
         _change(whole, change)
     try:
-        return Recipe.model_validate_json(json.dumps(whole))
+        return Recipe.model_validate_json(json.dumps(whole, default=str))
     except ValidationError as error:
         raise RecipeError(_explain(error, where)) from None
 
@@ -230,13 +237,15 @@ def dump(recipe: Recipe) -> str:
 def _find(name: str) -> tuple[str, str]:
     if (path := Path(name)).suffix == ".toml" or path.is_file():
         try:
-            return name, path.read_text()
+            return name, path.read_text("utf-8")
         except OSError as error:
             raise RecipeError(f"{name}: cannot be read ({error.strerror}).") from None
+        except UnicodeDecodeError:
+            raise RecipeError(f"{name}: not valid TOML: it is not text in UTF-8.") from None
     file = resources.files(__package__) / "recipes" / f"{name}.toml"
     if not file.is_file():
         raise RecipeError(f"there is no recipe {name!r}.{_suggest(name, names())}")
-    return f"{name}.toml", file.read_text()
+    return f"{name}.toml", file.read_text("utf-8")
 
 
 def _change(table: dict[str, Any], change: str) -> None:
@@ -289,4 +298,4 @@ def as_toml(value: Any) -> str:
         )
     if isinstance(value, tuple | list):
         return "[" + ", ".join(as_toml(v) for v in value) + "]"
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)  # TOML has no surrogate pairs

@@ -38,6 +38,7 @@ def matmul_precision(precision: Precision) -> Iterator[None]:
 def deterministic(on: bool) -> Iterator[None]:
     """Only operations that give the same bits every time; torch's settings are put back after."""
     before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
     if on:  # cuBLAS reads it when first used
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     memory: Any = torch.utils.deterministic
@@ -48,9 +49,14 @@ def deterministic(on: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before[0])
+        torch.use_deterministic_algorithms(before[0], warn_only=warned)
         memory.fill_uninitialized_memory = filled
         torch.backends.cudnn.benchmark = before[1]
+
+
+def own_stream(device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """Leave torch's global random stream as it was."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from .data.source import Resident
 from .data.splits import Splits
 from .errors import RecipeError
 from .evaluation import evaluate
+from .features import Tap
 from .lab import PLANS, Lab, Made, Result
 from .method import Method
 from .methods import ERM, Amplified, Confident, Debiased, MaskSearch
@@ -41,6 +42,7 @@ def run(lab: Lab) -> tuple[Made, Artifact]:
 
     Where the suspects are not worth acting on, the plan ends with the ordinary model.
     """
+    check(lab)
     made: Made = {}
     keys: dict[str, str] = {}
     for stage in PLANS[lab.recipe.plan]:
@@ -52,6 +54,14 @@ def run(lab: Lab) -> tuple[Made, Artifact]:
         made[stage] = lab.store.make(lab.ingredients(stage, keys), partial(WORK[stage], lab, made))
         keys[stage] = made[stage].path.name
     return made, evaluate(lab, made)
+
+
+def check(lab: Lab) -> None:
+    """Raise before anything is trained if the network cannot be pruned."""
+    if "prune" in PLANS[lab.recipe.plan]:
+        model = lab.network(lab.initial)
+        Tap(model, lab.head)
+        masks.attach(model)
 
 
 def _mine(lab: Lab, made: Made, workspace: Workspace) -> Result:
@@ -72,7 +82,8 @@ def _mine(lab: Lab, made: Made, workspace: Workspace) -> Result:
         for _, source in scored:
             yield from source.plain()
 
-    every = max(1, int((~lab.kept_out).sum()) // settings.batch)
+    passed = int((~lab.kept_out).sum()) // settings.batch
+    every = max(1, min(passed, settings.steps))
     epochs = mining.EpochScores(inputs, targets, every=every, steps=settings.steps)
     watchers = [epochs] if settings.how == "epoch-ensemble" else []
     _train(lab, "mine", method, settings, workspace, watchers=watchers)
@@ -92,14 +103,14 @@ def _mine(lab: Lab, made: Made, workspace: Workspace) -> Result:
 
 def _ask_oracle(splits: Splits) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
-    for name in ("train", "valid"):
-        conflicting = splits.conflicting(name) if name in splits.parts() else None
-        if conflicting is not None:
-            tensors |= mining.oracle(conflicting, splits.parts()[name].targets).tensors(name)
-    if "train.conflict" not in tensors:
-        raise RecipeError(
-            'mine.how = "oracle" needs bias labels of the training split; there are none.'
-        )
+    spoken = {"train": "training", "valid": "validation"}
+    for name in spoken.keys() & splits.parts().keys():
+        conflicting = splits.conflicting(name)
+        if conflicting is None:
+            raise RecipeError(
+                f'mine.how = "oracle" needs bias labels of the {spoken[name]} split; there are none.'
+            )
+        tensors |= mining.oracle(conflicting, splits.parts()[name].targets).tensors(name)
     return tensors
 
 
@@ -230,6 +241,7 @@ def _train(
         deterministic=recipe.deterministic,
         log_every=recipe.log_every,
         checkpoint_every=recipe.checkpoint_every,
+        seed=seed,
     )
     if lab.unseen is not None:
         curve = Curve(Unseen(lab.resident(lab.unseen[0]), lab.unseen[1]), every=recipe.watch_every)
@@ -272,7 +284,9 @@ def refresh_batch_norm(
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # a plain average over the batches
-    model.train()
+    model.eval()  # what drops out in training is there afterwards
+    for norm in norms:
+        norm.train()
     step = torch.tensor(first, device=source.targets.device)
     for offset, index in enumerate(order.draw(first, batches)):
         model(source.batch(index, step + offset).x)

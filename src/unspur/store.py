@@ -29,6 +29,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from .data.splits import digest
 from .errors import StoreError
 from .version import VERSION
 
@@ -82,7 +83,8 @@ class Store:
             return open_artifact(path)
         except StoreError as error:
             aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
-            path.rename(aside)
+            with contextlib.suppress(FileNotFoundError):  # another process was first
+                path.rename(aside)
             warnings.warn(f"{error} It is set aside as {aside.name} and made again.", stacklevel=2)
             return None
 
@@ -124,12 +126,11 @@ class Workspace:
         tensors = None
         if file.exists():
             try:
-                tensors, facts = read_tensors(file), json.loads(_metadata(file)["facts"])
-            except (StoreError, KeyError, json.JSONDecodeError):
+                tensors, facts = _read_checkpoint(file)
+            except StoreError:
                 warnings.warn(f"{file} is damaged; the stage starts over.", stacklevel=2)
-                tensors = None
-        if (self.path / LOG).exists():
-            os.truncate(self.path / LOG, facts["log"])
+        if (log := self.path / LOG).exists():
+            os.truncate(log, min(facts["log"], log.stat().st_size))
         if tensors is None:
             return None
         self.spent = facts["seconds"]
@@ -138,8 +139,9 @@ class Workspace:
     def checkpoint(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Keep all that is needed to go on from here, in one file."""
         size = (self.path / LOG).stat().st_size if (self.path / LOG).exists() else 0
-        whole = {**facts, "log": size, "seconds": self.seconds}
-        write_tensors(self.path / CHECKPOINT, tensors, {"facts": json.dumps(whole)})
+        text = json.dumps({**facts, "log": size, "seconds": self.seconds})
+        checksum = digest(text + " ".join(sorted(tensors)), *_sorted(tensors))
+        write_tensors(self.path / CHECKPOINT, tensors, {"facts": text, "sha256": checksum})
 
     def log(self, row: Mapping[str, Any]) -> None:
         with open(self.path / LOG, "a") as file:
@@ -203,7 +205,7 @@ def write_tensors(
     plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     owned: dict[int, str] = {}
     for name, tensor in plain.items():  # safetensors refuses two names for one memory
-        if owned.setdefault(tensor.data_ptr(), name) != name and tensor.numel():
+        if owned.setdefault(tensor.untyped_storage().data_ptr(), name) != name and tensor.numel():
             plain[name] = tensor.clone()
     data = safetensors.torch.save(plain, metadata)
     write_bytes(path, data)
@@ -242,9 +244,19 @@ def remove(path: Path) -> None:
     shutil.rmtree(doomed)
 
 
-def _metadata(path: Path) -> dict[str, str]:
+def _read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """A checkpoint's tensors and facts, checked to be whole."""
+    tensors = read_tensors(path)
     with safetensors.safe_open(path, framework="pt") as file:
-        return file.metadata() or {}
+        about = file.metadata() or {}
+    text = about.get("facts", "")
+    if about.get("sha256") != digest(text + " ".join(sorted(tensors)), *_sorted(tensors)):
+        raise StoreError(f"{path} is damaged: its checksum differs.")
+    return tensors, json.loads(text)
+
+
+def _sorted(tensors: Mapping[str, Tensor]) -> list[Tensor]:
+    return [tensors[name] for name in sorted(tensors)]
 
 
 def _seal(about: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from .capture import captured
 from .data.source import Source
 from .errors import Interrupted, TrainingError
 from .method import Method, Player
-from .runtime import Precision, asked_to_stop, autocast, deterministic
+from .runtime import Precision, asked_to_stop, autocast, deterministic, own_stream
 from .sampling import Order
 
 BLOCK = 64  # batches whose indices are drawn at once
@@ -98,6 +98,7 @@ class Plan:
     deterministic: bool = True
     log_every: int = 100
     checkpoint_every: int = 1000
+    seed: int = 0  # of what layers draw from torch's own stream, such as dropout
     capture: bool = True  # on a GPU: record a step once, then replay it
 
 
@@ -114,10 +115,11 @@ def fit(
     """Train a method in place for `plan.steps` steps, going on from the keeper's checkpoint."""
     loop = Loop(method, source, plan, watchers)
     loop.restore(keeper)
-    with deterministic(plan.deterministic), asked_to_stop() as stop:
+    with deterministic(plan.deterministic), own_stream(loop.device), asked_to_stop() as stop:
         advance = captured(loop, order) if plan.capture else loop.advance
         for index in _indices(order, loop.step, plan.steps):
             loop.set_rate()
+            torch.manual_seed(plan.seed + loop.step)
             advance(index)
             loop.step = done = loop.step + 1
             last = done == plan.steps
@@ -132,7 +134,9 @@ def fit(
                     seen = loop.show(watcher)
                     if keeper and seen:
                         keeper.log({"step": done, **seen})
-            if not last and (stop.is_set() or done % plan.checkpoint_every == 0):
+            if last:
+                loop.check_weights()
+            if stop.is_set() or (not last and done % plan.checkpoint_every == 0):
                 loop.save(keeper)
                 if stop.is_set():
                     raise Interrupted(
@@ -222,12 +226,22 @@ class Loop:
             "seconds": round(time.perf_counter() - self.began, 3),
         }
 
+    def check_weights(self) -> None:
+        """Raise if a step with a finite loss made weights that are no numbers."""
+        stepped = [p for player in self.players for p in player.parameters]
+        if not torch.stack([torch.isfinite(p).all() for p in stepped]).all():
+            raise TrainingError(
+                f"weights are no longer numbers after step {self.step - 1}, though its loss was one. "
+                "The checkpoint before it is kept. Lower the learning rate."
+            )
+
     def save(self, keeper: Keeper | None) -> None:
         """Checkpoint everything the next step depends on."""
         if keeper is None:
             return
         if self.step > self.losses_since:
             keeper.log(self.read_losses())  # also: never checkpoint what is no longer a number
+        self.check_weights()
         tensors = {f"method.{k}": v for k, v in self.method.state_dict().items()}
         tensors |= {f"optimiser.{name}": t for name, t in self.memory().items()}
         for number, watcher in enumerate(self.watchers):

@@ -21,7 +21,12 @@ def collect(dataset: Dataset[Any], *, name: str = "train") -> Split:
     An image is a PIL image or a tensor (C, H, W) in uint8 or floating point; a label a whole number. Random
     transforms are drawn once here: leave augmentation to `data.augment`.
     """
-    count = len(cast(Sized, dataset))
+    try:
+        count = len(cast(Sized, dataset))
+    except TypeError:
+        raise DataError(
+            f"the {name} dataset ({type(dataset).__name__}) has no length; give a map-style dataset."
+        ) from None
     if count == 0:
         raise DataError(f"the {name} dataset is empty.")
     images, targets = [], []
@@ -65,7 +70,7 @@ def pixels(image: Image.Image) -> Tensor:
 def _label(label: Any, where: str) -> int:
     try:
         number = int(label)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         raise DataError(f"{where}: the label {label!r} is not a whole number.") from None
     if number != label or number < 0:
         raise DataError(f"{where}: the label {label!r} is not a whole number from 0.")

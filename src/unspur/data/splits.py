@@ -64,6 +64,15 @@ class Splits:
     def __post_init__(self) -> None:
         if len(self.train) == 0:
             raise DataError(f"{self.name}: the training split is empty.")
+        for name, labels in self.bias.items():
+            if name not in ("train", "valid", "test"):
+                raise DataError(
+                    f"{self.name}: bias labels of {name!r}; splits: train, valid, test."
+                )
+            if labels.is_floating_point() or bool((labels < 0).any()):
+                raise DataError(
+                    f"{self.name}: the bias labels of the {name} split are not whole numbers from 0."
+                )
         for name, split in self.parts().items():
             low, high = int(split.targets.min()), int(split.targets.max())
             if low < 0 or high >= len(self.classes):

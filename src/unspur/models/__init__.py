@@ -6,6 +6,8 @@ import copy
 import hashlib
 import importlib.util
 import inspect
+import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +48,9 @@ def builder(name: str, classes: int, options: Mapping[str, Any] | None = None) -
     """A builder from a built-in name or from `file.py:function`, which is called with `classes`."""
     options = dict(options or {})
     if ":" in name:
-        make, source = _from_file(name)
+        file, _, function = name.rpartition(":")
+        make, source = _from_file(Path(file), function)
+        name = f"{Path(file).resolve()}:{function}"  # it comes back from any working directory
     elif name in BUILTIN:
         make, source = BUILTIN[name], inspect.getsource(BUILTIN[name])
     else:
@@ -66,7 +70,7 @@ def builder(name: str, classes: int, options: Mapping[str, Any] | None = None) -
         return model
 
     how = {"name": name, "options": options}
-    return Builder(call, how, _hash(source))
+    return Builder(call, how, _hash(source + json.dumps([name.rpartition(":")[2], options])))
 
 
 def given(model: nn.Module) -> Builder:
@@ -76,27 +80,41 @@ def given(model: nn.Module) -> Builder:
             "the model is parametrized already (masks, or weight normalisation); copies of it would share "
             "their classes. Call unspur.bake(model) or remove the parametrizations first."
         )
-    try:
-        source = inspect.getsource(type(model))
-    except (OSError, TypeError):  # a class typed into a console has no source
-        source = ""
+    sources = {_source(type(module)) for module in model.modules()}
     how = {"name": f"{type(model).__module__}.{type(model).__qualname__}", "given": True}
-    return Builder(lambda: copy.deepcopy(model), how, _hash(source + repr(model)))
+    return Builder(
+        lambda: copy.deepcopy(model).cpu(), how, _hash("".join(sorted(sources)) + repr(model))
+    )
 
 
-def _from_file(name: str) -> tuple[Callable[..., nn.Module], str]:
-    file, _, function = name.rpartition(":")
-    path = Path(file)
+def _from_file(path: Path, function: str) -> tuple[Callable[..., nn.Module], str]:
     if not path.is_file():
-        raise ModelError(f"there is no file {file} to take the model builder {function!r} from.")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
+        raise ModelError(f"there is no file {path} to take the model builder {function!r} from.")
+    source = path.read_bytes()
+    name = f"unspur_model_{hashlib.sha256(source).hexdigest()[:16]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ModelError(f"{path} is not a Python file (.py).")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.modules[name] = module  # dataclasses look their module up while it is being read
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ModelError(f"{path} cannot be read: {type(error).__name__}: {error}.") from error
     if not callable(make := getattr(module, function, None)):
-        raise ModelError(f"{file} has no function {function!r}. Name one that takes `classes`.")
-    return make, path.read_text()
+        raise ModelError(f"{path} has no function {function!r}. Name one that takes `classes`.")
+    return make, source.decode(errors="replace")
+
+
+def _source(kind: type) -> str:
+    """The source of a class; a layer of torch's own is told by its name, a console's class by nothing."""
+    if kind.__module__.startswith("torch."):
+        return kind.__qualname__
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        return ""
 
 
 def _hash(text: str) -> str:
