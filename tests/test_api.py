@@ -39,15 +39,6 @@ QUICK: dict[str, Any] = {
 MINED = {**QUICK, "mine.how": "gce", "mine.steps": 60, "mine.batch": 64, "mine.rate": 0.05}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Networks this small gain nothing from threads, and on a busy machine lose much."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Every test works in an empty folder of its own, from the same weights."""

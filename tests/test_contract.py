@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import nn
 
-import toys
 from toys import MemoryKeeper, NoSync, TinyNet, resident, same, shapes_set
 from unspur import masks, sampling
 from unspur.data.source import Batch
@@ -23,12 +22,6 @@ from unspur.train import Loop, Optimiser, Plan, fit, predict
 
 SPLITS = shapes_set()
 PLAN = Plan(steps=6, optimiser=Optimiser(rate=1e-2), log_every=3, checkpoint_every=3)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    with toys.one_thread():
-        yield
 
 
 class Odd(nn.Module):

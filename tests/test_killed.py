@@ -21,12 +21,6 @@ CHANGES = [
 ]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    with toys.one_thread():
-        yield
-
-
 def tensors(store):
     """What a store holds, by artifact; nothing may be left half-made (a free lock may stay)."""
     folders = [path for path in store.iterdir() if path.suffix != ".lock"]

@@ -28,12 +28,6 @@ ACCURACIES = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    with toys.one_thread():
-        yield
-
-
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     """A store that holds one plain run."""

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import toys
 from toys import TinyNet, resident, same, shapes_set
 from unspur import sampling, store
 from unspur.errors import StoreError
@@ -31,12 +30,6 @@ INGREDIENTS = {
 }
 TENSORS = {"weight": torch.arange(12.0).reshape(3, 4), "keep": torch.tensor([True, False])}
 FACTS = {"flagged": 3, "share": 0.25, "nothing": None, "layers": {"conv.weight": 1.0}}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    with toys.one_thread():
-        yield
 
 
 class Work:

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-import toys
 from toys import MemoryKeeper, NoSync, TinyNet, resident, same, shapes_set
 from unspur import masks, noise, sampling
 from unspur.errors import Interrupted, TrainingError
@@ -24,12 +23,6 @@ from unspur.watchers import Best, Curve, Iterates, Unseen
 SPLITS = shapes_set()
 CONFLICT = SPLITS.conflicting("train")
 PLAN = Plan(steps=24, optimiser=Optimiser(rate=1e-2, schedule="cosine"), log_every=10)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _quick():
-    with toys.one_thread():
-        yield
 
 
 def make(name, seed=0):

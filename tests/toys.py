@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from unspur import models, recipe
+from unspur.data.idx import Digits, mnist
 from unspur.data.source import Preprocess, Resident
 from unspur.data.splits import Split, Splits
 from unspur.lab import Lab
@@ -138,15 +141,13 @@ def _bits(tensor: Tensor) -> tuple[object, ...]:
     return tensor.dtype, tuple(tensor.shape), raw.numpy().tobytes()
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Networks this small are slower on two threads than on one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def real_mnist() -> Digits:
+    """The real digits, where UNSPUR_DATA names their folder; the test is skipped elsewhere."""
+    root = Path(os.environ.get("UNSPUR_DATA") or "unset")
+    folders = (root, root / "MNIST" / "raw")
+    if not any(path for folder in folders for path in folder.glob("train-images-idx3-ubyte*")):
+        pytest.skip("UNSPUR_DATA names no folder with MNIST")
+    return mnist(root)
 
 
 class NoSync(TorchDispatchMode):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from itertools import pairwise
-from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -13,8 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from toys import real_mnist
 from unspur.data import cmnist, embedded
-from unspur.data.idx import Digits, mnist
+from unspur.data.idx import Digits
 from unspur.data.splits import Splits
 from unspur.errors import DataError
 
@@ -240,14 +239,6 @@ def test_make_wants_all_of_mnist() -> None:
 def test_numbers_that_do_not_fit(conflicting: int, valid: int) -> None:
     with pytest.raises(DataError, match=f"take {valid} validation and {conflicting} conflicting"):
         cmnist.generate(numbered_digits(100, 10), conflicting=conflicting, valid=valid)
-
-
-def real_mnist() -> Digits:
-    root = Path(os.environ.get("UNSPUR_DATA") or "unset")
-    folders = (root, root / "MNIST" / "raw")
-    if not any(path for folder in folders for path in folder.glob("train-images-idx3-ubyte*")):
-        pytest.skip("UNSPUR_DATA names no folder with MNIST")
-    return mnist(root)
 
 
 @pytest.mark.real

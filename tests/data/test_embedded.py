@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 import torch
 
+from toys import real_mnist
 from unspur.data import embedded
-from unspur.data.idx import Digits, mnist
 from unspur.errors import DataError
 
 
@@ -41,14 +38,6 @@ def test_damage_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "SHA256", "0" * 64)
     with pytest.raises(DataError, match=r"mnist12k\.xz has sha256 10bd8c.* Install unspur again"):
         embedded.digits()
-
-
-def real_mnist() -> Digits:
-    root = Path(os.environ.get("UNSPUR_DATA") or "unset")
-    folders = (root, root / "MNIST" / "raw")
-    if not any(path for folder in folders for path in folder.glob("train-images-idx3-ubyte*")):
-        pytest.skip("UNSPUR_DATA names no folder with MNIST")
-    return mnist(root)
 
 
 @pytest.mark.real

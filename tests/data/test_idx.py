@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import struct
 from pathlib import Path
 
@@ -11,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from unspur.data.idx import FILES, Digits, find_root, mnist
+from toys import real_mnist
+from unspur.data.idx import FILES, find_root, mnist
 from unspur.errors import DataError
 
 
@@ -130,14 +130,6 @@ def test_absent_root_says_all_three_ways(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("UNSPUR_DATA", str(tmp_path / "nowhere"))
     with pytest.raises(DataError, match=rf"nowhere \(UNSPUR_DATA\)\. {expected}"):
         find_root()
-
-
-def real_mnist() -> Digits:
-    root = Path(os.environ.get("UNSPUR_DATA") or "unset")
-    folders = (root, root / "MNIST" / "raw")
-    if not any(path for folder in folders for path in folder.glob("train-images-idx3-ubyte*")):
-        pytest.skip("UNSPUR_DATA names no folder with MNIST")
-    return mnist(root)
 
 
 @pytest.mark.real
