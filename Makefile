@@ -1,4 +1,4 @@
-# make demo | test | check | results | clean. The environment is .venv; a torch that the system's Python
+# make demo | test | check | format | wheel-demo | clean. The environment is .venv; a torch that the system's Python
 # already has is used as it is, otherwise the pinned one is installed.
 PYTHON ?= python3
 VENV := .venv

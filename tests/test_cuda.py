@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from toys import MemoryKeeper, TinyNet, resident, shapes_set
 from unspur import masks, noise, sampling
@@ -17,6 +18,13 @@ pytestmark = [
 PLAN = Plan(steps=30, optimiser=Optimiser(rate=1e-2, schedule="cosine"), log_every=10)
 
 
+class Dropping(TinyNet):
+    """A network that itself draws random numbers."""
+
+    def forward(self, x):
+        return nn.functional.dropout(super().forward(x), 0.5, self.training)
+
+
 def methods():
     torch.manual_seed(0)
     erm = ERM(TinyNet())
@@ -27,6 +35,7 @@ def methods():
     masks.apply(tuned, keep, drop=0.2)
     return {
         "erm": erm,
+        "dropping": ERM(Dropping()),
         "search": MaskSearch(searched, head="head", sparsity=1e-6),
         "tuned": Debiased(tuned, head="head", align=0.5),
     }
@@ -59,7 +68,7 @@ def test_captured_equals_eager(name):
         torch.testing.assert_close(captured[key], value, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["erm", "search", "tuned"])
+@pytest.mark.parametrize("name", ["erm", "dropping", "search", "tuned"])
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 def test_resumed_equals_undisturbed(name, optimiser):
     plan = replace(PLAN, optimiser=replace(PLAN.optimiser, name=optimiser))

@@ -181,7 +181,8 @@ def runs_list(store: StoreAt = None) -> None:
     for path in Store(store or default_store()).artifacts():
         total += (bytes_ := stored.folder_size(path))
         state, about = _state(path)
-        seconds, made = (str(about.get(key, "–")) for key in ("seconds", "made"))
+        seconds = str(about.get("seconds", "–"))
+        made = about.get("made", "–").replace("T", " ")[:16]
         table.add_row(path.name.partition(".")[0], state, size(bytes_), seconds, made)
     console.out.print(table)
     console.out.print(f"{size(total)} in {store or default_store()}", markup=False)
