@@ -275,7 +275,7 @@ def test_help_without_arguments() -> None:
         ),
         (
             ["run", "cmnist/1pct-dcwp", "--data-root", "nowhere"],
-            "DataError: there is no data folder nowhere (data_root). Pass data_root, set the environment "
+            "DataError: there is no data folder nowhere (data_root). Pass --data-root, set the environment "
             "variable UNSPUR_DATA, or put the data in data/ in the working directory.",
         ),
         (

@@ -519,3 +519,17 @@ def test_reading_a_whole_store_warns_of_nothing(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Store(tmp_path).find(INGREDIENTS) is not None
+
+
+# Versions
+
+
+@pytest.mark.parametrize("name", ["torch", "unspur"])
+def test_an_artifact_of_another_version_is_used_with_a_warning(tmp_path, monkeypatch, name):
+    kept = Store(tmp_path)
+    made = kept.make(INGREDIENTS, lambda workspace: (TENSORS, {}))
+    was = store.environment()
+    monkeypatch.setattr(store, "environment", lambda: {**was, name: "99.0"})
+    with pytest.warns(UserWarning, match=re.escape(f"was made with {name} {was[name]}")):
+        found = kept.find(INGREDIENTS)
+    assert found.path == made.path

@@ -22,7 +22,6 @@ from .lab import Lab, Made, Show
 from .mining import Suspects
 from .recipe import Recipe
 from .store import Artifact, Store
-from .train import under
 
 Images = Dataset[Any] | Split
 
@@ -96,9 +95,7 @@ def pick_device(name: str | None = None) -> torch.device:
 
 
 def _result(lab: Lab, made: Made, scores: Artifact, out: Path | str | None) -> Debiased:
-    tuned = made.get("finetune")
-    weights = under(tuned.tensors, "weights.") if tuned else made["pretrain"].tensors
-    keep = under(made["prune"].tensors, "keep.") if tuned else {}
+    weights, keep = bundle.outcome(made)
     return Debiased(
         model=lab.network(weights).eval(),
         suspects=Suspects.of(made["mine"].tensors, "train") if "mine" in made else None,

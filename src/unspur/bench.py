@@ -82,7 +82,7 @@ def markdown(results: dict[str, Any]) -> str:
         f"Unbiased accuracy on the test split (mean over groups), mean ± standard deviation over seeds "
         f"{', '.join(map(str, results['seeds']))}. Published: mean of four seeds. "
         f"{device}, torch {results['with']['torch']}, unspur {results['with']['unspur']}, {results['made']}. "
-        "Seconds are the sum over a run's stages; other runs shared the device."
+        "Seconds are the sum over a run's stages."
     )
     return "\n".join([*lines, "", note, ""])
 

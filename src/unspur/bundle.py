@@ -44,9 +44,7 @@ def save(lab: Lab, made: Made, scores: Artifact, out: Path) -> None:
             f"cannot make the folder {out} ({error.strerror}). All stages are stored: give the same "
             "command with another --out."
         ) from None
-    pruned, tuned = made.get("prune"), made.get("finetune")
-    weights = under(tuned.tensors, "weights.") if tuned else made["pretrain"].tensors
-    keep = under(pruned.tensors, "keep.") if pruned else {}
+    weights, keep = outcome(made)
     checksum = write_tensors(out / "model.safetensors", weights)
     write_tensors(out / "masks.safetensors", {f"{name}_mask": t for name, t in keep.items()})
     about = {
@@ -66,6 +64,13 @@ def save(lab: Lab, made: Made, scores: Artifact, out: Path) -> None:
     _write(out / "scores.json", scores.facts)
     write_bytes(out / "recipe.toml", recipe.dump(lab.recipe).encode())
     _write(out / "run.json", record(lab, made, scores))
+
+
+def outcome(made: Made) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The final weights and masks of a plan; the ordinary model's, and none, where it ended there."""
+    if "finetune" not in made:
+        return made["pretrain"].tensors, {}
+    return under(made["finetune"].tensors, "weights."), under(made["prune"].tensors, "keep.")
 
 
 def record(lab: Lab, made: Made, scores: Artifact) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def demo(
     store: StoreAt = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run the whole chain on embedded data, on the CPU, in about two minutes."""
+    """Run the whole chain on embedded data, on the CPU, in about a minute."""
     lab = _lab(recipe.load("demo"), device="cpu", store=store, data_root=None, quiet=quiet)
     _finish(lab, out)
 

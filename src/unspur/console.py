@@ -79,16 +79,15 @@ def percent(value: float | None) -> str:
 
 def score_table(scores: dict[str, Any]) -> Table:
     """The ordinary model beside the pruned and the debiased one."""
-    table = Table(title=None)
+    table = Table()
     table.add_column("")
     known = scores["ordinary"]["unbiased"] is not None
     columns = ["unbiased", "aligned", "conflicting", "worst_group"] if known else ["average"]
     for name in [*columns, "weights kept"]:
         table.add_column(name.replace("_", " "), justify="right")
-    kept = {"ordinary": 1.0}
     for row in ("ordinary", "pruned", "debiased"):
         if scores[row] is not None:
-            share = kept.get(row, scores["density"]["overall"])
+            share = 1.0 if row == "ordinary" else scores["density"]["overall"]
             table.add_row(row, *(percent(scores[row][c]) for c in columns), percent(share))
     return table
 

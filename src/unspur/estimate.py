@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import torch
 
 from .lab import Lab
 from .methods import ERM
+from .runtime import matmul_precision
 from .sampling import Passes
 from .train import fit
 
-TRIAL_STEPS = 4
 MASKED = 1.3  # a step with masks costs this many plain ones, roughly
 
 
@@ -32,23 +33,32 @@ def estimate(lab: Lab) -> list[Estimate]:
     bytes_ = sum(t.numel() * t.element_size() for t in lab.initial.values())
     factor = {"mine": (1.0, 0), "pretrain": (1.0, 1), "prune": (MASKED, 3), "finetune": (MASKED, 1)}
     rows = []
+    step_seconds = cache(partial(_step_seconds, lab))
     for ingredients in lab.plan():
         stage = ingredients["stage"]
         settings = getattr(lab.recipe, stage)
         stored = lab.store.path(ingredients).exists()
         slow, copies = factor[stage]
-        seconds = 0.0 if stored else slow * settings.steps * _step_seconds(lab, settings.batch)
+        seconds = 0.0 if stored else slow * settings.steps * step_seconds(settings.batch)
         disk = copies * bytes_ + 9 * len(lab.splits.train) * (stage == "mine")
         rows.append(Estimate(stage, settings.steps, stored, seconds, disk))
     return rows
 
 
 def _step_seconds(lab: Lab, batch: int) -> float:
+    """Seconds of one plain step: a long trial less a short one, so that starting up does not count."""
     method = lab.place(ERM(lab.network(lab.initial)))
     order = Passes(torch.arange(len(lab.splits.train), device=lab.device), batch=batch, seed=0)
     source = lab.source(lab.splits.train)
-    plan = replace(lab.recipe.pretrain.plan(precision=lab.recipe.precision), steps=TRIAL_STEPS)
-    fit(method, source, order, plan)  # warm up
-    began = time.perf_counter()
-    fit(method, source, order, plan)  # its last line waits for the device
-    return (time.perf_counter() - began) / TRIAL_STEPS
+    recipe = lab.recipe
+    plan = recipe.pretrain.plan(precision=recipe.precision, deterministic=recipe.deterministic)
+    few = 50 if lab.device.type == "cuda" else 2
+    seconds = []
+    for steps in (few, few, 3 * few):  # the first one warms up
+        began = time.perf_counter()
+        with matmul_precision(recipe.precision):
+            fit(
+                method, source, order, replace(plan, steps=steps)
+            )  # its last line waits for the device
+        seconds.append(time.perf_counter() - began)
+    return max(seconds[2] - seconds[1], 0.0) / (2 * few)

@@ -80,7 +80,9 @@ class Store:
         if not path.exists():
             return None
         try:
-            return open_artifact(path)
+            artifact = open_artifact(path)
+            _warn_of_versions(artifact)
+            return artifact
         except StoreError as error:
             aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
             with contextlib.suppress(FileNotFoundError):  # another process was first
@@ -184,6 +186,17 @@ def open_artifact(path: Path) -> Artifact:
     if not whole:
         raise StoreError(f"the artifact {path.name} is damaged: its checksum differs.")
     return Artifact(path, path.name.rpartition("-")[2], about["facts"], about)
+
+
+def _warn_of_versions(artifact: Artifact) -> None:
+    """Say so where an artifact was made with other versions; they are recorded, not keyed."""
+    now, then = environment(), artifact.about["with"]
+    others = [f"{name} {then[name]}" for name in ("torch", "unspur") if then[name] != now[name]]
+    if others:
+        warnings.warn(
+            f"{artifact.path.name} was made with {' and '.join(others)}; it is used as it is.",
+            stacklevel=3,
+        )
 
 
 def environment() -> dict[str, str]:

@@ -121,7 +121,7 @@ def test_root_is_the_argument_then_the_variable_then_data(
 def test_absent_root_says_all_three_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("UNSPUR_DATA", raising=False)
-    expected = r"Pass data_root, set .* UNSPUR_DATA, or put the data in data/ in the working"
+    expected = r"Pass --data-root, set .* UNSPUR_DATA, or put the data in data/ in the working"
     with pytest.raises(DataError, match=rf"no data folder data \(the default\)\. {expected}"):
         find_root()
     with pytest.raises(DataError, match=rf"gone \(data_root\)\. {expected}"):

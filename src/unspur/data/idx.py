@@ -45,7 +45,7 @@ def find_root(data_root: Path | None = None) -> Path:
         root, source = Path("data"), "the default"
     if not root.is_dir():
         raise DataError(
-            f"there is no data folder {root} ({source}). Pass data_root, set the environment "
+            f"there is no data folder {root} ({source}). Pass --data-root, set the environment "
             "variable UNSPUR_DATA, or put the data in data/ in the working directory."
         )
     return root
