@@ -30,14 +30,14 @@ CORE = {
 }
 AROUND = {"methods", "stages", "evaluation", "lab", "recipe", "api", "cli", "bench", "console"}
 LAYERS = (
-    {"errors", "version"},
+    {"errors", "version", "theory"},
     {"noise", "losses", "features", "metrics", "runtime", "models", "store"}
-    | {"reach", "data", "sampling", "masks"},
+    | {"reach", "data", "sampling", "masks", "kernels"},
     {"method", "capture", "train"},
     {"methods", "mining", "watchers"},
     {"recipe", "lab", "evaluation"},
     {"stages", "estimate"},
-    {"bundle", "bench", "console"},
+    {"bundle", "bench", "console", "report"},
     {"api", "cli"},
 )
 

@@ -11,8 +11,10 @@ known masks on a plain model. All four verbs work in place.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, cast
+from types import ModuleType
+from typing import Any, Literal, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +23,11 @@ from torch.nn.utils import parametrize
 from . import noise
 from .errors import MaskError
 from .features import evaluating
+
+kernels: ModuleType | None = None
+if torch.version.cuda:
+    with contextlib.suppress(ImportError):  # Triton comes with torch's builds for NVIDIA, as a rule
+        from . import kernels
 
 NoiseOn = Literal["logit", "probability"]
 Select = Callable[[nn.Module, str, Tensor], bool]
@@ -73,6 +80,9 @@ class LearnedMask(nn.Module):
     def forward(self, weight: Tensor) -> Tensor:
         if not self.training:
             return weight * self.keep()
+        if not weight.requires_grad and (fused := _fused(weight, self.logits, self.step)):
+            keys = noise.stream_keys(self.seed, self.stream)
+            return fused.sample(weight, self.logits, self.step, *keys, self.on == "logit")
         u = noise.uniform(self.seed, self.step, self.stream, tuple(weight.shape), weight.device)
         mask = straight_through(concrete(self.logits, noise.logistic(u), on=self.on))
         return weight * mask.to(weight.dtype)
@@ -97,8 +107,29 @@ class FixedMask(nn.Module):
     def forward(self, weight: Tensor) -> Tensor:
         if self.drop == 0 or not self.training:
             return weight * self.keep
+        if fused := _fused(weight, self.keep, self.step):
+            keys = noise.stream_keys(self.seed, self.stream)
+            return fused.thin(weight, self.keep, self.step, *keys, self.drop)
         u = noise.uniform(self.seed, self.step, self.stream, tuple(weight.shape), weight.device)
         return weight * ((u >= self.drop) & self.keep) / (1 - self.drop)
+
+
+def _fused(weight: Tensor, other: Tensor, step: int | Tensor) -> Fused | None:
+    """The GPU's form of the masks, if it can take this weight."""
+    if kernels is None or not weight.is_cuda or not isinstance(step, Tensor):
+        return None
+    return cast(Fused, kernels) if kernels.fits(weight, other) else None
+
+
+class Fused(Protocol):
+    """What `kernels.py` offers to the masks here."""
+
+    def sample(
+        self, weight: Tensor, logits: Tensor, step: Any, first: int, second: int, on_logit: bool, /
+    ) -> Tensor: ...
+    def thin(
+        self, x: Tensor, keep: Tensor, step: Any, first: int, second: int, drop: float, /
+    ) -> Tensor: ...
 
 
 def attach(

@@ -57,11 +57,16 @@ def _as_int32(key: int | Tensor) -> int | Tensor:
     return torch.where(key > 0x7FFFFFFF, key - (1 << 32), key).to(torch.int32)
 
 
-def _keys(seed: int, step: int | Tensor, stream: int) -> tuple[int | Tensor, int | Tensor]:
-    """Two words that depend on everything but the position."""
+def stream_keys(seed: int, stream: int) -> tuple[int, int]:
+    """Two words that depend on the seed and the stream."""
     base = _mix(_mix(seed & _WORD) ^ ((seed >> 32) & _WORD))
     first = _mix((base + stream * _GOLDEN) & _WORD)
-    second = _mix((first ^ _A) & _WORD)
+    return first, _mix((first ^ _A) & _WORD)
+
+
+def _keys(seed: int, step: int | Tensor, stream: int) -> tuple[int | Tensor, int | Tensor]:
+    """Two words that depend on everything but the position."""
+    first, second = stream_keys(seed, stream)
     low = (step if isinstance(step, int) else step.long()) & _WORD
     return _mix((first + low) & _WORD), _mix((second ^ (low * _B)) & _WORD)
 

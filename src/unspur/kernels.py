@@ -1,0 +1,184 @@
+"""Masks on a weight in one pass forward and one backward: the GPU's form of the masks in `masks.py`.
+
+The plain form there is the definition. Here a Triton kernel does all of it at once: the counted random
+bits, the noise, the straight-through sample, the product. Nothing between them is written to memory, and
+the backward pass draws the noise again instead of keeping it. `fits` says which weights the kernels take.
+
+Noise is counted by a weight's logical position, whatever its layout in memory. `inner` and `outer` tell
+the layout: `inner` channels lie side by side, `outer` is that times the size of the kernel window.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_BLOCK = 1024
+_PLAIN = ["n", "first", "second", "inner", "outer"]  # numbers not worth a kernel of their own
+
+
+@triton.jit
+def _mix(x):
+    x = (x ^ (x >> 16)) * 0x7FEB352D
+    x = (x ^ (x >> 15)) * 0x846CA68B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def _uniform(at, step, first, second, inner, outer):
+    """`noise.uniform` for the weights at the memory positions `at`."""
+    rest = at % outer
+    place = at - rest + (rest % inner) * (outer // inner) + rest // inner
+    low = step.to(tl.uint32)
+    a = _mix(first.to(tl.uint32) + low)
+    b = _mix(second.to(tl.uint32) ^ (low * 0x846CA68B))
+    bits = _mix(_mix(place.to(tl.uint32) + a) + b)
+    return ((bits >> 9).to(tl.float32) + 0.5) * 1.1920928955078125e-07  # 2 ** -23
+
+
+@triton.jit
+def _soft(theta, u, on_logit: tl.constexpr):
+    """`masks.concrete`, and the slope of its centre in θ."""
+    g = tl.log(u) - tl.log(1.0 - u)  # 1 - u is exact
+    if on_logit:
+        slope = tl.full(theta.shape, 1.0, tl.float32)
+    else:
+        theta = tl.sigmoid(theta)
+        slope = theta * (1.0 - theta)
+    return tl.sigmoid(theta + g), slope
+
+
+@triton.jit(do_not_specialize=_PLAIN)
+def _sample(
+    out, weight, logits, step, n, first, second, inner, outer,
+    on_logit: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    there = at < n
+    u = _uniform(at, tl.load(step), first, second, inner, outer)
+    soft, _ = _soft(tl.load(logits + at, mask=there, other=0.0), u, on_logit)
+    w = tl.load(weight + at, mask=there, other=0.0)
+    tl.store(out + at, tl.where(soft > 0.5, w, 0.0), mask=there)
+
+
+@triton.jit(do_not_specialize=_PLAIN)
+def _slope(
+    out, grad, weight, logits, step, n, first, second, inner, outer,
+    on_logit: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    there = at < n
+    u = _uniform(at, tl.load(step), first, second, inner, outer)
+    soft, slope = _soft(tl.load(logits + at, mask=there, other=0.0), u, on_logit)
+    w = tl.load(weight + at, mask=there, other=0.0)
+    g = tl.load(grad + at, mask=there, other=0.0)
+    tl.store(out + at, g * w * (soft * (1.0 - soft)) * slope, mask=there)
+
+
+@triton.jit(do_not_specialize=_PLAIN)
+def _thin(out, x, keep, step, n, first, second, inner, outer, drop, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    there = at < n
+    u = _uniform(at, tl.load(step), first, second, inner, outer)
+    kept = tl.load(keep + at, mask=there, other=0) & (u >= drop)
+    value = tl.load(x + at, mask=there, other=0.0)
+    tl.store(out + at, tl.where(kept, value / (1.0 - drop), 0.0), mask=there)
+
+
+def fits(weight: Tensor, other: Tensor) -> bool:
+    """Whether the kernels can take a weight and its mask: float32, one dense layout they know."""
+    known = weight.is_contiguous() or (
+        weight.dim() == 4 and weight.is_contiguous(memory_format=torch.channels_last)
+    )
+    small = weight.numel() < 2**31
+    return known and small and weight.dtype == torch.float32 and other.stride() == weight.stride()
+
+
+@torch.library.custom_op("unspur::sample", mutates_args=())
+def sample(
+    weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
+) -> Tensor:
+    """`masks.LearnedMask` in training, for a weight that is not trained itself; keys as in `noise`."""
+    out = torch.empty_like(weight)
+    n, inner, outer = _sizes(out)
+    _sample[_grid(n)](
+        out, weight, logits, step, n, first, second, inner, outer, on_logit, block=_BLOCK
+    )
+    return out
+
+
+@torch.library.custom_op("unspur::slope", mutates_args=())
+def slope(
+    grad: Tensor, weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
+) -> Tensor:  # fmt: skip
+    """The gradient of `sample` in the logits."""
+    out = torch.empty_like(weight)
+    n, inner, outer = _sizes(out)
+    grad = _laid_out_as(grad, weight)
+    _slope[_grid(n)](
+        out, grad, weight, logits, step, n, first, second, inner, outer, on_logit, block=_BLOCK
+    )
+    return out
+
+
+@torch.library.custom_op("unspur::thin", mutates_args=())
+def thin(x: Tensor, keep: Tensor, step: Tensor, first: int, second: int, drop: float) -> Tensor:
+    """`masks.FixedMask` with `drop` in training; it is its own gradient."""
+    x = _laid_out_as(x, keep)
+    out = torch.empty_like(x)
+    n, inner, outer = _sizes(out)
+    _thin[_grid(n)](out, x, keep, step, n, first, second, inner, outer, drop, block=_BLOCK)
+    return out
+
+
+@sample.register_fake
+def _(weight, logits, step, first, second, on_logit):
+    return torch.empty_like(weight)
+
+
+@slope.register_fake
+def _(grad, weight, logits, step, first, second, on_logit):
+    return torch.empty_like(weight)
+
+
+@thin.register_fake
+def _(x, keep, step, first, second, drop):
+    return torch.empty_like(keep, dtype=x.dtype)
+
+
+def _remember(ctx, inputs, output):
+    """Keep what the backward pass draws the same noise from."""
+    *tensors, ctx.first, ctx.second, ctx.how = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _sample_backward(ctx, grad):
+    found = slope(grad, *ctx.saved_tensors, ctx.first, ctx.second, ctx.how)
+    return None, found, None, None, None, None
+
+
+def _thin_backward(ctx, grad):
+    _, keep, step = ctx.saved_tensors
+    return thin(grad, keep, step, ctx.first, ctx.second, ctx.how), None, None, None, None, None
+
+
+sample.register_autograd(_sample_backward, setup_context=_remember)
+thin.register_autograd(_thin_backward, setup_context=_remember)
+
+
+def _grid(n: int) -> tuple[int]:
+    return (triton.cdiv(n, _BLOCK),)
+
+
+def _sizes(tensor: Tensor) -> tuple[int, int, int]:
+    """How many weights, and `inner` and `outer` of their layout."""
+    if tensor.is_contiguous():
+        return tensor.numel(), 1, 1
+    channels, height, width = tensor.shape[1:]
+    return tensor.numel(), channels, channels * height * width
+
+
+def _laid_out_as(tensor: Tensor, like: Tensor) -> Tensor:
+    if like.is_contiguous():
+        return tensor.contiguous()
+    return tensor.contiguous(memory_format=torch.channels_last)
