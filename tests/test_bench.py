@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from toys import TinyNet, shapes_set
+from toys import Counting, TinyNet, shapes_set
 from unspur import bench, models, recipe
 from unspur.data.splits import Splits
 from unspur.lab import Lab
@@ -26,21 +26,6 @@ QUICK = [
     'select.rule="last"',
     "finetune.iterates=[2]",
 ]
-
-
-class Counting(Store):
-    """A store that counts what it has to make."""
-
-    def __init__(self, root: Path):
-        super().__init__(root)
-        self.made: list[str] = []
-
-    def make(self, ingredients: Any, work: Any) -> Any:
-        def counted(workspace: Any) -> Any:
-            self.made.append(ingredients["stage"])
-            return work(workspace)
-
-        return super().make(ingredients, counted)
 
 
 @pytest.fixture(scope="module")

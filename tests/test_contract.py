@@ -18,7 +18,7 @@ from unspur.features import find_head
 from unspur.method import Method
 from unspur.methods import METHODS
 from unspur.models import BUILTIN
-from unspur.train import Loop, Optimiser, Plan, fit, predict
+from unspur.train import Job, Loop, Optimiser, Plan, fit, predict
 
 SPLITS = shapes_set()
 PLAN = Plan(steps=6, optimiser=Optimiser(rate=1e-2), log_every=3, checkpoint_every=3)
@@ -160,7 +160,8 @@ def test_losses_are_finite_in_odd_batches(name, conflict, size):
 
 @each_method
 def test_a_step_waits_for_nothing(name):
-    loop = Loop(make(name), resident(SPLITS, augment="crop-flip"), PLAN, ())
+    order = sampling.Passes(torch.arange(240), batch=32, seed=5)
+    loop = Loop(Job(make(name), resident(SPLITS, augment="crop-flip"), order, PLAN))
     with NoSync() as mode:
         loop.advance(torch.arange(32))
         loop.advance(torch.arange(32))

@@ -12,7 +12,7 @@ from torch import nn
 
 import golden_values
 import toys
-from toys import TinyNet, same, shapes_set, without_valid
+from toys import Counting, TinyNet, same, shapes_set, without_valid
 from unspur import bundle, metrics, mining, models, sampling, stages
 from unspur.data.source import Resident
 from unspur.data.splits import Split
@@ -38,18 +38,9 @@ def stored(tmp_path_factory):
 
 def worked(lab):
     """Run a lab; the stages that did work."""
-    done = []
-
-    class Spy(Store):
-        def make(self, ingredients, work):
-            def spied(workspace):
-                done.append(ingredients["stage"])
-                return work(workspace)
-
-            return super().make(ingredients, spied)
-
-    stages.run(replace(lab, store=Spy(lab.store.root)))
-    return done
+    store = Counting(lab.store.root)
+    stages.run(replace(lab, store=store))
+    return store.made
 
 
 def run(folder, changes=(), **kwargs):
@@ -67,7 +58,7 @@ def test_a_first_run_does_all_the_work(tmp_path):
 
 def test_a_second_run_does_none(stored, monkeypatch):
     fits = Counter()
-    monkeypatch.setattr(stages, "fit", lambda *a, **k: fits.update(["fit"]))
+    monkeypatch.setattr(stages, "fit_together", lambda *a, **k: fits.update(["fit"]))
     assert worked(toys.lab(stored)) == []
     assert not fits
 
@@ -81,6 +72,38 @@ def test_a_second_run_gives_the_same(stored, tmp_path):
         assert same(artifact.tensors, again[stage].tensors)
         assert artifact.facts == again[stage].facts
     assert scores.facts == again_scores.facts
+
+
+# Several at once
+
+
+def test_runs_made_together_are_the_runs_made_alone(tmp_path):
+    changes = [["seed=1"], ["seed=2"], ["seed=2", "finetune.share=0.5"]]
+    labs = [toys.lab(tmp_path / "together", change) for change in changes]
+    for change, (made, scores) in zip(changes, stages.run_together(labs), strict=True):
+        _, alone, alone_scores = run(tmp_path / "alone", change)
+        for stage, artifact in made.items():
+            assert artifact.path.name == alone[stage].path.name
+            assert same(artifact.tensors, alone[stage].tensors), stage
+        assert scores.facts == alone_scores.facts
+
+
+def test_what_runs_have_in_common_is_made_once(tmp_path):
+    store = Counting(tmp_path)
+    changes = [["finetune.rate=1e-3"], ["finetune.rate=1e-4"], ["finetune.rate=1e-4"]]
+    labs = [replace(toys.lab(tmp_path, change), store=store) for change in changes]
+    runs = stages.run_together(labs)
+    assert Counter(store.made) == Counter([*ALL, "finetune", "evaluate"])
+    assert runs[1][0]["finetune"] == runs[2][0]["finetune"] != runs[0][0]["finetune"]
+
+
+def test_a_run_without_suspects_ends_while_the_others_go_on(tmp_path):
+    clean = shapes_set(conflicting=0)
+    labs = [toys.lab(tmp_path), toys.lab(tmp_path, splits=clean)]
+    (found, _), (clean_run, scores) = stages.run_together(labs)
+    assert set(found) == set(ALL) - {"evaluate"}
+    assert set(clean_run) == {"mine", "pretrain"}
+    assert scores.facts["mining"]["verdict"] == "nothing"
 
 
 class Dropping(TinyNet):

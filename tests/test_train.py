@@ -17,7 +17,7 @@ from unspur.method import Method, Player
 from unspur.methods import ERM, Amplified, Confident, Debiased, MaskSearch
 from unspur.runtime import deterministic
 from unspur.store import Workspace
-from unspur.train import BLOCK, Loop, Optimiser, Plan, fit, predict
+from unspur.train import BLOCK, Job, Loop, Optimiser, Plan, fit, predict
 from unspur.watchers import Best, Curve, Iterates, Unseen
 
 SPLITS = shapes_set()
@@ -377,9 +377,9 @@ def test_batches_are_those_of_the_order_and_the_clock():
 def test_training_that_is_over_does_nothing_more():
     keeper, plan = MemoryKeeper(), replace(PLAN, steps=13)
     method = make("erm")
-    loop = Loop(method, resident(SPLITS), plan, ())
+    loop = Loop(Job(method, resident(SPLITS), oversampled(), plan, keeper=keeper))
     loop.step = 13
-    loop.save(keeper)
+    loop.save()
     assert same(run(make("erm", seed=1), plan, keeper=keeper).state_dict(), method.state_dict())
 
 
@@ -483,7 +483,7 @@ def test_it_trains_outside_the_main_thread():
 def test_a_step_waits_for_nothing(name, optimiser, precision):
     plan = replace(PLAN, optimiser=Optimiser(name=optimiser), precision=precision)
     source = resident(SPLITS, augment="crop-flip")
-    loop = Loop(make(name), source, plan, ())
+    loop = Loop(Job(make(name), source, oversampled(), plan))
     index = oversampled().draw(0, 1)[0]
     with NoSync() as mode:
         loop.advance(index)

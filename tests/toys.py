@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -166,3 +166,17 @@ class NoSync(TorchDispatchMode):
             kinds = [t.dtype for t in args[1] if t is not None]
             assert torch.bool not in kinds, "boolean indexing inside a step"
         return func(*args, **(kwargs or {}))
+
+
+class Counting(Store):
+    """A store that notes which stages it has to make."""
+
+    def __init__(self, root: Path):
+        super().__init__(root)
+        self.made: list[str] = []
+
+    @contextmanager
+    def making(self, wanted):
+        with super().making(wanted) as (found, missing):
+            self.made += [path.name.partition("-")[0] for path in missing]
+            yield found, missing

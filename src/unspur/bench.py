@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import stages
 from .bundle import record
-from .lab import Lab
+from .lab import Lab, Made
 from .metrics import mean_sd
 from .recipe import Recipe
-from .store import environment, write_bytes
+from .store import Artifact, environment, write_bytes
 
 # Unbiased accuracy in per cent, mean of four seeds: the paper's main table.
 PUBLISHED: dict[str, dict[str, float]] = {
@@ -26,24 +27,52 @@ MODELS = ("ordinary", "pruned", "debiased")
 
 
 def bench(
-    recipes: Iterable[Recipe], seeds: Iterable[int], lab_of: Callable[[Recipe], Lab]
+    recipes: Iterable[Recipe],
+    seeds: Iterable[int],
+    lab_of: Callable[[Recipe], Lab],
+    *,
+    together: int = 1,
 ) -> dict[str, Any]:
-    """Run every recipe with every seed; what is stored is not run again."""
-    seeds = list(seeds)
+    """Run every recipe with every seed, `together` of them at once; what is stored is not run again."""
+    recipes, seeds = list(recipes), list(seeds)
+    runs: list[dict[str, Any]] = []
+    seconds = 0.0
+    for some in _in_groups([each.seeded(seed) for each in recipes for seed in seeds], together):
+        labs = [lab_of(each) for each in some]
+        began = time.perf_counter()
+        made = stages.run_together(labs)
+        seconds += time.perf_counter() - began
+        runs += [_run(lab, *each) for lab, each in zip(labs, made, strict=True)]
     rows = []
-    for recipe in recipes:
-        runs = []
-        for seed in seeds:
-            lab = lab_of(recipe.model_copy(update={"seed": seed}))
-            made, scores = stages.run(lab)
-            runs.append(
-                {"seed": seed, **_without_groups(scores.facts), "run": record(lab, made, scores)}
-            )
+    for number, recipe in enumerate(recipes):
+        mine = runs[number * len(seeds) : (number + 1) * len(seeds)]
         rows.append(
-            {"recipe": recipe.model_dump(mode="json"), "runs": runs, "summary": summarise(runs)}
+            {"recipe": recipe.model_dump(mode="json"), "runs": mine, "summary": summarise(mine)}
         )
-    made_at = time.strftime("%Y-%m-%d", time.gmtime())
-    return {"made": made_at, "seeds": seeds, "with": environment(), "results": rows}
+    return {
+        "made": time.strftime("%Y-%m-%d", time.gmtime()),
+        "seeds": seeds,
+        "together": together,
+        "seconds": round(seconds, 3),
+        "with": environment(),
+        "results": rows,
+    }
+
+
+def _run(lab: Lab, made: Made, scores: Artifact) -> dict[str, Any]:
+    """One run as the results hold it."""
+    return {
+        "seed": lab.recipe.seed,
+        **_without_groups(scores.facts),
+        "run": record(lab, made, scores),
+    }
+
+
+def _in_groups(runs: Sequence[Recipe], size: int) -> Iterator[list[Recipe]]:
+    """Neighbours with the same plan, at most `size` of them at a time."""
+    for _, same in itertools.groupby(runs, key=lambda each: each.plan):
+        while some := list(itertools.islice(same, size)):
+            yield some
 
 
 def summarise(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -82,7 +111,7 @@ def markdown(results: dict[str, Any]) -> str:
         f"Unbiased accuracy on the test split (mean over groups), mean ± standard deviation over seeds "
         f"{', '.join(map(str, results['seeds']))}. Published: mean of four seeds. "
         f"{device}, torch {results['with']['torch']}, unspur {results['with']['unspur']}, {results['made']}. "
-        "Seconds are the sum over a run's stages."
+        "Seconds are the sum over a run's stages; runs made at once share theirs."
     )
     return "\n".join([*lines, "", note, ""])
 

@@ -75,18 +75,29 @@ def outcome(made: Made) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
 
 def record(lab: Lab, made: Made, scores: Artifact) -> dict[str, Any]:
     """Where a run came from: artifacts, times, versions, hardware."""
-    stages = {**made, "evaluate": scores}
+    stages = {name: _times(artifact) for name, artifact in {**made, "evaluate": scores}.items()}
     return {
         "recipe": lab.recipe.name,
         "seed": lab.recipe.seed,
         "data": {"name": lab.splits.name, "digest": lab.splits.digest},
         "device": lab.device.type,
-        "stages": {
-            name: {"artifact": a.path.name, "seconds": a.about["seconds"], "with": a.about["with"]}
-            for name, a in stages.items()
-        },
-        "seconds": round(sum(a.about["seconds"] for a in stages.values()), 3),
+        "stages": stages,
+        "seconds": round(sum(times["seconds"] for times in stages.values()), 3),
         "with": environment(),
+    }
+
+
+def _times(artifact: Artifact) -> dict[str, Any]:
+    """How long a stage took, its share where several runs were made at once; with what it was made."""
+    about = artifact.about
+    beside = about.get("beside", 1)
+    setup = sum(row.get("setup_seconds", 0) for row in artifact.log)
+    return {
+        "artifact": artifact.path.name,
+        "seconds": round(about["seconds"] / beside, 3),
+        **({"beside": beside} if beside > 1 else {}),
+        **({"setup_seconds": round(setup / beside, 3)} if setup else {}),
+        "with": about["with"],
     }
 
 

@@ -6,7 +6,8 @@ import csv
 import sys
 import time
 import warnings
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from . import bundle, console, data, models, recipe, stages
 from . import store as stored
 from .api import default_store, pick_device
 from .console import err, percent, score_table, show, size, summary
-from .data import cmnist, idx, layout
+from .data import Splits, cmnist, idx, layout
 from .errors import Interrupted, RecipeError, StoreError, UnspurError
 from .estimate import estimate
 from .lab import Lab
@@ -86,6 +87,7 @@ def bench(
     names: Annotated[list[str], typer.Argument(help="Recipes by name or file; a * matches names.")],
     out: Annotated[Path, typer.Option("--out", help="JSON file; a Markdown table goes beside it.")],
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
+    together: Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")] = 1,
     device: Device = None,
     store: StoreAt = None,
     data_root: Root = None,
@@ -96,8 +98,9 @@ def bench(
 ) -> None:
     """Run recipes with several seeds (what is stored is not run again) and write one table."""
     wanted = [recipe.load(each, set_ or []) for name in names for each in recipe.match(name)]
-    lab_of = partial(_lab, device=device, store=store, data_root=data_root, quiet=quiet)
-    results = benching.bench(wanted, _numbers(seeds), lab_of)
+    load = cache(data.load)  # the runs of one data set share it
+    lab_of = partial(_lab, device=device, store=store, data_root=data_root, quiet=quiet, load=load)
+    results = benching.bench(wanted, _numbers(seeds), lab_of, together=together)
     benching.save(results, out)
     table = Table(*benching.HEADER)
     for row in results["results"]:
@@ -233,13 +236,19 @@ def main() -> None:
 
 
 def _lab(
-    settings: Recipe, *, device: str | None, store: Path | None, data_root: Path | None, quiet: bool
+    settings: Recipe,
+    *,
+    device: str | None,
+    store: Path | None,
+    data_root: Path | None,
+    quiet: bool,
+    load: Callable[..., Splits] = data.load,
 ) -> Lab:
     if settings.data.name == "given":
         raise RecipeError(
             f"{settings.name}: data.name is not set. Choose one of {', '.join(data.DATASETS)}."
         )
-    splits = data.load(
+    splits = load(
         settings.data.name, root=data_root, ratio=settings.data.ratio, seed=settings.data.seed
     )
     builder = models.builder(settings.model.name, len(splits.classes), settings.model.options)

@@ -10,7 +10,6 @@ import torch
 
 from .lab import Lab
 from .methods import ERM
-from .runtime import matmul_precision
 from .sampling import Passes
 from .train import fit
 
@@ -56,9 +55,6 @@ def _step_seconds(lab: Lab, batch: int) -> float:
     seconds = []
     for steps in (few, few, 3 * few):  # the first one warms up
         began = time.perf_counter()
-        with matmul_precision(recipe.precision):
-            fit(
-                method, source, order, replace(plan, steps=steps)
-            )  # its last line waits for the device
+        fit(method, source, order, replace(plan, steps=steps))  # its end waits for the device
         seconds.append(time.perf_counter() - began)
     return max(seconds[2] - seconds[1], 0.0) / (2 * few)

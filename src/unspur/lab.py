@@ -146,6 +146,7 @@ class Lab:
             "device": self.device.type,
             "precision": recipe.precision,
             "deterministic": recipe.deterministic,
+            "compile": recipe.compile,
             "data": self.splits.digest,
             "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
             "kept_out": digest("", self.kept_out),

@@ -167,6 +167,9 @@ class Recipe(Section):
     seed: int = 0
     precision: Literal["fp32", "tf32", "bf16"] = "tf32"
     deterministic: bool = True
+    compile: bool = (
+        False  # on a GPU: pays from some 40,000 steps on, or where it was compiled before
+    )
     log_every: int = Field(100, gt=0)
     watch_every: int = Field(500, gt=0)
     checkpoint_every: int = Field(1000, gt=0)
@@ -177,6 +180,10 @@ class Recipe(Section):
     prune: Prune = Prune()
     finetune: Finetune = Finetune()
     select: Select = Select()
+
+    def seeded(self, seed: int) -> Recipe:
+        """The same recipe with another seed."""
+        return self.model_copy(update={"seed": seed})
 
 
 def load(name: str, changes: Iterable[str] = ()) -> Recipe:

@@ -6,11 +6,12 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Precision = Literal["fp32", "tf32", "bf16"]
 
 
@@ -52,6 +53,15 @@ def deterministic(on: bool) -> Iterator[None]:
         torch.use_deterministic_algorithms(before[0], warn_only=warned)
         memory.fill_uninitialized_memory = filled
         torch.backends.cudnn.benchmark = before[1]
+
+
+def compiled(function: FunctionT, on: bool) -> FunctionT:
+    """The function fused by torch.compile where asked for; shapes are fixed."""
+    if not on:
+        return function
+    # A run is told apart by its tensors, so each makes an entry for the same code: sixteen and more.
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 256)
+    return cast(FunctionT, torch.compile(function, dynamic=False))
 
 
 def own_stream(device: torch.device) -> contextlib.AbstractContextManager[None]:

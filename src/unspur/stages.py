@@ -12,8 +12,9 @@ so that a second run does no work and a changed setting re-runs only what depend
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,8 +34,11 @@ from .reach import reachable
 from .recipe import Debias, Training
 from .runtime import deterministic, matmul_precision
 from .store import Artifact, Workspace
-from .train import Watcher, fit, predict, under
+from .train import Job, Watcher, fit_together, predict, under
 from .watchers import Best, Curve, Iterates, Unseen
+
+# A stage yields the trainings it wants done, one at a time, and returns its result.
+Work = Generator[Job, None, Result]
 
 
 def run(lab: Lab) -> tuple[Made, Artifact]:
@@ -42,18 +46,69 @@ def run(lab: Lab) -> tuple[Made, Artifact]:
 
     Where the suspects are not worth acting on, the plan ends with the ordinary model.
     """
-    check(lab)
-    made: Made = {}
-    keys: dict[str, str] = {}
-    for stage in PLANS[lab.recipe.plan]:
-        if (
-            stage == "prune"
-            and not mining.verdict(Suspects.of(made["mine"].tensors, "train")).usable
-        ):
-            break
-        made[stage] = lab.store.make(lab.ingredients(stage, keys), partial(WORK[stage], lab, made))
-        keys[stage] = made[stage].path.name
-    return made, evaluate(lab, made)
+    return run_together([lab])[0]
+
+
+def run_together(labs: Sequence[Lab]) -> list[tuple[Made, Artifact]]:
+    """Run several labs of one plan and one store, stage by stage, their trainings side by side."""
+    for lab in labs:
+        check(lab)
+    runs = [Run(lab) for lab in labs]
+    for stage in PLANS[labs[0].recipe.plan]:
+        going = [run for run in runs if run.goes_on(stage)]
+        _make(stage, going)
+    return [(run.made, evaluate(run.lab, run.made)) for run in runs]
+
+
+@dataclass
+class Run:
+    """A lab and what it has made so far."""
+
+    lab: Lab
+    made: Made = field(default_factory=dict)
+
+    def goes_on(self, stage: str) -> bool:
+        """Whether this stage is still to come: without usable suspects nothing is pruned."""
+        if "mine" not in self.made or stage in ("mine", "pretrain"):
+            return True
+        return mining.verdict(Suspects.of(self.made["mine"].tensors, "train")).usable
+
+    def ingredients(self, stage: str) -> dict[str, Any]:
+        return self.lab.ingredients(stage, {name: a.path.name for name, a in self.made.items()})
+
+
+def _make(stage: str, runs: Sequence[Run]) -> None:
+    """Add one stage's artifact to every run: what is stored, and what has to be made, at once."""
+    if not runs:
+        return
+    wanted = {run.lab.store.path(i := run.ingredients(stage)): (run, i) for run in runs}
+    store = runs[0].lab.store
+    with store.making([i for _, i in wanted.values()]) as (found, open_):
+        work = {path: WORK[stage](wanted[path][0].lab, wanted[path][0].made) for path in open_}
+        for path, result in _work_off(stage, runs[0].lab, work, open_).items():
+            found[path] = open_[path].promote(path, wanted[path][1], *result)
+    for run in runs:
+        run.made[stage] = found[store.path(run.ingredients(stage))]
+
+
+def _work_off(
+    stage: str, lab: Lab, work: dict[Path, Work], workspaces: Mapping[Path, Workspace]
+) -> dict[Path, Result]:
+    """Drive stages to their results, doing the trainings they ask for side by side."""
+    results: dict[Path, Result] = {}
+    while work:
+        jobs: dict[Path, Job] = {}
+        for path in list(work):
+            try:
+                jobs[path] = replace(next(work[path]), keeper=workspaces[path])
+                workspaces[path].beside = len(work)
+            except StopIteration as end:
+                results[path] = end.value
+                del work[path]
+        if jobs:
+            with lab.show(stage) as progress:
+                fit_together(list(jobs.values()), progress=progress)
+    return results
 
 
 def check(lab: Lab) -> None:
@@ -64,7 +119,7 @@ def check(lab: Lab) -> None:
         masks.attach(model)
 
 
-def _mine(lab: Lab, made: Made, workspace: Workspace) -> Result:
+def _mine(lab: Lab, made: Made) -> Work:
     settings, splits = lab.recipe.mine, lab.splits
     if settings.how == "oracle":
         return _ask_oracle(splits), {}
@@ -86,7 +141,7 @@ def _mine(lab: Lab, made: Made, workspace: Workspace) -> Result:
     every = max(1, min(passed, settings.steps))
     epochs = mining.EpochScores(inputs, targets, every=every, steps=settings.steps)
     watchers = [epochs] if settings.how == "epoch-ensemble" else []
-    _train(lab, "mine", method, settings, workspace, watchers=watchers)
+    yield _job(lab, "mine", method, settings, watchers=watchers)
     logits = predict(method.eval().predict, inputs())
     if watchers:
         suspects = mining.above(epochs.score, logits, threshold=settings.threshold)
@@ -114,13 +169,13 @@ def _ask_oracle(splits: Splits) -> dict[str, Tensor]:
     return tensors
 
 
-def _pretrain(lab: Lab, made: Made, workspace: Workspace) -> Result:
+def _pretrain(lab: Lab, made: Made) -> Work:
     method = lab.place(ERM(lab.network(lab.initial)))
-    _train(lab, "pretrain", method, lab.recipe.pretrain, workspace)
+    yield _job(lab, "pretrain", method, lab.recipe.pretrain)
     return dict(method.model.state_dict()), {}
 
 
-def _prune(lab: Lab, made: Made, workspace: Workspace) -> Result:
+def _prune(lab: Lab, made: Made) -> Work:
     settings = lab.recipe.prune
     model = lab.network(made["pretrain"].tensors)
     names = masks.attach(
@@ -141,7 +196,7 @@ def _prune(lab: Lab, made: Made, workspace: Workspace) -> Result:
     )
     suspects = Suspects.of(made["mine"].tensors, "train")
     source, order = _oversampled(lab, "prune", settings, suspects)
-    _train(lab, "prune", method, settings, workspace, source=source, order=order)
+    yield _job(lab, "prune", method, settings, source=source, order=order)
     logits = {name: p.detach() for name, p in masks.logits(model).items()}
     keep = masks.harden(model)
     with matmul_precision(lab.recipe.precision), deterministic(lab.recipe.deterministic):
@@ -166,7 +221,7 @@ def density_facts(keep: Mapping[str, Tensor], reach: Mapping[str, Tensor]) -> di
     }
 
 
-def _finetune(lab: Lab, made: Made, workspace: Workspace) -> Result:
+def _finetune(lab: Lab, made: Made) -> Work:
     settings, select = lab.recipe.finetune, lab.recipe.select
     model = lab.network(under(made["prune"].tensors, "weights."))
     masks.apply(
@@ -179,9 +234,7 @@ def _finetune(lab: Lab, made: Made, workspace: Workspace) -> Result:
     iterates = Iterates(settings.iterates)
     watchers: list[Watcher] = [best] if best else []
     watchers += [iterates] if settings.iterates else []
-    _train(
-        lab, "finetune", method, settings, workspace, source=source, order=order, watchers=watchers
-    )
+    yield _job(lab, "finetune", method, settings, source=source, order=order, watchers=watchers)
     chosen = {"rule": "last", "step": settings.steps, "reason": "asked for"}
     weights = masks.plain_state(model)
     if best:
@@ -206,7 +259,7 @@ def _heldout(lab: Lab, mined: Artifact) -> Best | None:
     return Best(Unseen(lab.resident(split), among), conflict, every=lab.recipe.select.every)
 
 
-WORK: dict[str, Callable[[Lab, Made, Workspace], Result]] = {
+WORK: dict[str, Callable[[Lab, Made], Work]] = {
     "mine": _mine,
     "pretrain": _pretrain,
     "prune": _prune,
@@ -217,18 +270,17 @@ WORK: dict[str, Callable[[Lab, Made, Workspace], Result]] = {
 # -- pieces the stages share --------------------------------------------------------------------------
 
 
-def _train(
+def _job(
     lab: Lab,
     stage: str,
     method: Method,
     settings: Training,
-    workspace: Workspace,
     *,
     source: Resident | None = None,
     order: sampling.Order | None = None,
     watchers: Sequence[Watcher] = (),
-) -> None:
-    """Fit a method under the recipe; by default on permuted passes through the training data."""
+) -> Job:
+    """The training of a method under the recipe; by default on permuted passes through the data."""
     recipe = lab.recipe
     seed = lab.seed(stage)
     if source is None:
@@ -239,6 +291,7 @@ def _train(
     plan = settings.plan(
         precision=recipe.precision,
         deterministic=recipe.deterministic,
+        compile=recipe.compile,
         log_every=recipe.log_every,
         checkpoint_every=recipe.checkpoint_every,
         seed=seed,
@@ -246,8 +299,7 @@ def _train(
     if lab.unseen is not None:
         curve = Curve(Unseen(lab.resident(lab.unseen[0]), lab.unseen[1]), every=recipe.watch_every)
         watchers = [*watchers, curve]
-    with matmul_precision(recipe.precision), lab.show(stage) as progress:
-        fit(method, source, order, plan, watchers=watchers, keeper=workspace, progress=progress)
+    return Job(method, source, order, plan, watchers)
 
 
 def _oversampled(

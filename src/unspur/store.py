@@ -18,7 +18,7 @@ import platform
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,14 +92,33 @@ class Store:
 
     def make(self, ingredients: Mapping[str, Any], work: Work) -> Artifact:
         """The artifact of these ingredients: found, or made by `work` and kept."""
-        if found := self.find(ingredients):
-            return found
-        with _disk_trouble(self.root), _locked(self.path(ingredients)):
-            if found := self.find(ingredients):  # made by another process meanwhile
-                return found
-            workspace = Workspace(self.path(ingredients).with_suffix(".partial"))
-            tensors, facts = work(workspace)
-            return workspace.promote(self.path(ingredients), ingredients, tensors, facts)
+        with self.making([ingredients]) as (found, open_):
+            for path, workspace in open_.items():
+                found[path] = workspace.promote(path, ingredients, *work(workspace))
+        return found[self.path(ingredients)]
+
+    @contextlib.contextmanager
+    def making(
+        self, wanted: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[dict[Path, Artifact], dict[Path, Workspace]]]:
+        """What is stored of several artifacts, and workspaces for the rest; both by path.
+
+        Whoever promotes a workspace adds the artifact to the first. Other processes wait meanwhile.
+        """
+        found: dict[Path, Artifact] = {}
+        missing: dict[Path, Workspace] = {}
+        with _disk_trouble(self.root), contextlib.ExitStack() as locks:
+            # In one order for all processes, so that no two wait for each other.
+            for path, ingredients in sorted({self.path(i): i for i in wanted}.items()):
+                artifact = self.find(ingredients)
+                if artifact is None:
+                    locks.enter_context(_locked(path))
+                    artifact = self.find(ingredients)  # made by another process meanwhile
+                if artifact is None:
+                    missing[path] = Workspace(path.with_suffix(".partial"))
+                else:
+                    found[path] = artifact
+            yield found, missing
 
     def artifacts(self) -> Iterator[Path]:
         """Every folder of the store, finished, in progress or damaged."""
@@ -115,6 +134,7 @@ class Workspace:
         self.path.mkdir(parents=True, exist_ok=True)
         self.spent = 0.0
         self.began = time.perf_counter()
+        self.beside = 1  # how many were made at once, in the same time
 
     @property
     def seconds(self) -> float:
@@ -163,6 +183,7 @@ class Workspace:
             "tensors_sha256": checksum,
             "facts": facts,
             "seconds": round(self.seconds, 3),
+            "beside": self.beside,
             "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "with": environment(),
         }

@@ -4,7 +4,8 @@ A Method says what is minimised and by which parameters; an Order says who is in
 the batch. `fit` knows nothing else. All state of a method is a parameter or a buffer, all randomness is a
 function of (seed, step): a run that was killed and started again gives the bits of an undisturbed one.
 
-Inside a step nothing waits for the device. Losses are read once per log interval, at the marked line.
+Several trainings can go on at once on one GPU (`fit_together`): they advance in lockstep, each as it would
+alone. Inside a step nothing waits for the device. Losses are read once per log interval, at the marked line.
 """
 
 from __future__ import annotations
@@ -12,18 +13,27 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from . import masks
-from .capture import captured
-from .data.source import Source
+from .capture import captured, one_by_one
+from .data.source import Batch, Source
 from .errors import Interrupted, TrainingError
 from .method import Method, Player
-from .runtime import Precision, asked_to_stop, autocast, deterministic, own_stream
+from .runtime import (
+    Precision,
+    asked_to_stop,
+    autocast,
+    compiled,
+    deterministic,
+    matmul_precision,
+    own_stream,
+)
 from .sampling import Order
 
 BLOCK = 64  # batches whose indices are drawn at once
@@ -100,6 +110,19 @@ class Plan:
     checkpoint_every: int = 1000
     seed: int = 0  # of what layers draw from torch's own stream, such as dropout
     capture: bool = True  # on a GPU: record a step once, then replay it
+    compile: bool = False  # fuse the step's operations with torch.compile first
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training: what is minimised, on which data in which order, how; who watches, where it is kept."""
+
+    method: Method
+    source: Source
+    order: Order
+    plan: Plan
+    watchers: Sequence[Watcher] = ()
+    keeper: Keeper | None = None
 
 
 def fit(
@@ -113,60 +136,101 @@ def fit(
     progress: Progress | None = None,
 ) -> None:
     """Train a method in place for `plan.steps` steps, going on from the keeper's checkpoint."""
-    loop = Loop(method, source, plan, watchers)
-    loop.restore(keeper)
-    with deterministic(plan.deterministic), own_stream(loop.device), asked_to_stop() as stop:
-        advance = captured(loop, order) if plan.capture else loop.advance
-        for index in _indices(order, loop.step, plan.steps):
-            loop.set_rate()
-            torch.manual_seed(plan.seed + loop.step)
-            advance(index)
-            loop.step = done = loop.step + 1
-            last = done == plan.steps
-            if last or done % plan.log_every == 0:
-                row = loop.read_losses()
-                if keeper:
-                    keeper.log(row)
-                if progress:
-                    progress.update(done, plan.steps, row["loss"])
-            for watcher in watchers:
-                if last or done % watcher.every == 0:
-                    seen = loop.show(watcher)
-                    if keeper and seen:
-                        keeper.log({"step": done, **seen})
-            if last:
-                loop.check_weights()
-            if stop.is_set() or (not last and done % plan.checkpoint_every == 0):
-                loop.save(keeper)
+    fit_together([Job(method, source, order, plan, watchers, keeper)], progress=progress)
+
+
+def fit_together(jobs: Sequence[Job], *, progress: Progress | None = None) -> None:
+    """Do several trainings, each in place and from its keeper's checkpoint, as many at once as can be.
+
+    On a GPU those with one plan (seeds and learning rates apart) run side by side; on a CPU, which one
+    training keeps busy, they run one after another.
+    """
+    loops = [Loop(job) for job in jobs]
+    groups: dict[Any, list[Loop]] = {}
+    for number, loop in enumerate(loops):
+        loop.restore()
+        alone = number if loop.device.type != "cuda" else None
+        groups.setdefault((loop.pace, loop.step, loop.device, alone), []).append(loop)
+    for group in groups.values():
+        _run(group, progress)
+
+
+def _run(loops: Sequence[Loop], progress: Progress | None) -> None:
+    """Advance loops of one pace, in lockstep, to their end."""
+    plan, device = loops[0].plan, loops[0].device
+    with (
+        matmul_precision(plan.precision),
+        deterministic(plan.deterministic),
+        own_stream(device),
+        asked_to_stop() as stop,
+    ):
+        feeds = zip(*(loop.feed() for loop in loops), strict=True)
+        if (first := next(feeds, None)) is None:
+            return
+        began = time.perf_counter()
+        advance = captured(loops, first) if plan.capture else one_by_one(loops)
+        for loop in loops:
+            loop.ready(time.perf_counter() - began)
+        for inputs in chain([first], feeds):
+            for loop in loops:
+                loop.set_rate()
+            advance(inputs)
+            for loop in loops:
+                loop.stepped(progress)
+            done = loops[0].step
+            if stop.is_set() or (done < plan.steps and done % plan.checkpoint_every == 0):
+                for loop in loops:
+                    loop.save()
                 if stop.is_set():
                     raise Interrupted(
                         f"stopped at step {done} of {plan.steps}. "
-                        + ("Give the same command again to go on from here." if keeper else "")
+                        + ("Give the same command again to go on from here." if loop.keeper else "")
                     )
 
 
 class Loop:
-    """The state of a training run between two steps."""
+    """The state of a training between two steps."""
 
-    def __init__(
-        self, method: Method, source: Source, plan: Plan, watchers: Sequence[Watcher]
-    ) -> None:
-        self.method, self.source, self.plan, self.watchers = method, source, plan, watchers
-        self.players = method.players()
-        self.optimisers = [plan.optimiser.build(player.parameters) for player in self.players]
-        self.device = next(method.parameters()).device
+    def __init__(self, job: Job) -> None:
+        self.method, self.source, self.plan = job.method, job.source, job.plan
+        self.order, self.watchers, self.keeper = job.order, job.watchers, job.keeper
+        self.players = self.method.players()
+        self.optimisers = [self.plan.optimiser.build(player.parameters) for player in self.players]
+        self.device = next(self.method.parameters()).device
         self.step = 0
+        self.rate = math.nan
         self.clock = torch.zeros((), dtype=torch.int64, device=self.device)
         self.first_bad = torch.full_like(self.clock, -1)
         self.losses: dict[str, Tensor] = {}  # sums since the last reading, on the device
         self.losses_since = 0
         self.began = time.perf_counter()
-        method.train()
-        masks.follow(method, self.clock)
+        self._batch = compiled(self.source.batch, self.plan.compile)
+        self._forward = compiled(self._losses, self.plan.compile)
+        self._note = compiled(self._noted, self.plan.compile)
+        self.method.train()
+        masks.follow(self.method, self.clock)
+
+    @property
+    def pace(self) -> Plan:
+        """What loops must have in common to advance in lockstep."""
+        return replace(self.plan, seed=0, optimiser=Optimiser())
+
+    def feed(self) -> Iterator[tuple[Tensor, ...]]:
+        """The inputs of every step to come."""
+        return self.source.feed(_indices(self.order, self.step, self.plan.steps))
+
+    def ready(self, seconds: float) -> None:
+        """Note how long compiling and recording the step took; the clock of the log starts here."""
+        self.began = time.perf_counter()
+        if self.keeper and self.device.type == "cuda":
+            self.keeper.log({"step": self.step, "setup_seconds": round(seconds, 3)})
 
     def set_rate(self) -> None:
         """The learning rate of the coming step."""
         rate = self.plan.optimiser.rate_at(self.step, self.plan.steps)
+        if rate == self.rate:
+            return
+        self.rate = rate
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 if isinstance(group["lr"], Tensor):
@@ -174,34 +238,61 @@ class Loop:
                 else:
                     group["lr"] = rate
 
-    def advance(self, index: Tensor) -> None:
+    def advance(self, *inputs: Tensor) -> None:
         """One update of every player. Reads and writes tensors on the device, and nothing else."""
-        batch = self.source.batch(index, self.clock)
+        batch = self._batch(inputs[0], self.clock, *inputs[1:])
         for player, optimiser in zip(self.players, self.optimisers, strict=True):
-            with autocast(self.device, self.plan.precision):
-                losses = self.method(batch, player.name)
-            total = torch.stack(list(losses.values())).sum()
+            losses = self._forward(batch, player.name)
             optimiser.zero_grad(set_to_none=True)
-            total.backward()  # type: ignore[no-untyped-call]
+            losses["loss"].backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-            self._note(player, losses, total.detach())
+            self._add_up(player, losses)
         self.clock += 1
 
-    def show(self, watcher: Watcher) -> Mapping[str, float]:
+    def _losses(self, batch: Batch, player: str) -> dict[str, Tensor]:
+        """The named losses of a player, and their sum as `loss`."""
+        with autocast(self.device, self.plan.precision):
+            losses = self.method(batch, player)
+        return {**losses, "loss": torch.stack(list(losses.values())).sum()}
+
+    def _add_up(self, player: Player, losses: Mapping[str, Tensor]) -> None:
+        prefix = "" if len(self.players) == 1 else f"{player.name}."
+        for name, loss in losses.items():
+            if prefix + name not in self.losses:
+                self.losses[prefix + name] = torch.zeros_like(loss.detach())
+        sums = [self.losses[prefix + name] for name in losses]
+        self._note(sums, [loss.detach() for loss in losses.values()])
+
+    def _noted(self, sums: list[Tensor], losses: list[Tensor]) -> None:
+        for total, loss in zip(sums, losses, strict=True):
+            total += loss
+        bad = ~torch.isfinite(losses[-1]) & (self.first_bad < 0)
+        self.first_bad.copy_(torch.where(bad, self.clock, self.first_bad))
+
+    def stepped(self, progress: Progress | None) -> None:
+        """After a step: count it, log what is due, let watchers look."""
+        self.step = done = self.step + 1
+        last = done == self.plan.steps
+        if last or done % self.plan.log_every == 0:
+            row = self.read_losses()
+            if self.keeper:
+                self.keeper.log(row)
+            if progress:
+                progress.update(done, self.plan.steps, row["loss"])
+        for watcher in self.watchers:
+            if last or done % watcher.every == 0:
+                seen = self._show(watcher)
+                if self.keeper and seen:
+                    self.keeper.log({"step": done, **seen})
+        if last:
+            self.check_weights()
+
+    def _show(self, watcher: Watcher) -> Mapping[str, float]:
         """Let a watcher look at the method in eval mode."""
         self.method.eval()
         seen = watcher(self.method, self.step)
         self.method.train()
         return seen
-
-    def _note(self, player: Player, losses: Mapping[str, Tensor], total: Tensor) -> None:
-        prefix = "" if len(self.players) == 1 else f"{player.name}."
-        for name, loss in {**losses, "loss": total}.items():
-            if prefix + name not in self.losses:
-                self.losses[prefix + name] = torch.zeros_like(total)
-            self.losses[prefix + name] += loss.detach()
-        bad = ~torch.isfinite(total) & (self.first_bad < 0)
-        self.first_bad.copy_(torch.where(bad, self.clock, self.first_bad))
 
     def read_losses(self) -> dict[str, Any]:
         """Mean losses since the last reading; raises if one of them was no number."""
@@ -235,18 +326,18 @@ class Loop:
                 "The checkpoint before it is kept. Lower the learning rate."
             )
 
-    def save(self, keeper: Keeper | None) -> None:
+    def save(self) -> None:
         """Checkpoint everything the next step depends on."""
-        if keeper is None:
+        if self.keeper is None:
             return
         if self.step > self.losses_since:
-            keeper.log(self.read_losses())  # also: never checkpoint what is no longer a number
+            self.keeper.log(self.read_losses())  # also: never checkpoint what is no longer a number
         self.check_weights()
         tensors = {f"method.{k}": v for k, v in self.method.state_dict().items()}
         tensors |= {f"optimiser.{name}": t for name, t in self.memory().items()}
         for number, watcher in enumerate(self.watchers):
             tensors |= {f"watcher.{number}.{k}": v for k, v in watcher.state().items()}
-        keeper.checkpoint(tensors, {"step": self.step})
+        self.keeper.checkpoint(tensors, {"step": self.step})
 
     def memory(self) -> dict[str, Tensor]:
         """What the optimisers remember, by optimiser, parameter and name."""
@@ -270,9 +361,9 @@ class Loop:
         optimiser = self.optimisers[number]
         optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
-    def restore(self, keeper: Keeper | None) -> None:
+    def restore(self) -> None:
         """Take up the keeper's checkpoint, if there is one."""
-        found = keeper.resume() if keeper else None
+        found = self.keeper.resume() if self.keeper else None
         if found is None:
             return
         tensors, facts = found

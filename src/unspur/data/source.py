@@ -49,11 +49,16 @@ def _column(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 class Source(Protocol):
-    """Gives the batch of given samples at a given step."""
+    """Gives the batches of given samples.
+
+    `feed` runs ahead of training and yields what a step takes from outside: the samples' indices, and
+    their pixels where these are not on the device already. `batch` makes a batch of them within the step.
+    """
 
     targets: Tensor
 
-    def batch(self, index: Tensor, step: Tensor) -> Batch: ...
+    def feed(self, order: Iterator[Tensor]) -> Iterator[tuple[Tensor, ...]]: ...
+    def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch: ...
 
 
 class Resident:
@@ -70,16 +75,19 @@ class Resident:
         conflict: Tensor | None = None,
         bias: Tensor | None = None,
     ):
-        self.images = split.images.to(device)
-        self.targets = split.targets.to(device)
+        self.images, self.targets = split.on(device)
         self.preprocess, self.augment, self.seed = preprocess, augment, seed
         none = torch.zeros(len(split), dtype=torch.bool)
         self.conflict = (none if conflict is None else conflict).to(device)
         self.bias = None if bias is None else bias.to(device)
 
-    def batch(self, index: Tensor, step: Tensor) -> Batch:
+    def feed(self, order: Iterator[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+        return ((index,) for index in order)
+
+    def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch:
         """The samples `index`, augmented for this step."""
-        images = augmented(self.images[index], self.augment, seed=self.seed, step=step)
+        pixels = self.images[index] if pixels is None else pixels
+        images = augmented(pixels, self.augment, seed=self.seed, step=step)
         return Batch(
             x=self.preprocess(images),
             y=self.targets[index],

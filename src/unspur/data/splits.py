@@ -21,6 +21,9 @@ class Split:
     images: Tensor
     targets: Tensor
     names: tuple[str, ...] | None = None
+    _placed: dict[torch.device, tuple[Tensor, Tensor]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         if self.images.ndim != 4 or self.images.dtype not in (torch.uint8, torch.float32):
@@ -36,6 +39,12 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Images and targets on a device; they are moved there once, whoever asks."""
+        if device not in self._placed:
+            self._placed[device] = self.images.to(device), self.targets.to(device)
+        return self._placed[device]
 
     @cached_property
     def digest(self) -> str:
