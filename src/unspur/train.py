@@ -314,7 +314,7 @@ class Loop:
             "step": self.step,
             **means,
             "rate": self.plan.optimiser.rate_at(self.step - 1, self.plan.steps),
-            "seconds": round(time.perf_counter() - self.began, 3),
+            "seconds": round(time.perf_counter() - self.began, 6),
         }
 
     def check_weights(self) -> None:

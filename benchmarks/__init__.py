@@ -1,0 +1,1 @@
+"""Speed and memory, side by side in one process. `python -m benchmarks --help`; never imported by unspur."""

@@ -1,0 +1,249 @@
+"""Measure speed and memory side by side, in one process.
+
+    python -m benchmarks --out speed.json                 all that this machine can run
+    python -m benchmarks --out speed.json --only masks    one table
+    python -m benchmarks --render docs/results/speed.json --page docs/performance.md
+
+Tables are generated from the JSON; `--page` puts them between the marks of a Markdown page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unspur.runtime import Precision
+from unspur.store import environment
+
+from . import textbook
+from .timing import PLAN, job, network, noise_images, timed
+
+Row = dict[str, Any]
+BATCH = 256
+PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")
+
+
+def loops(device: torch.device, workers: int) -> list[Row]:
+    """CMNIST: the tutorial's loop against ours."""
+    split = noise_images(4000, 28)
+    rows = []
+    for kind in ("dense", "masks"):
+        rate = textbook.steps_per_second(
+            split,
+            network("convnet", device),
+            batch=BATCH,
+            workers=workers,
+            steps=8 if kind == "masks" else 40,
+            masked=kind == "masks",
+        )
+        rows.append({"loop": f"textbook, {workers} workers", "step": kind, "us": 1e6 / rate})
+        for name, plan in _ours(device).items():
+            found = timed([job(kind, network("convnet", device), split, batch=BATCH, plan=plan)])
+            row = {"loop": name, "step": kind, "us": found.step_us, "setup_s": found.setup_s}
+            rows.append({**row, "times": 1e6 / rate / found.step_us})
+    return rows
+
+
+def _ours(device: torch.device) -> dict[str, Any]:
+    eager = replace(PLAN, capture=False)
+    if device.type == "cpu":
+        return {"ours": eager}
+    bf16 = replace(PLAN, precision="bf16")
+    return {
+        "ours, eager tf32": eager,
+        "ours, captured tf32": PLAN,
+        "ours, compiled and captured tf32": replace(PLAN, compile=True),
+        "ours, captured bf16": bf16,
+        "ours, compiled and captured bf16": replace(bf16, compile=True),
+    }
+
+
+def masks(device: torch.device, workers: int) -> list[Row]:
+    """A step that learns masks against a dense one, captured, and compiled."""
+    cuda = device.type == "cuda"
+    cases = [("convnet", 28, BATCH if cuda else 64), ("resnet18", 32, BATCH if cuda else 32)]
+    cases += [("resnet18", 128, 64), ("resnet18", 224, 64)] if cuda else []
+    rows = []
+    for name, size, batch in cases:
+        split = noise_images(1000, size)
+        for compiled in (False, True) if cuda else (False,):
+            plan = replace(PLAN, precision="bf16" if cuda else "fp32", compile=compiled)
+            steps = (100 if size < 200 else 50) if cuda else 10
+            kinds = {
+                kind: timed(
+                    [job(kind, network(name, device), split, batch=batch, plan=plan)], steps=steps
+                )
+                for kind in ("dense", "masks")
+            }
+            rows.append(
+                {
+                    "network": name,
+                    "pixels": size,
+                    "batch": batch,
+                    "compiled": compiled,
+                    **{f"{kind}_us": t.step_us for kind, t in kinds.items()},
+                    "times": kinds["masks"].step_us / kinds["dense"].step_us,
+                    **{f"{kind}_mib": t.peak_mib for kind, t in kinds.items()},
+                    **{f"{kind}_setup_s": t.setup_s for kind, t in kinds.items()},
+                }
+            )
+    return rows
+
+
+def weights(device: torch.device, workers: int) -> list[Row]:
+    """Time against the number of weights."""
+    split = noise_images(2000, 28)
+    rows = []
+    for width in (16, 32, 64, 128, 256) if device.type == "cuda" else (8, 16, 32, 64):
+        steps = 100 if device.type == "cuda" else 10
+        model = network("convnet", device, width=width)
+        row: Row = {
+            "width": width,
+            "weights": sum(p.numel() for p in model.parameters() if p.dim() > 1),
+        }
+        for kind in ("dense", "masks"):
+            model = network("convnet", device, width=width)
+            found = timed([job(kind, model, split, batch=_batch(device))], steps=steps)
+            row |= {f"{kind}_us": found.step_us, f"{kind}_mib": found.peak_mib}
+        rows.append(row)
+    return rows
+
+
+def batches(device: torch.device, workers: int) -> list[Row]:
+    """Time against the batch size."""
+    split = noise_images(4096, 28)
+    rows = []
+    for batch in (
+        (32, 64, 128, 256, 512, 1024, 2048) if device.type == "cuda" else (16, 32, 64, 128)
+    ):
+        row: Row = {"batch": batch}
+        for kind in ("dense", "masks"):
+            found = timed(
+                [job(kind, network("convnet", device), split, batch=batch)],
+                steps=100 if device.type == "cuda" else 10,
+            )
+            row |= {f"{kind}_us": found.step_us, f"{kind}_mib": found.peak_mib}
+        rows.append(row)
+    return rows
+
+
+def modes(device: torch.device, workers: int) -> list[Row]:
+    """Deterministic against fast, in every precision."""
+    split = noise_images(4000, 28)
+    rows = []
+    for deterministic in (True, False):
+        row: Row = {"mode": "deterministic" if deterministic else "fast"}
+        for precision in PRECISIONS if device.type == "cuda" else PRECISIONS[:1]:
+            plan = replace(PLAN, precision=precision, deterministic=deterministic)
+            found = timed(
+                [job("dense", network("convnet", device), split, batch=_batch(device), plan=plan)],
+                steps=200 if device.type == "cuda" else 10,
+            )
+            row[f"{precision}_us"] = found.step_us
+        rows.append(row)
+    return rows
+
+
+def together(device: torch.device, workers: int) -> list[Row]:
+    """Trainings side by side on one GPU: the time of a step of each."""
+    if device.type != "cuda":
+        return []
+    split = noise_images(4000, 28)
+    rows = []
+    for count in (1, 2, 4, 8, 16):
+        row: Row = {"trainings": count}
+        for precision, compiled in itertools.product(PRECISIONS[1:], (False, True)):
+            plan = replace(PLAN, precision=precision, compile=compiled)
+            for kind in ("dense", "masks"):
+                jobs = [
+                    job(kind, network("convnet", device), split, batch=BATCH, plan=plan)
+                    for _ in range(count)
+                ]
+                found = timed(jobs, steps=100)
+                row[f"{kind}_{precision}{'_compiled' if compiled else ''}_us"] = found.step_us
+        rows.append(row)
+    return rows
+
+
+def _batch(device: torch.device) -> int:
+    return BATCH if device.type == "cuda" else 64
+
+
+TABLES: dict[str, Callable[[torch.device, int], list[Row]]] = {
+    "loops": loops,
+    "masks": masks,
+    "weights": weights,
+    "batches": batches,
+    "modes": modes,
+    "together": together,
+}
+
+
+def markdown(rows: list[Row]) -> str:
+    """Rows as a table: numbers with the digits they deserve, a dash where there is none."""
+    if not rows:
+        return "Not run."
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [[name.replace("_", " ") for name in names], ["---:"] * len(names)]
+    lines += [[_cell(row.get(name)) for name in names] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def fill(page: str, results: dict[str, Any]) -> str:
+    """The page with every table between its marks replaced."""
+    for name, rows in results["tables"].items():
+        mark = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        page = mark.sub(lambda m, rows=rows: f"{m[1]}{markdown(rows)}\n{m[2]}", page)  # type: ignore[misc]
+    return page
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument(
+        "--out", type=Path, help="JSON file for the numbers; tables found there stay"
+    )
+    parser.add_argument("--only", nargs="*", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--workers", type=int, default=4, help="of the textbook's DataLoader")
+    parser.add_argument("--render", type=Path, help="do not measure: take the numbers from here")
+    parser.add_argument("--page", type=Path, help="Markdown page whose tables are replaced")
+    args = parser.parse_args()
+    results: dict[str, Any] = {"tables": {}}
+    source = args.render or args.out
+    if source and source.exists():
+        results = json.loads(source.read_text())
+    for name in [] if args.render else args.only:
+        began = time.perf_counter()
+        results["tables"][name] = TABLES[name](torch.device(args.device), args.workers)
+        results |= {"made": time.strftime("%Y-%m-%d", time.gmtime()), "with": environment()}
+        print(
+            f"\n{name} ({time.perf_counter() - began:.0f} s)\n{markdown(results['tables'][name])}",
+            flush=True,
+        )
+        if args.out:
+            args.out.write_text(json.dumps(results, indent=1) + "\n")
+    if args.page:
+        args.page.write_text(fill(args.page.read_text(), results))
+
+
+if __name__ == "__main__":
+    main()

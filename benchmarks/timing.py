@@ -1,0 +1,102 @@
+"""How long a training step takes, as `fit_together` itself logs it."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unspur import masks, models, sampling
+from unspur.data.source import Preprocess, Resident
+from unspur.data.splits import Split
+from unspur.method import Method
+from unspur.methods import ERM, MaskSearch
+from unspur.train import Job, Optimiser, Plan, fit_together
+
+
+class Clock:
+    """A keeper that only notes what is logged; a log row is written when the device is done."""
+
+    def __init__(self) -> None:
+        self.rows: list[Mapping[str, Any]] = []
+
+    def resume(self) -> None:
+        return None
+
+    def checkpoint(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        pass
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        self.rows.append(row)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One step of one training, in microseconds; what came before the first; the peak of memory."""
+
+    step_us: float
+    setup_s: float
+    peak_mib: float | None
+
+
+def timed(jobs: Sequence[Job], *, steps: int = 200) -> Timed:
+    """The time of a step: the best of four stretches, divided by the trainings done side by side."""
+    device = next(jobs[0].method.parameters()).device
+    stretch = max(steps // 5, 1)
+    clock = Clock()
+    jobs = [replace(j, plan=replace(j.plan, steps=5 * stretch, log_every=stretch)) for j in jobs]
+    _free(device)
+    fit_together([replace(jobs[0], keeper=clock), *jobs[1:]])
+    at = [row["seconds"] for row in clock.rows if "loss" in row]
+    best = min(b - a for a, b in itertools.pairwise(at))  # the first stretch warms up
+    setup = sum(row.get("setup_seconds", 0.0) for row in clock.rows)
+    peak = torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else None
+    return Timed(best / stretch / len(jobs) * 1e6, setup, peak)
+
+
+def _free(device: torch.device) -> None:
+    gc.collect()
+    torch._dynamo.reset()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def noise_images(n: int, size: int, classes: int = 10) -> Split:
+    """Random pixels: a step's time does not depend on what is in an image."""
+    g = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (n, 3, size, size), generator=g, dtype=torch.uint8)
+    return Split(pixels, torch.randint(0, classes, (n,), generator=g))
+
+
+def network(name: str, device: torch.device, **options: Any) -> nn.Module:
+    model = models.builder(name, 10, options).build(0)
+    if device.type == "cuda":
+        return model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+    return model.to(device)
+
+
+def method(kind: str, model: nn.Module) -> Method:
+    """A dense training step, or one that learns masks with the whole debiasing loss."""
+    if kind == "dense":
+        return ERM(model)
+    masks.attach(model)
+    head = next(n for n, m in reversed(list(model.named_modules())) if isinstance(m, nn.Linear))
+    return MaskSearch(model, head=head, sparsity=1e-9)
+
+
+def job(kind: str, model: nn.Module, split: Split, *, batch: int, plan: Plan | None = None) -> Job:
+    """A training on resident images, a third of them suspects."""
+    device = next(model.parameters()).device
+    conflict = torch.arange(len(split)) % 3 == 0
+    source = Resident(split, device=device, preprocess=Preprocess(), conflict=conflict)
+    order = sampling.Weighted(torch.ones(len(split), device=device), batch=batch, seed=0)
+    return Job(method(kind, model), source, order, plan or PLAN)
+
+
+PLAN = Plan(steps=1, optimiser=Optimiser(), precision="tf32")
