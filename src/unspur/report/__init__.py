@@ -1,0 +1,1 @@
+"""Pages, tables and figures; reads results, never trains."""

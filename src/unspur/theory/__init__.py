@@ -1,0 +1,58 @@
+"""The paper's linear model, its theorems and its simulation, as functions that give arrays.
+
+One bit of the input is the label itself (invariant); D more bits agree with it with probability p
+(spurious). A linear classifier with pretrained weights is pruned by random masks m_j ~ Bern(π_j).
+
+    environments.py   the distribution of the bits: biased, test, mixture; sampling and enumeration
+    errors.py         the exact error of the pruned classifier, and the sampled one
+    bounds.py         Theorems 1 and 2: Hoeffding bounds of that error
+    sweep.py          bound against exact error over a grid with extreme corners
+    flow.py           Proposition 1: how the weights grow under gradient flow, and its bounds
+    simulation.py     the appendix figure: many linear classifiers trained at once
+    pruning.py        the mask probabilities π learned by gradient descent
+    cosines.py        Lemma 1: how similar two samples' features are at initialisation
+    studies.py        the numbers of the report, one function a figure
+    corners.py        where the paper's inequality fails, or says nothing
+
+Wrong parameters raise ValueError. Nothing else of unspur is imported.
+"""
+
+from .bounds import mean_output, mixture_bound, one_sided_bound, test_bound, train_bound
+from .cosines import Cosines, expected_cosines, sampled_cosines, semi_orthogonal
+from .environments import Environment, biased, fair, mixture, φ_limit
+from .errors import Error, exact_error, sampled_error
+from .flow import Start, Trajectory, integrate
+from .pruning import critical_φ, learn
+from .simulation import Rule, accuracy, train, weight_ratio
+from .sweep import Case, sweep
+
+__all__ = [
+    "Case",
+    "Cosines",
+    "Environment",
+    "Error",
+    "Rule",
+    "Start",
+    "Trajectory",
+    "accuracy",
+    "biased",
+    "critical_φ",
+    "exact_error",
+    "expected_cosines",
+    "fair",
+    "integrate",
+    "learn",
+    "mean_output",
+    "mixture",
+    "mixture_bound",
+    "one_sided_bound",
+    "sampled_cosines",
+    "sampled_error",
+    "semi_orthogonal",
+    "sweep",
+    "test_bound",
+    "train",
+    "train_bound",
+    "weight_ratio",
+    "φ_limit",
+]
