@@ -13,6 +13,7 @@ import argparse
 import itertools
 import json
 import re
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,11 +22,20 @@ from typing import Any
 
 import torch
 
+from unspur import data, recipe, sampling
+from unspur.data.decoded import decode
+from unspur.data.files import Files
+from unspur.data.source import Preprocess, Resident, Source
+from unspur.data.splits import Split
+from unspur.data.streaming import Streaming
+from unspur.methods import ERM
 from unspur.runtime import Precision
 from unspur.store import environment
+from unspur.train import Job, Loop
 
 from . import textbook
-from .timing import PLAN, job, network, noise_images, timed
+from .profiling import demo_method, profiled
+from .timing import PLAN, job, network, noise_images, photographs, timed
 
 Row = dict[str, Any]
 BATCH = 256
@@ -75,7 +85,7 @@ def masks(device: torch.device, workers: int) -> list[Row]:
     rows = []
     for name, size, batch in cases:
         split = noise_images(1000, size)
-        for compiled in (False, True) if cuda else (False,):
+        for compiled in (False, True) if cuda and size < 200 else (False,):
             plan = replace(PLAN, precision="bf16" if cuda else "fp32", compile=compiled)
             steps = (100 if size < 200 else 50) if cuda else 10
             kinds = {
@@ -162,6 +172,8 @@ def together(device: torch.device, workers: int) -> list[Row]:
     for count in (1, 2, 4, 8, 16):
         row: Row = {"trainings": count}
         for precision, compiled in itertools.product(PRECISIONS[1:], (False, True)):
+            if compiled and count not in (1, 16):
+                continue
             plan = replace(PLAN, precision=precision, compile=compiled)
             for kind in ("dense", "masks"):
                 jobs = [
@@ -171,6 +183,54 @@ def together(device: torch.device, workers: int) -> list[Row]:
                 found = timed(jobs, steps=100)
                 row[f"{kind}_{precision}{'_compiled' if compiled else ''}_us"] = found.step_us
         rows.append(row)
+    return rows
+
+
+def streaming(device: torch.device, workers: int) -> list[Row]:
+    """Images that stay on the device against JPEG files decoded as they are needed."""
+    cuda = device.type == "cuda"
+    count, size, batch = (2048, 128, BATCH) if cuda else (256, 64, 32)
+    plan = replace(PLAN, precision="bf16" if cuda else "fp32")
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        paths = photographs(Path(folder), count, size)
+        targets = torch.arange(count) % 10
+        split = Split(decode(paths, size=size, cache=Path(folder) / "cache"), targets)
+        how: dict[str, Any] = {"device": device, "preprocess": Preprocess()}
+        sources: dict[str, Callable[[], Source]] = {
+            "resident": lambda: Resident(split, **how),
+            "files, decoded on the way": lambda: Streaming(
+                Files(tuple(paths), targets, (size, size)), **how
+            ),
+            "decoded once, read from disk": lambda: Streaming(split, **how),
+        }
+        for name, make in sources.items():
+            model = network("resnet18", device)
+            order = sampling.Passes(torch.arange(count, device=device), batch=batch, seed=0)
+            found = timed([Job(ERM(model), make(), order, plan)], steps=150 if cuda else 10)
+            rate = batch / found.step_us * 1e6
+            share = rate / rows[0]["images_per_second"] if rows else 1.0
+            rows.append(
+                {"source": name, "us": found.step_us, "images_per_second": rate, "share": share}
+            )
+    return rows
+
+
+def shares(device: torch.device, workers: int) -> list[Row]:
+    """Where the time of the demo's steps goes on a CPU, by kind of operation."""
+    settings = recipe.load("demo")
+    splits = data.load("demo", ratio=settings.data.ratio)
+    assert isinstance(splits.train, Split)  # the demo's images are in memory
+    cpu = torch.device("cpu")
+    rows = []
+    for stage in ("mine", "pretrain", "prune", "finetune"):
+        how = getattr(settings, stage)
+        conflict = splits.conflicting("train")
+        source = Resident(splits.train, device=cpu, preprocess=Preprocess(), conflict=conflict)
+        order = sampling.Passes(torch.arange(len(splits.train)), batch=how.batch, seed=0)
+        model = network(settings.model.name, cpu, **settings.model.options)
+        loop = Loop(Job(demo_method(stage, model, settings), source, order, how.plan()))
+        rows.append({"stage": stage, **profiled(loop, order.draw(0, 24))})
     return rows
 
 
@@ -185,6 +245,8 @@ TABLES: dict[str, Callable[[torch.device, int], list[Row]]] = {
     "batches": batches,
     "modes": modes,
     "together": together,
+    "streaming": streaming,
+    "shares": shares,
 }
 
 
@@ -193,7 +255,8 @@ def markdown(rows: list[Row]) -> str:
     if not rows:
         return "Not run."
     names = list(dict.fromkeys(name for row in rows for name in row))
-    lines = [[name.replace("_", " ") for name in names], ["---:"] * len(names)]
+    sides = ["---" if isinstance(rows[0].get(name), str) else "---:" for name in names]
+    lines = [[name.replace("_", " ") for name in names], sides]
     lines += [[_cell(row.get(name)) for name in names] for row in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

@@ -6,9 +6,11 @@ import gc
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from unspur import masks, models, sampling
@@ -74,11 +76,23 @@ def noise_images(n: int, size: int, classes: int = 10) -> Split:
     return Split(pixels, torch.randint(0, classes, (n,), generator=g))
 
 
+def photographs(folder: Path, count: int, size: int) -> list[Path]:
+    """JPEG files about as hard to decode as photographs: smooth colours and a little grain."""
+    g = torch.Generator().manual_seed(0)
+    paths = []
+    for number in range(count):
+        coarse = torch.rand(1, 3, 12, 12, generator=g)
+        smooth = nn.functional.interpolate(coarse, (size, size), mode="bicubic")[0]
+        grain = smooth + 0.02 * torch.randn(smooth.shape, generator=g)
+        pixels = (grain.clamp(0, 1) * 255).to(torch.uint8).permute(1, 2, 0).numpy()
+        paths.append(folder / f"{number:06d}.jpg")
+        Image.fromarray(pixels).save(paths[-1], quality=85)
+    return paths
+
+
 def network(name: str, device: torch.device, **options: Any) -> nn.Module:
     model = models.builder(name, 10, options).build(0)
-    if device.type == "cuda":
-        return model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
-    return model.to(device)
+    return model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
 def method(kind: str, model: nn.Module) -> Method:

@@ -17,7 +17,7 @@ from unspur.store import open_artifact
 TESTS = Path(__file__).parent
 CHANGES = [
     *("mine.how=epoch-ensemble", "mine.threshold=0.4", "data.augment=crop-flip"),
-    *("finetune.drop=0.2", "checkpoint_every=12", "watch_every=10"),
+    *("finetune.drop=0.2", "checkpoint_every=12", "checkpoint_seconds=0", "watch_every=10"),
 ]
 
 

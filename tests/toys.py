@@ -29,7 +29,7 @@ SMALL = (
     *("prune.init=0.5", "prune.rate=0.1", "prune.sparsity=1e-4"),
     *("finetune.steps=30", "finetune.batch=32", "finetune.iterates=[10, 30]"),
     *("select.every=10", "select.minimum=2"),
-    *("log_every=10", "checkpoint_every=15", "precision=fp32"),
+    *("log_every=10", "checkpoint_every=15", "checkpoint_seconds=0", "precision=fp32"),
 )
 
 

@@ -26,7 +26,7 @@ def one_by_one(loops: Sequence[Loop]) -> Advance:
 
     def advance(inputs: Inputs) -> None:
         for loop, given in zip(loops, inputs, strict=True):
-            torch.manual_seed(loop.plan.seed + loop.step)
+            _seed(loop)
             loop.advance(*given)
 
     return advance
@@ -61,10 +61,20 @@ def captured(loops: Sequence[Loop], inputs: Inputs) -> Advance:
     def replay(inputs: Inputs) -> None:
         torch._foreach_copy_(places, [t for given in inputs for t in given])
         for part, graph in zip(parts, graphs, strict=True):
-            torch.manual_seed(loops[part[0]].plan.seed + loops[part[0]].step)
+            if any(apart):
+                _seed(loops[part[0]])
             graph.replay()
 
     return replay
+
+
+def _seed(loop: Loop) -> None:
+    """Give a network that draws from torch's own stream the numbers of this step."""
+    # Not torch.manual_seed: it visits every kind of device there could be, as slow as a training step.
+    seed = loop.plan.seed + loop.step
+    torch.default_generator.manual_seed(seed)
+    if loop.device.type == "cuda":
+        torch.cuda.default_generators[loop.clock.get_device()].manual_seed(seed)
 
 
 def _try(loop: Loop, inputs: tuple[Tensor, ...]) -> bool:
@@ -108,6 +118,5 @@ def _undo(loop: Loop, method: Mapping[str, Tensor], memory: Mapping[str, Tensor]
     for name, tensor in loop.memory().items():
         tensor.copy_(memory[name]) if name in memory else tensor.zero_()
     loop.clock.fill_(loop.step)
-    loop.first_bad.fill_(-1)
-    for total in loop.losses.values():
+    for total in (loop.health, loop.healthy, *loop.losses.values()):
         total.zero_()

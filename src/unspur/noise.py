@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 # Streams keep apart the uses of one seed; the masks take one stream each from FIRST_WEIGHT on.
-PERMUTE, SAMPLE, FLIP, CROP_ROW, CROP_COLUMN, HOLD_OUT = range(6)
+PERMUTE, SAMPLE, FLIP, CROP_ROW, CROP_COLUMN, HOLD_OUT, CROP_AREA, CROP_RATIO = range(8)
 FIRST_WEIGHT = 1000
 
 _WORD = 0xFFFFFFFF
@@ -67,6 +67,9 @@ def stream_keys(seed: int, stream: int) -> tuple[int, int]:
 def _keys(seed: int, step: int | Tensor, stream: int) -> tuple[int | Tensor, int | Tensor]:
     """Two words that depend on everything but the position."""
     first, second = stream_keys(seed, stream)
+    if isinstance(step, Tensor) and step.ndim == 0 and step.device.type == "cpu":
+        # Nothing to wait for there, and Python's numbers are faster than tensors of one.
+        step = step if torch.compiler.is_compiling() else int(step.numpy())
     low = (step if isinstance(step, int) else step.long()) & _WORD
     return _mix((first + low) & _WORD), _mix((second ^ (low * _B)) & _WORD)
 

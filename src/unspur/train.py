@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import chain
 from typing import Any, Literal, Protocol
 
@@ -50,6 +51,7 @@ class Optimiser:
     weight_decay: float = 0.0
     schedule: Literal["constant", "step", "cosine"] = "constant"
     decay_every: int = 0
+    decay_from: int = 0  # the first step whose decays are counted
     decay_by: float = 0.1
 
     def build(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
@@ -65,7 +67,7 @@ class Optimiser:
     def rate_at(self, step: int, steps: int) -> float:
         """The learning rate of a step."""
         if self.schedule == "step" and self.decay_every:
-            return self.rate * self.decay_by ** (step // self.decay_every)
+            return self.rate * self.decay_by ** (max(0, step - self.decay_from) // self.decay_every)
         if self.schedule == "cosine":
             return self.rate * 0.5 * (1 + math.cos(math.pi * step / steps))
         return self.rate
@@ -108,6 +110,7 @@ class Plan:
     deterministic: bool = True
     log_every: int = 100
     checkpoint_every: int = 1000
+    checkpoint_seconds: float = 0.0  # do not checkpoint sooner after the last time
     seed: int = 0  # of what layers draw from torch's own stream, such as dropout
     capture: bool = True  # on a GPU: record a step once, then replay it
     compile: bool = False  # fuse the step's operations with torch.compile first
@@ -169,8 +172,9 @@ def _run(loops: Sequence[Loop], progress: Progress | None) -> None:
             return
         began = time.perf_counter()
         advance = captured(loops, first) if plan.capture else one_by_one(loops)
+        saved = time.perf_counter()
         for loop in loops:
-            loop.ready(time.perf_counter() - began)
+            loop.ready(saved - began)
         for inputs in chain([first], feeds):
             for loop in loops:
                 loop.set_rate()
@@ -178,7 +182,10 @@ def _run(loops: Sequence[Loop], progress: Progress | None) -> None:
             for loop in loops:
                 loop.stepped(progress)
             done = loops[0].step
-            if stop.is_set() or (done < plan.steps and done % plan.checkpoint_every == 0):
+            due = done < plan.steps and done % plan.checkpoint_every == 0
+            due = due and time.perf_counter() - saved >= plan.checkpoint_seconds
+            if stop.is_set() or due:
+                saved = time.perf_counter()
                 for loop in loops:
                     loop.save()
                 if stop.is_set():
@@ -200,13 +207,15 @@ class Loop:
         self.step = 0
         self.rate = math.nan
         self.clock = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.first_bad = torch.full_like(self.clock, -1)
+        self.health = torch.zeros(
+            (), device=self.device
+        )  # 0, and no number from the first bad loss on
+        self.healthy = torch.zeros_like(self.clock)  # how many steps it was 0
         self.losses: dict[str, Tensor] = {}  # sums since the last reading, on the device
-        self.losses_since = 0
+        self.losses_since = self.began_at = 0
         self.began = time.perf_counter()
         self._batch = compiled(self.source.batch, self.plan.compile)
         self._forward = compiled(self._losses, self.plan.compile)
-        self._note = compiled(self._noted, self.plan.compile)
         self.method.train()
         masks.follow(self.method, self.clock)
 
@@ -247,13 +256,14 @@ class Loop:
             losses["loss"].backward()  # type: ignore[no-untyped-call]
             optimiser.step()
             self._add_up(player, losses)
+        self.healthy += self.health == 0
         self.clock += 1
 
     def _losses(self, batch: Batch, player: str) -> dict[str, Tensor]:
         """The named losses of a player, and their sum as `loss`."""
         with autocast(self.device, self.plan.precision):
             losses = self.method(batch, player)
-        return {**losses, "loss": torch.stack(list(losses.values())).sum()}
+        return {**losses, "loss": reduce(torch.add, losses.values())}
 
     def _add_up(self, player: Player, losses: Mapping[str, Tensor]) -> None:
         prefix = "" if len(self.players) == 1 else f"{player.name}."
@@ -261,13 +271,8 @@ class Loop:
             if prefix + name not in self.losses:
                 self.losses[prefix + name] = torch.zeros_like(loss.detach())
         sums = [self.losses[prefix + name] for name in losses]
-        self._note(sums, [loss.detach() for loss in losses.values()])
-
-    def _noted(self, sums: list[Tensor], losses: list[Tensor]) -> None:
-        for total, loss in zip(sums, losses, strict=True):
-            total += loss
-        bad = ~torch.isfinite(losses[-1]) & (self.first_bad < 0)
-        self.first_bad.copy_(torch.where(bad, self.clock, self.first_bad))
+        torch._foreach_add_(sums, [loss.detach() for loss in losses.values()])
+        self.health.add_(losses["loss"].detach() * 0)
 
     def stepped(self, progress: Progress | None) -> None:
         """After a step: count it, log what is due, let watchers look."""
@@ -298,16 +303,18 @@ class Loop:
         """Mean losses since the last reading; raises if one of them was no number."""
         count = self.step - self.losses_since
         names = list(self.losses)
-        packed = torch.stack([*self.losses.values(), self.first_bad.double()]).tolist()  # host sync
-        if packed[-1] >= 0:
+        seen = [*self.losses.values(), self.health, self.healthy]
+        *packed, health, healthy = torch.stack([t.double() for t in seen]).tolist()  # host sync
+        if health != 0:
             raise TrainingError(
-                f"the loss is no longer a number since step {int(packed[-1])}. The checkpoint before "
-                "it is kept. Lower the learning rate, or look for images that are not finite."
+                f"the loss is no longer a number since step {self.began_at + int(healthy)}. The "
+                "checkpoint before it is kept. Lower the learning rate, or look for images that are "
+                "not finite."
             )
         self.losses_since = self.step
         for total in self.losses.values():
             total.zero_()
-        means = {name: value / count for name, value in zip(names, packed, strict=False)}
+        means = {name: value / count for name, value in zip(names, packed, strict=True)}
         if "loss" not in means:
             means["loss"] = sum(v for name, v in means.items() if name.endswith(".loss"))
         return {
@@ -372,7 +379,7 @@ class Loop:
             self._remember(number, player, under(tensors, f"optimiser.{number}."))
         for number, watcher in enumerate(self.watchers):
             watcher.restore(under(tensors, f"watcher.{number}."))
-        self.step = self.losses_since = facts["step"]
+        self.step = self.losses_since = self.began_at = facts["step"]
         self.clock += self.step
 
 
