@@ -108,8 +108,8 @@ def test_decoded_images_are_kept_until_a_file_or_a_setting_changes(
     cache = tmp_path / "cache"
     first = decoded.decode(paths, size=4, cache=cache)
     calls: list[Path] = []
-    pixels = decoded._pixels
-    monkeypatch.setattr(decoded, "_pixels", lambda *a: calls.append(a[0]) or pixels(*a))
+    read = decoded.read
+    monkeypatch.setattr(decoded, "read", lambda *a: calls.append(a[0]) or read(*a))
     assert torch.equal(decoded.decode(paths, size=4, cache=cache), first)
     assert not calls
     decoded.decode(paths, size=5, cache=cache)

@@ -13,7 +13,16 @@ from .methods import ERM
 from .sampling import Passes
 from .train import fit
 
-MASKED = 1.3  # a step with masks costs this many plain ones, roughly
+# How many plain steps a step of a stage costs, and how many networks are kept of it, roughly.
+COST = {
+    "mine": (1.0, 0),
+    "prune": (1.3, 3),
+    "control": (1.0, 2),
+    "finetune": (1.3, 1),
+    "lff": (2.0, 1),
+    "disent": (2.0, 2),
+    "rebias": (3.0, 1),
+}
 
 
 @dataclass(frozen=True)
@@ -30,21 +39,21 @@ class Estimate:
 def estimate(lab: Lab) -> list[Estimate]:
     """Each stage: is it stored, and if not, what would it cost?"""
     bytes_ = sum(t.numel() * t.element_size() for t in lab.initial.values())
-    factor = {"mine": (1.0, 0), "pretrain": (1.0, 1), "prune": (MASKED, 3), "finetune": (MASKED, 1)}
     rows = []
-    step_seconds = cache(partial(_step_seconds, lab))
+    seconds_of = cache(partial(step_seconds, lab))
     for ingredients in lab.plan():
         stage = ingredients["stage"]
         settings = getattr(lab.recipe, stage)
         stored = lab.store.path(ingredients).exists()
-        slow, copies = factor[stage]
-        seconds = 0.0 if stored else slow * settings.steps * step_seconds(settings.batch)
+        slow, copies = COST.get(stage, (1.0, 1))
+        steps = getattr(settings, "steps", 0)
+        seconds = 0.0 if stored or not steps else slow * steps * seconds_of(settings.batch)
         disk = copies * bytes_ + 9 * len(lab.splits.train) * (stage == "mine")
-        rows.append(Estimate(stage, settings.steps, stored, seconds, disk))
+        rows.append(Estimate(stage, steps, stored, seconds, disk))
     return rows
 
 
-def _step_seconds(lab: Lab, batch: int) -> float:
+def step_seconds(lab: Lab, batch: int) -> float:
     """Seconds of one plain step: a long trial less a short one, so that starting up does not count."""
     method = lab.place(ERM(lab.network(lab.initial)))
     order = Passes(torch.arange(len(lab.splits.train), device=lab.device), batch=batch, seed=0)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from . import masks
-from .data.source import Resident
+from .data.source import Source
 from .method import Method
 from .mining import surprise
 from .train import predict, under
@@ -19,13 +19,12 @@ from .train import predict, under
 class Unseen:
     """Samples that no stage trains on: some of a source, in order."""
 
-    def __init__(self, source: Resident, among: Tensor):
-        where = among.nonzero().squeeze(1).to(source.targets.device)
-        self.images, self.targets = source.images[where], source.targets[where].cpu()
-        self.preprocess = source.preprocess
+    def __init__(self, source: Source, among: Tensor):
+        self.source, self.among = source, None if bool(among.all()) else among
+        self.targets = source.targets.cpu()[among]
 
     def inputs(self) -> Iterator[Tensor]:
-        return map(self.preprocess, torch.split(self.images, 1000))
+        return self.source.plain(among=self.among)
 
 
 class Curve:
@@ -35,7 +34,8 @@ class Curve:
         self.unseen, self.every = unseen, every
 
     def __call__(self, method: Method, step: int) -> Mapping[str, float]:
-        predicted = predict(method.predict, self.unseen.inputs()).argmax(1)
+        # The device decides on the class: many small results are slow to fetch and to go through here.
+        predicted = predict(lambda x: method.predict(x).argmax(1), self.unseen.inputs())
         return {"unseen_accuracy": float((predicted == self.unseen.targets).double().mean())}
 
     def state(self) -> dict[str, Tensor]:

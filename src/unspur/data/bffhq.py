@@ -32,7 +32,7 @@ def load(
 
     `extra` adds the images in `extra_conflict` to those to train on; `cache` is a folder to keep pixels in.
     """
-    folder = _find(root, ratio)
+    folder = find(root, ratio)
     entries = {
         "train": _train_entries(folder, ratio) + (_extra(folder) if extra else []),
         "valid": _shared_entries(folder, ratio, "valid"),
@@ -58,7 +58,7 @@ def load(
     )
 
 
-def _find(root: Path, ratio: str) -> Path:
+def find(root: Path, ratio: str) -> Path:
     """The folder that holds the ratios."""
     folder = root / NAME if (root / NAME).is_dir() else root
     if not any(path.is_dir() for path in folder.glob("*pct")):

@@ -22,7 +22,8 @@ import torch
 from numpy.typing import NDArray
 
 from ..errors import DataError
-from .decoded import Crop, decode
+from .decoded import decode
+from .pixels import Crop
 from .splits import Split, Splits
 
 NAME, IMAGES = "celeba", "img_align_celeba"
@@ -59,8 +60,7 @@ def load(
 
     `test_crop` is for validation and test, where it differs; `cache` is a folder to keep pixels in.
     """
-    here = any((root / name).exists() for name in (ATTRIBUTES, METADATA, IMAGES))
-    folder = root if here else root / NAME
+    folder = _folder(root)
     faces = _chosen(folder, variant, seed)
     _require(folder / IMAGES, "the folder with the aligned images of CelebA")
     splits, bias = {}, {}
@@ -88,6 +88,20 @@ def load(
         conflict_when="equal",
         name=f"{NAME}/{variant}",
     )
+
+
+def find(root: Path) -> None:
+    """Raise where the lists or the images of the set are missing."""
+    folder = _folder(root)
+    if not (folder / METADATA).exists():
+        _require(folder / ATTRIBUTES, "the list of attributes of CelebA")
+        _require(folder / PARTITION, "the list of the splits of CelebA")
+    _require(folder / IMAGES, "the folder with the aligned images of CelebA")
+
+
+def _folder(root: Path) -> Path:
+    here = any((root / name).exists() for name in (ATTRIBUTES, METADATA, IMAGES))
+    return root if here else root / NAME
 
 
 def _chosen(folder: Path, variant: str, seed: int) -> Faces:

@@ -47,7 +47,7 @@ class Cifar(NamedTuple):
 
 def read(root: Path, *, records: int = RECORDS) -> Cifar:
     """All of CIFAR-10, from the binary files or their archive in `root`, or from the archive itself."""
-    found = _find(root)
+    found = find(root)
     contents = dict(_packed(found, records) if found.is_file() else _unpacked(found))
     for name in FILES:
         if name not in contents:
@@ -76,7 +76,7 @@ def load_plain(root: Path, seed: int = 0, *, records: int = RECORDS) -> Splits:
     )
 
 
-def _find(root: Path) -> Path:
+def find(root: Path) -> Path:
     """The folder of the binary files, or else the archive of them."""
     folders = [root / name for name in SUBFOLDERS]
     for folder in [path for parent in folders for path in (parent, parent / FOLDER)]:

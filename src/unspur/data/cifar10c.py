@@ -22,7 +22,8 @@ from ..errors import DataError
 from . import cifar, frost, layout
 from .cifar import CLASSES, IMAGE, Cifar
 from .corruptions import CORRUPTIONS, SEVERITIES, corrupt
-from .decoded import Bytes, kept
+from .decoded import kept
+from .pixels import Bytes
 from .splits import Split, Splits, digest
 
 Labels = NDArray[np.int64]

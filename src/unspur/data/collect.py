@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from ..errors import DataError
+from .pixels import colours
 from .splits import Split
 
 
@@ -64,7 +65,7 @@ def _image(image: Any, where: str) -> Tensor:
 
 def pixels(image: Image.Image) -> Tensor:
     """An image as uint8 (3, H, W)."""
-    return torch.from_numpy(np.array(image.convert("RGB"))).permute(2, 0, 1).contiguous()
+    return torch.from_numpy(np.array(colours(image))).permute(2, 0, 1).contiguous()
 
 
 def _label(label: Any, where: str) -> int:

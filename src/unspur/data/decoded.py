@@ -9,32 +9,21 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import struct
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
 from ..errors import DataError
+from .files import BLOCK, VERSION, read, unreadable
+from .pixels import CROPS, Bytes, Crop
 
-Bytes = NDArray[np.uint8]
 Shape = tuple[int, ...]
-Crop = Literal["stretch", "square", "inner"]
-
-# How much of the shorter side a centred square takes; none for the whole image, stretched. The inner one is
-# what "shorter side to 256, then the central 224" leaves.
-CROPS: dict[str, float | None] = {"stretch": None, "square": 1.0, "inner": 224 / 256}
-BLOCK = 64  # images a thread decodes at a time: one by one is slower than one thread
-VERSION = 1  # of the decoding: a change to the pixels makes a new number
-DAMAGES = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 
 
 def decode(
@@ -51,7 +40,7 @@ def decode(
     if size < 1:
         raise DataError(f"images cannot be resized to {size} pixels. Give a size of at least 1.")
     about = "" if cache is None else f"{VERSION} {size} {crop}\n{_facts(paths)}"
-    blocks = partial(_decoded, paths, size, CROPS[crop])
+    blocks = partial(_decoded, paths, size, crop)
     return kept(blocks, (len(paths), 3, size, size), cache=cache, name=name, about=about)
 
 
@@ -137,38 +126,14 @@ def _facts(paths: Sequence[Path]) -> str:
         try:
             facts = path.stat()
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise unreadable(path, error) from error
         lines.append(f"{path.parent.name}/{path.name} {facts.st_size} {facts.st_mtime_ns}")
     return "\n".join(lines)
 
 
-def _decoded(paths: Sequence[Path], size: int, share: float | None) -> Iterator[Bytes]:
+def _decoded(paths: Sequence[Path], size: int, crop: Crop) -> Iterator[Bytes]:
     def block(start: int) -> Bytes:
-        return np.stack([_pixels(path, size, share) for path in paths[start : start + BLOCK]])
+        return np.stack([read(path, (size, size), crop) for path in paths[start : start + BLOCK]])
 
     with ThreadPoolExecutor() as pool:
         yield from pool.map(block, range(0, len(paths), BLOCK))
-
-
-def _pixels(path: Path, size: int, share: float | None) -> Bytes:
-    """One image as (3, size, size)."""
-    try:
-        with Image.open(path) as image:
-            box = None if share is None else _centre(image.size, share)
-            small = image.convert("RGB").resize((size, size), Image.Resampling.BILINEAR, box)
-            return np.asarray(small).transpose(2, 0, 1)
-    except DAMAGES as error:
-        raise _unreadable(path, error) from error
-
-
-def _centre(size: tuple[int, int], share: float) -> tuple[float, float, float, float]:
-    """The centred square that takes a share of the shorter side: left, top, right, bottom."""
-    half = share * min(size) / 2
-    across, down = size[0] / 2, size[1] / 2
-    return across - half, down - half, across + half, down + half
-
-
-def _unreadable(path: Path, error: Exception) -> DataError:
-    if isinstance(error, FileNotFoundError):
-        return DataError(f"{path} is missing, though it is part of the set. Put it back.")
-    return DataError(f"{path} cannot be read as an image ({error}). Replace it.")

@@ -58,8 +58,8 @@ def mnist(root: Path) -> Digits:
 
 
 def _labelled(root: Path, images_name: str, labels_name: str) -> tuple[Tensor, Tensor]:
-    images = _parse(_locate(root, images_name), dimensions=3)
-    labels = _parse(_locate(root, labels_name), dimensions=1)
+    images = _parse(locate(root, images_name), dimensions=3)
+    labels = _parse(locate(root, labels_name), dimensions=1)
     if len(images) != len(labels):
         raise DataError(
             f"{images_name} holds {len(images)} images but {labels_name} {len(labels)} labels. "
@@ -68,7 +68,7 @@ def _labelled(root: Path, images_name: str, labels_name: str) -> tuple[Tensor, T
     return images, labels.long()
 
 
-def _locate(root: Path, name: str) -> Path:
+def locate(root: Path, name: str) -> Path:
     folders = (root, root / TORCHVISION)
     for folder in folders:
         for path in (folder / name, folder / f"{name}.gz"):

@@ -25,7 +25,7 @@ from PIL import Image
 from torch import Tensor
 
 from ..errors import DataError
-from .splits import Split, Splits
+from .splits import Part, Split, Splits
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg"})
 CONFLICT_FOLDERS = ("conflict", "conlict")
@@ -202,10 +202,10 @@ def _size(image: NDArray[np.uint8]) -> str:
 
 def _check_writable(splits: Splits) -> None:
     """Only what reading gives back unchanged is written: RGB bytes with bias labels."""
-    if splits.train.images.dtype != torch.uint8 or splits.train.images.shape[1] != 3:
+    if splits.train.dtype != torch.uint8 or splits.train.shape[0] != 3:
         raise DataError(
             f"{splits.name}: only uint8 images with 3 channels can be saved as PNG, not "
-            f"{splits.train.images.dtype} with {splits.train.images.shape[1]}."
+            f"{splits.train.dtype} with {splits.train.shape[0]}."
         )
     if missing := splits.parts().keys() - splits.bias.keys():
         raise DataError(
@@ -231,10 +231,14 @@ def _save(splits: Splits, part: str, folders: list[Path]) -> None:
     """One PNG for every image of a split, in the folder given for it."""
     for folder in set(folders):
         folder.mkdir(parents=True, exist_ok=True)
-    pixels = splits.parts()[part].images.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+    pixels = _all(splits.parts()[part]).permute(0, 2, 3, 1).contiguous().numpy()
     # One thread: files this small are made slower, not faster, by several.
     for image, folder, name in zip(pixels, folders, _file_names(splits, part), strict=True):
         Image.fromarray(image).save(folder / name)
+
+
+def _all(part: Part) -> Tensor:
+    return part.take(torch.arange(len(part))).cpu()
 
 
 def _file_names(splits: Splits, part: str) -> list[str]:
@@ -249,9 +253,7 @@ def _same_test(splits: Splits, folder: Path) -> bool:
     if sorted(found) != sorted(names):
         return False
     try:
-        return torch.equal(
-            _decode([found[name] for name in names]), splits.parts()["test"].images.cpu()
-        )
+        return torch.equal(_decode([found[name] for name in names]), _all(splits.parts()["test"]))
     except DataError:  # damaged images are not the same
         return False
 

@@ -6,12 +6,30 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import DataError
+
+
+class Part(Protocol):
+    """Labelled images: in memory (`Split`), or decoded from files when asked for (`Files`)."""
+
+    @property
+    def targets(self) -> Tensor: ...
+    @property
+    def names(self) -> tuple[str, ...] | None: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # of one image
+    @property
+    def dtype(self) -> torch.dtype: ...
+    @property
+    def digest(self) -> str: ...
+    def __len__(self) -> int: ...
+    def take(self, index: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +58,28 @@ class Split:
     def __len__(self) -> int:
         return len(self.targets)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.images.shape[1:])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.images.dtype
+
+    def take(self, index: Tensor) -> Tensor:
+        """The images of some samples."""
+        return self.images[index]
+
+    def is_on(self, device: torch.device) -> bool:
+        """Whether the images are on a device already."""
+        return device in self._placed or self.images.device == device
+
     def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Images and targets on a device; they are moved there once, whoever asks."""
         if device not in self._placed:
-            self._placed[device] = self.images.to(device), self.targets.to(device)
+            # One layout in memory, however the images came: results depend on it in their last bits.
+            images = self.images.to(device).contiguous(memory_format=fast_layout(device))
+            self._placed[device] = images, self.targets.to(device)
         return self._placed[device]
 
     @cached_property
@@ -58,17 +94,20 @@ class Splits:
     """A data set: what training may see, and apart from it the bias label of every sample.
 
     `bias[split]` is for evaluation only. A sample is conflicting where its bias differs from its
-    target; `conflict_when="equal"` turns that round (CelebA: blond is coded 1 and so is male).
+    target; `conflict_when="equal"` turns that round (CelebA: blond is coded 1 and so is male), and with
+    "rare" it is so where its bias is rarer among its class than in all of the training split.
+    `skipped` says what was wrong with images that were left out.
     """
 
-    train: Split
+    train: Part
     classes: tuple[str, ...]
-    valid: Split | None = None
-    test: Split | None = None
+    valid: Part | None = None
+    test: Part | None = None
     bias: Mapping[str, Tensor] = field(default_factory=dict)
     bias_classes: tuple[str, ...] = ()
-    conflict_when: str = "different"
+    conflict_when: Literal["different", "equal", "rare"] = "different"
     name: str = "data"
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.train) == 0:
@@ -89,17 +128,17 @@ class Splits:
                     f"{self.name}: the {name} split has a label outside 0..{len(self.classes) - 1}: "
                     f"{low if low < 0 else high}. Number the classes from 0, one name for each."
                 )
-            if split.images.shape[1:] != self.train.images.shape[1:]:
+            if split.shape != self.train.shape:
                 raise DataError(
-                    f"{self.name}: {name} images are {tuple(split.images.shape[1:])}, training images "
-                    f"{tuple(self.train.images.shape[1:])}. Resize them to one shape."
+                    f"{self.name}: {name} images are {split.shape}, training images "
+                    f"{self.train.shape}. Resize them to one shape."
                 )
             if name in self.bias and self.bias[name].shape != split.targets.shape:
                 raise DataError(
                     f"{self.name}: {len(split)} {name} images but {len(self.bias[name])} bias labels."
                 )
 
-    def parts(self) -> dict[str, Split]:
+    def parts(self) -> dict[str, Part]:
         """The splits that exist and hold something, by name."""
         parts = {"train": self.train, "valid": self.valid, "test": self.test}
         return {name: split for name, split in parts.items() if split is not None and len(split)}
@@ -108,8 +147,21 @@ class Splits:
         """Which samples of a split really contradict the bias (None where nobody knows)."""
         if name not in self.bias:
             return None
-        different = self.bias[name] != self.parts()[name].targets
+        bias, targets = self.bias[name], self.parts()[name].targets
+        if self.conflict_when == "rare":
+            return None if self._rare is None else self._rare[targets, bias]
+        different = bias != targets
         return different if self.conflict_when == "different" else ~different
+
+    @cached_property
+    def _rare(self) -> Tensor | None:
+        """For (class, bias): is this bias rarer in the class than in all of the training split?"""
+        if "train" not in self.bias:
+            return None
+        biases = 1 + max(int(labels.max()) for labels in self.bias.values())
+        cells = self.train.targets * biases + self.bias["train"]
+        counts = torch.bincount(cells, minlength=len(self.classes) * biases).view(-1, biases)
+        return counts * counts.sum() < counts.sum(0) * counts.sum(1, keepdim=True)
 
     @cached_property
     def digest(self) -> str:
@@ -123,6 +175,11 @@ class Splits:
         labels = [self.bias[name] for name in sorted(self.bias)]
         tested = self.test.digest if self.test else "-"
         return digest(" ".join([tested, self.conflict_when, *sorted(self.bias)]), *labels)
+
+
+def fast_layout(device: torch.device) -> torch.memory_format:
+    """The memory layout of images that convolutions on a device like."""
+    return torch.channels_last if device.type in ("cpu", "cuda") else torch.contiguous_format
 
 
 def digest(text: str, *tensors: Tensor) -> str:

@@ -1,0 +1,126 @@
+"""One image file as pixels; also the program of a decoding process.
+
+It imports nothing of ours, so that such a process starts in a moment. A task is a line of JSON with the
+files to decode and the place in shared memory for them; the answer is a line too, empty if all went well.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import signal
+import struct
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+Bytes = NDArray[np.uint8]
+Crop = Literal["stretch", "square", "inner"]
+
+# How much of the shorter side a centred square takes; none for the whole image, stretched. The inner one is
+# what "shorter side to 256, then the central 224" leaves.
+CROPS: dict[str, float | None] = {"stretch": None, "square": 1.0, "inner": 224 / 256}
+DAMAGES = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+KEPT_OPEN = 4  # shared memories a process remembers
+
+
+def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
+    """An image file as (3, high, wide): upright, in colours, resized; raises one of DAMAGES."""
+    high, wide = size
+    with Image.open(path) as image:
+        # A large JPEG is decoded at a fraction of its size, never less than twice what is asked for.
+        image.draft(None, (2 * max(size), 2 * max(size)))
+        whole = colours(_upright(image))
+        box = _box(whole.size, CROPS[crop])
+        small = whole.resize((wide, high), Image.Resampling.BILINEAR, box)
+        return np.asarray(small).transpose(2, 0, 1)
+
+
+def measure(path: Path | str) -> tuple[int, int]:
+    """How high and wide an upright image is, from its header alone."""
+    with Image.open(path) as image:
+        wide, high = image.size
+        return (wide, high) if _orientation(image) >= 5 else (high, wide)
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """The image as its camera was held."""
+    if _orientation(image) == 1:
+        return image
+    return ImageOps.exif_transpose(image)
+
+
+def _orientation(image: Image.Image) -> int:
+    """The orientation in the image's notes: 1 where it is upright, 5 to 8 where it lies on its side."""
+    if "exif" not in image.info:  # a TIFF, which keeps it elsewhere, is turned when it is opened
+        return 1
+    found = image.getexif().get(0x0112, 1)
+    return found if isinstance(found, int) and 1 <= found <= 8 else 1
+
+
+def colours(image: Image.Image) -> Image.Image:
+    """The image in RGB: grey in three equal channels, 16 bits cut to 8, transparency left out."""
+    if image.mode == "RGB":
+        return image
+    if image.mode == "F":
+        raise ValueError("its pixels are floating-point numbers")
+    if image.mode.startswith("I"):
+        grey = np.asarray(image.convert("I")) >> 8
+        return Image.fromarray(grey.clip(0, 255).astype(np.uint8)).convert("RGB")
+    if "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert("RGB")
+
+
+def _box(size: tuple[int, int], share: float | None) -> tuple[float, float, float, float] | None:
+    """The centred square that takes a share of the shorter side: left, top, right, bottom."""
+    if share is None:
+        return None
+    half = share * min(size) / 2
+    across, down = size[0] / 2, size[1] / 2
+    return across - half, down - half, across + half, down + half
+
+
+def serve(tasks: Iterable[str], answers: IO[str]) -> None:
+    """Do tasks until there are no more."""
+    memories: dict[str, mmap.mmap] = {}
+    for line in tasks:
+        task = json.loads(line)
+        answers.write(json.dumps(_fill(_memory(memories, task), task)) + "\n")
+        answers.flush()
+
+
+def _memory(memories: dict[str, mmap.mmap], task: dict[str, Any]) -> mmap.mmap:
+    """The shared memory of a task, opened once."""
+    if task["memory"] not in memories:
+        while len(memories) >= KEPT_OPEN:
+            del memories[next(iter(memories))]
+        file = os.open(task["path"], os.O_RDWR)
+        memories[task["memory"]] = mmap.mmap(file, 0)
+        os.close(file)
+    return memories[task["memory"]]
+
+
+def _fill(memory: mmap.mmap, task: dict[str, Any]) -> dict[str, str]:
+    """Decode the files of a task one after another into its place; what is wrong with the bad ones."""
+    high, wide = task["size"]
+    count = len(task["files"])
+    place = np.frombuffer(memory, np.uint8, count * 3 * high * wide, task["offset"])
+    bad = {}
+    for image, file in zip(place.reshape(count, 3, high, wide), task["files"], strict=True):
+        try:
+            image[:] = read(file, (high, wide), task["crop"])
+        except DAMAGES as error:
+            bad[file] = "it is missing" if isinstance(error, FileNotFoundError) else str(error)
+    return bad
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process to answer
+    serve(sys.stdin, sys.stdout)

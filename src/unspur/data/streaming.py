@@ -1,0 +1,198 @@
+"""Batches of images that are not on the device: read and copied there ahead of the training."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import chain
+
+import torch
+from torch import Tensor
+
+from ..errors import DataError
+from .listing import shown
+from .readers import Bad, Memory, Reader, reader
+from .source import CHUNK, Augment, Batch, Labelled, Preprocess
+from .splits import Part, Split
+
+SHARE = 0.5  # of a device's free memory that images may take
+AHEAD = 8  # batches that are being read while one is trained on
+
+
+def fit_on(parts: Iterable[Part], device: torch.device) -> bool:
+    """Whether images can stay on a device: they are in memory, and half of what is free there is enough."""
+    splits = list(parts)
+    if not all(isinstance(part, Split) for part in splits):
+        return False
+    if device.type != "cuda":
+        return True  # where they are already
+    missing = [part for part in splits if isinstance(part, Split) and not part.is_on(device)]
+    needed = sum(part.images.numel() * part.images.element_size() for part in missing)
+    return needed <= SHARE * torch.cuda.mem_get_info(device)[0]
+
+
+class Streaming(Labelled):
+    """Images in files or in host memory; the same pixels in the same order as Resident's.
+
+    `workers` processes decode files (as many as there are processors, by default).
+    """
+
+    def __init__(
+        self,
+        split: Part,
+        *,
+        device: torch.device,
+        preprocess: Preprocess,
+        augment: Augment = "none",
+        seed: int = 0,
+        conflict: Tensor | None = None,
+        bias: Tensor | None = None,
+        workers: int = 0,
+    ):
+        super().__init__(
+            split.targets.to(device),
+            preprocess=preprocess,
+            augment=augment,
+            seed=seed,
+            conflict=conflict,
+            bias=bias,
+        )
+        self.split, self.device = split, device
+        self.reader: Reader = reader(split, workers)
+
+    def feed(self, order: Iterator[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+        return self._read(order, AHEAD)
+
+    def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch:
+        """The samples `index`, augmented for this step; pixels that are not given are read now."""
+        if pixels is None:
+            pixels = self.split.take(index.cpu()).to(self.device)
+        return self.labelled(pixels, index, step)
+
+    def plain(self, size: int = CHUNK, *, among: Tensor | None = None) -> Iterator[Tensor]:
+        where = torch.arange(len(self.split)) if among is None else among.cpu().nonzero().squeeze(1)
+        for _, pixels in self._read(iter(torch.split(where, size)), 2):
+            yield self.preprocess(pixels)
+
+    def _read(self, order: Iterator[Tensor], ahead: int) -> Iterator[tuple[Tensor, ...]]:
+        """Index and pixels of every batch on the device, some batches read ahead."""
+        lane = _lane(self.device)
+        if (first := lane.next(order)) is None or not len(first):
+            return
+        rooms, size = ahead + 1, len(first)
+        shape = (rooms * size, *self.split.shape)
+        memory = Memory(shape, self.split.dtype, pinned=self.device.type == "cuda")
+        waiting: deque[_Reading] = deque()
+        indices = chain([first], iter(lambda: lane.next(order), None))
+        try:
+            for number, index in enumerate(indices):
+                slot = number % rooms * size
+                lane.free(slot)
+                waiting.append(_Reading(index, slot, self.reader.fill(memory, slot, index)))
+                if len(waiting) > ahead:
+                    sent = lane.send(memory, waiting[0])
+                    waiting.popleft()
+                    yield sent
+            while waiting:
+                sent = lane.send(memory, waiting[0])
+                waiting.popleft()
+                yield sent
+        finally:
+            for reading in waiting:
+                reading.stop()
+            lane.finish()
+            memory.close()
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A batch that is being read, into the places from `slot` on."""
+
+    index: Tensor
+    slot: int
+    work: list[Future[Bad]]
+
+    def pixels(self, memory: Memory) -> Tensor:
+        """Wait for the images."""
+        for part in self.work:
+            for file, reason in part.result().items():
+                raise DataError(f"{shown(file)} cannot be read as an image ({reason}). Replace it.")
+        return memory.slots[self.slot : self.slot + len(self.index)]
+
+    def stop(self) -> None:
+        """Leave the slot alone from now on."""
+        for part in self.work:
+            if not part.cancel():
+                part.exception()
+
+
+class _Lane:
+    """How batches get to the device: on a CPU, as a copy."""
+
+    def next(self, order: Iterator[Tensor]) -> Tensor | None:
+        """The indices of the next batch, on the CPU."""
+        with self._beside():
+            index = next(order, None)
+            return None if index is None else index.cpu()
+
+    def free(self, slot: int) -> None:
+        """Wait until a slot may be filled again."""
+
+    def send(self, memory: Memory, reading: _Reading) -> tuple[Tensor, ...]:
+        return reading.index, reading.pixels(memory).clone()
+
+    def finish(self) -> None:
+        """Wait until nothing is on its way."""
+
+    def _beside(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+
+class _CudaLane(_Lane):
+    """On a stream of its own, so that the GPU copies one batch while it trains on another.
+
+    Everything is asked of the device from the training's own thread: a step that is being recorded
+    would be spoilt by another.
+    """
+
+    def __init__(self, device: torch.device):
+        self.device = device
+        self.side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self.side.wait_stream(torch.cuda.current_stream(device))
+        self.copied: dict[int, torch.cuda.Event] = {}
+        self.used: deque[torch.cuda.Event] = deque()
+
+    def free(self, slot: int) -> None:
+        if slot in self.copied:
+            self.copied.pop(slot).synchronize()
+
+    def send(self, memory: Memory, reading: _Reading) -> tuple[Tensor, ...]:
+        pixels = reading.pixels(memory)
+        self._keep_pace()
+        with self._beside():
+            sent = tuple(t.to(self.device, non_blocking=True) for t in (reading.index, pixels))
+            self.copied[reading.slot] = self.side.record_event()
+        current = torch.cuda.current_stream(self.device)
+        current.wait_stream(self.side)
+        for tensor in sent:
+            tensor.record_stream(current)
+        return sent
+
+    def _keep_pace(self) -> None:
+        """Let the host be only a few batches ahead of the device, whose memory holds them all."""
+        self.used.append(torch.cuda.current_stream(self.device).record_event())
+        if len(self.used) > AHEAD:
+            self.used.popleft().synchronize()
+
+    def finish(self) -> None:
+        self.side.synchronize()
+
+    def _beside(self) -> AbstractContextManager[object]:
+        return torch.cuda.stream(self.side)
+
+
+def _lane(device: torch.device) -> _Lane:
+    return _CudaLane(device) if device.type == "cuda" else _Lane()
