@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
@@ -90,7 +92,8 @@ def test_unknown_name() -> None:
     with pytest.raises(ModelError) as error:
         models.builder("convent", 3)
     assert str(error.value) == (
-        "there is no model 'convent'. Built in: convnet, mlp, resnet18; or give file.py:function."
+        f"there is no model 'convent'. Built in: {', '.join(models.BUILTIN)}; or give file.py:function, "
+        "or timm:NAME."
     )
 
 
@@ -215,3 +218,127 @@ def test_parametrized_models_are_refused() -> None:
     unspur.harden(masked)
     unspur.bake(masked)
     assert same(models.given(masked).build(0), masked)
+
+
+# timm
+
+
+def fake_timm(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("timm")
+
+    def create_model(name: str, num_classes: int, width: int = 4) -> nn.Module:
+        if name != "tiny":
+            raise RuntimeError(f"Unknown model ({name})")
+        return nn.Sequential(nn.Flatten(), nn.Linear(12, width), nn.Linear(width, num_classes))
+
+    module.create_model, module.__version__ = create_model, "1.0"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "timm", module)
+
+
+def test_a_timm_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_timm(monkeypatch)
+    builder = models.builder("timm:tiny", 5, {"width": 3})
+    assert builder.build(0)(torch.rand(2, 3, 2, 2)).shape == (2, 5)
+    assert builder.how == {"name": "timm:tiny", "options": {"width": 3}}
+    again = models.builder(builder.how["name"], 5, builder.how["options"])
+    assert again.source == builder.source
+    with pytest.raises(ModelError, match="timm has no model 'huge'"):
+        models.builder("timm:huge", 5).build(0)
+
+
+@pytest.mark.parametrize("error", [ImportError("none"), RuntimeError("operator nms")])
+def test_timm_that_cannot_be_imported(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    class Refuse:
+        def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+            if name == "timm":
+                raise error
+
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Refuse(), *sys.meta_path])
+    with pytest.raises(ModelError, match="pip install timm"):
+        models.builder("timm:resnet18", 5)
+
+
+# Weights from a file
+
+
+def small(classes: int) -> models.Builder:
+    return models.builder("convnet", classes, {"width": 4})
+
+
+def started(path: Path, classes: int = 3) -> nn.Module:
+    return models.builder("convnet", classes, {"width": 4}, init=str(path)).build(9)
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "pth", "nested", "parallel"])
+def test_weights_from_a_file(tmp_path: Path, kind: str) -> None:
+    model = small(3).build(1)
+    weights = model.state_dict()
+    path = tmp_path / f"w.{'safetensors' if kind == 'safetensors' else 'pth'}"
+    if kind == "safetensors":
+        save_file(weights, path)
+    elif kind == "pth":
+        torch.save(weights, path)
+    elif kind == "nested":
+        torch.save({"state_dict": weights, "epoch": 3}, path)
+    else:
+        torch.save({f"module.{name}": t for name, t in weights.items()}, path)
+    assert same(started(path), model)
+    assert small(3).source == models.builder("convnet", 3, {"width": 4}, init=str(path)).source
+
+
+def test_a_head_for_other_classes_is_new_and_said_so(tmp_path: Path) -> None:
+    model = small(7).build(1)
+    save_file(model.state_dict(), tmp_path / "w.safetensors")
+    with pytest.warns(
+        UserWarning, match=r"classifier head '\S+' does not fit; a new one is trained"
+    ):
+        found = started(tmp_path / "w.safetensors").state_dict()
+    fresh, given = small(3).build(9).state_dict(), model.state_dict()
+    head = [name for name in found if found[name].shape != given[name].shape]
+    assert len(head) == 2
+    for name in found:
+        assert torch.equal(found[name], fresh[name] if name in head else given[name]), name
+
+
+def test_old_files_have_no_counters(tmp_path: Path) -> None:
+    model = small(3).build(1)
+    weights = {k: t for k, t in model.state_dict().items() if "num_batches" not in k}
+    assert len(weights) < len(model.state_dict())
+    save_file(weights, tmp_path / "w.safetensors")
+    assert same(started(tmp_path / "w.safetensors"), model)
+
+
+def test_weights_that_do_not_fit(tmp_path: Path) -> None:
+    wide = models.builder("convnet", 3, {"width": 8}).build(1)
+    save_file(wide.state_dict(), tmp_path / "wide.safetensors")
+    with pytest.raises(ModelError, match=r"wide\.safetensors does not fit the model: \S+ is \(8, "):
+        started(tmp_path / "wide.safetensors")
+    weights = small(3).build(1).state_dict()
+    save_file({**weights, "extra": torch.zeros(2)}, tmp_path / "extra.safetensors")
+    with pytest.raises(ModelError, match="extra is unknown"):
+        started(tmp_path / "extra.safetensors")
+    first = next(iter(weights))
+    save_file({k: t for k, t in weights.items() if k != first}, tmp_path / "part.safetensors")
+    with pytest.raises(ModelError, match=f"{first} is missing"):
+        started(tmp_path / "part.safetensors")
+
+
+class Trap:
+    def __reduce__(self) -> Any:
+        return (print, ("this must not run",))
+
+
+def test_files_that_are_no_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save({"model": Trap()}, tmp_path / "trap.pth")
+    (tmp_path / "text.safetensors").write_text("no weights")
+    (tmp_path / "empty.pth").touch()
+    for name in ("trap.pth", "text.safetensors", "empty.pth"):
+        with pytest.raises(ModelError, match=f"{name} cannot be read as plain weights"):
+            started(tmp_path / name)
+    assert "must not run" not in capsys.readouterr().out
+    torch.save([1, 2], tmp_path / "list.pth")
+    with pytest.raises(ModelError, match=r"list\.pth holds no weights by name"):
+        started(tmp_path / "list.pth")
+    with pytest.raises(ModelError, match="there is no file"):
+        started(tmp_path / "none.pth")

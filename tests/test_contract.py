@@ -12,8 +12,9 @@ import torch
 from torch import nn
 
 from toys import MemoryKeeper, NoSync, TinyNet, resident, same, shapes_set
-from unspur import masks, sampling
-from unspur.data.source import Batch
+from unspur import masks, metrics, sampling
+from unspur.data.source import Batch, Preprocess
+from unspur.data.streaming import Streaming
 from unspur.features import find_head
 from unspur.method import Method
 from unspur.methods import METHODS
@@ -57,15 +58,23 @@ NETWORKS = {
     "transformer": Reader,
     "convnet": lambda: BUILTIN["convnet"](classes=2),
 }
-GIVEN = {"sparsity": 1e-4, "classes": 2, "samples": len(SPLITS.train)}
+BIAS = SPLITS.bias["train"]
+TARGETS = SPLITS.train.targets
+GIVEN = {
+    "sparsity": 1e-4,
+    "targets": TARGETS,
+    "counts": metrics.group_counts(TARGETS, BIAS, classes=2, biases=2),
+}
+MADE = {"head", "biased", "biased_head"}
 PREPARE = {"mask-search": lambda model: masks.attach(model, init=0.5)}
 
 
 def make(name, network="tiny", seed=0) -> Method:
     """A method of METHODS around a network."""
     torch.manual_seed(seed)
-    model = NETWORKS[network]()
-    known = {**GIVEN, "head": find_head(model, torch.rand(2, 3, 8, 8))}
+    model, biased = NETWORKS[network](), NETWORKS[network]()
+    head = find_head(model, torch.rand(2, 3, 8, 8))
+    known = {**GIVEN, "head": head, "biased": biased, "biased_head": head}
     if name in PREPARE:
         PREPARE[name](model)
     return METHODS[name](model, **{key: known[key] for key in required(METHODS[name])})
@@ -80,7 +89,7 @@ def required(method):
         for key, p in inspect.signature(base.__init__).parameters.items()
         if p.kind is p.KEYWORD_ONLY and p.default is p.empty
     }
-    unknown = names - {*GIVEN, "head"}
+    unknown = names - {*GIVEN, *MADE}
     assert not unknown, f"say in GIVEN what {method.__name__} gets as {sorted(unknown)}"
     return names
 
@@ -92,10 +101,16 @@ def batch(conflict=None, size=32):
     return replace(made, conflict=made.conflict if conflict is None else conflict, bias=bias)
 
 
-def run(method, plan=PLAN, *, bias=None, keeper=None, steps=6):
+def told(method):
+    """Bias labels for the methods that declare their use."""
+    return BIAS if method.uses_bias_labels else None
+
+
+def run(method, plan=PLAN, *, bias=None, keeper=None, steps=6, source=None):
     """A few steps of training on oversampled, augmented batches."""
     conflict = SPLITS.conflicting("train")
-    source = resident(SPLITS, augment="crop-flip", seed=3, bias=bias)
+    bias = told(method) if bias is None else bias
+    source = source or resident(SPLITS, augment="crop-flip", seed=3, bias=bias)
     order = sampling.Weighted(1 + 4 * conflict.double(), batch=32, seed=5)
     fit(method, source, order, replace(plan, steps=steps), keeper=keeper)
     return method
@@ -161,7 +176,9 @@ def test_losses_are_finite_in_odd_batches(name, conflict, size):
 @each_method
 def test_a_step_waits_for_nothing(name):
     order = sampling.Passes(torch.arange(240), batch=32, seed=5)
-    loop = Loop(Job(make(name), resident(SPLITS, augment="crop-flip"), order, PLAN))
+    method = make(name)
+    source = resident(SPLITS, augment="crop-flip", bias=told(method))
+    loop = Loop(Job(method, source, order, PLAN))
     with NoSync() as mode:
         loop.advance(torch.arange(32))
         loop.advance(torch.arange(32))
@@ -201,13 +218,66 @@ def test_it_predicts_a_logit_a_class_and_changes_nothing(name):
 
 @each_method
 def test_bias_labels_matter_only_where_declared(name):
-    labels = SPLITS.bias["train"]
+    labels = BIAS
     shuffled = labels[torch.randperm(240, generator=torch.Generator().manual_seed(0))]
     assert not torch.equal(labels, shuffled)
     with_labels, permuted = (run(make(name), bias=b).state_dict() for b in (labels, shuffled))
     assert same(with_labels, permuted) is not METHODS[name].uses_bias_labels
     if not METHODS[name].uses_bias_labels:
         assert same(with_labels, run(make(name)).state_dict())
+
+
+@each_method
+def test_streamed_images_give_the_same_bits(name):
+    method, streamed = make(name), make(name)
+    source = Streaming(
+        SPLITS.train,
+        device=torch.device("cpu"),
+        preprocess=Preprocess(),
+        augment="crop-flip",
+        seed=3,
+        conflict=SPLITS.conflicting("train"),
+        bias=told(method),
+    )
+    run(streamed, source=source)
+    assert same(streamed.state_dict(), run(method).state_dict())
+
+
+@each_method
+def test_it_learns_two_groups(name):
+    """Bars that stand or lie, with colours that say nothing: every method must learn the shape."""
+    fair = shapes_set(conflicting=120, seed=3)
+    torch.manual_seed(0)
+    model, biased = Wide(), Wide()
+    if name == "mask-search":
+        run_fair(METHODS["erm"](model), fair)
+        masks.attach(model)
+    known = {**GIVEN, "targets": fair.train.targets, "biased": biased}
+    known |= {"head": "head", "biased_head": "head", "sparsity": 0.0}
+    method = METHODS[name](model, **{key: known[key] for key in required(METHODS[name])})
+    run_fair(method, fair)
+    test = resident(replace(fair, train=fair.test, bias={"train": fair.bias["test"]}))
+    right = predict(method.eval().predict, test.plain()).argmax(1) == fair.test.targets
+    for b in (0, 1):
+        assert right[fair.bias["test"] == b].double().mean() > 0.9, f"bias {b}"
+
+
+class Wide(nn.Module):
+    """Enough of a network to tell standing bars from lying ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())
+        self.head = nn.Linear(16, 2)
+
+    def forward(self, x):
+        return self.head(self.body(x).amax((2, 3)))
+
+
+def run_fair(method, splits):
+    order = sampling.Passes(torch.arange(240), batch=48, seed=5)
+    source = resident(splits, bias=splits.bias["train"] if told(method) is not None else None)
+    fit(method, source, order, replace(PLAN, steps=150))
 
 
 def test_the_bias_check_bites():

@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+import test_contract as contract
 from toys import MemoryKeeper, TinyNet, resident, shapes_set
 from unspur import masks, noise, sampling
-from unspur.methods import ERM, Debiased, MaskSearch
+from unspur.methods import ERM, METHODS, Debiased, MaskSearch
 from unspur.train import Optimiser, Plan, fit
 
 pytestmark = [
@@ -94,3 +95,32 @@ def test_bf16_trains():
     state = trained("erm", replace(PLAN, precision="bf16"))
     assert all(torch.isfinite(v.float()).all() for v in state.values())
     assert not same(state, trained("erm", PLAN))
+
+
+def trained_as_any(name, plan, keeper=None):
+    """Any method of METHODS, as its contract makes it."""
+    method = contract.make(name).cuda()
+    bias = contract.told(method)
+    source = resident(contract.SPLITS, "cuda", augment="crop-flip", seed=3, bias=bias)
+    order = sampling.Passes(torch.arange(240, device="cuda"), batch=32, seed=5)
+    fit(method, source, order, plan, keeper=keeper)
+    return {k: v.cpu() for k, v in method.state_dict().items()}
+
+
+@pytest.mark.filterwarnings("error:the training step cannot be captured")
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_be_captured(name):
+    plan = replace(PLAN, precision="fp32")
+    eager = trained_as_any(name, replace(plan, capture=False))
+    captured = trained_as_any(name, plan)
+    for key, value in eager.items():
+        torch.testing.assert_close(captured[key], value, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_resumes(name):
+    # Not cosine: its rate depends on the number of steps to come.
+    plan = replace(PLAN, optimiser=Optimiser(rate=1e-2))
+    whole, keeper = trained_as_any(name, plan), MemoryKeeper()
+    trained_as_any(name, replace(plan, steps=14, checkpoint_every=13), keeper)
+    assert same(whole, trained_as_any(name, plan, keeper))

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from unspur.models import BUILTIN
 from unspur.models.convnet import ConvNet
 from unspur.models.mlp import MLP
 from unspur.models.resnet import ResNet18
@@ -97,3 +98,43 @@ def test_mlp_layers():
     assert model(torch.rand(5, 3, 28, 28)).shape == (5, 10)
     assert MLP(4, inputs=3 * 32 * 32, hidden=(8,))(torch.rand(5, 3, 32, 32)).shape == (5, 4)
     assert (model.body(torch.rand(5, 3, 28, 28)) >= 0).all()
+
+
+# What a biased network of ReBias may see
+
+
+def reach_of(body, size):
+    """How many pixels a side reach one place of a network's last map."""
+    x = torch.rand(1, 3, size, size, requires_grad=True)
+    out = body(x)
+    out[0, :, out.shape[2] // 2, out.shape[3] // 2].sum().backward()
+    rows = x.grad.abs().sum((0, 1, 3)).nonzero()
+    return int(rows.max() - rows.min()) + 1
+
+
+def test_a_bagnet_sees_five_pixels():
+    torch.manual_seed(0)
+    model = BUILTIN["bagnet18"](classes=10).eval()
+    seen = []
+    model.layer4.register_forward_hook(lambda m, args, out: seen.append(out))
+    assert model(torch.rand(2, 3, 32, 32)).shape == (2, 10)
+    assert seen[0].shape == (2, 512, 4, 4)
+
+    def body(x):
+        model(x)
+        return seen[-1]
+
+    assert reach_of(body, 32) == 5
+
+
+@pytest.mark.parametrize("name", ["convnet", "flatnet"])
+def test_with_kernel_one_a_network_sees_single_pixels(name):
+    torch.manual_seed(0)
+    model = BUILTIN[name](classes=10, kernel=1).eval()
+    assert model(torch.rand(2, 3, 28, 28)).shape == (2, 10)
+    assert reach_of(model.body, 28) == 1
+
+
+def test_a_flatnet_keeps_the_size_of_its_input():
+    model = BUILTIN["flatnet"](classes=10)
+    assert model.body(torch.rand(1, 3, 28, 28)).shape == (1, 128, 28, 28)

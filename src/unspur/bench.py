@@ -13,17 +13,24 @@ from . import stages
 from .bundle import record
 from .lab import Lab, Made
 from .metrics import mean_sd
+from .published import METRICS, PUBLISHED
 from .recipe import Recipe
 from .store import Artifact, environment, write_bytes
+from .tables import HEADER, MODELS, comma_separated, latex, markdown, percent, pivot, table_row
 
-# Unbiased accuracy in per cent, mean of four seeds: the paper's main table.
-PUBLISHED: dict[str, dict[str, float]] = {
-    "cmnist/0.5pct": {"erm": 62.36, "dcwp": 93.41},
-    "cmnist/1pct": {"erm": 81.73, "dcwp": 95.98},
-    "cmnist/2pct": {"erm": 89.33, "dcwp": 97.16},
-    "cmnist/5pct": {"erm": 95.22, "dcwp": 98.02},
-}
-MODELS = ("ordinary", "pruned", "debiased")
+__all__ = [
+    "HEADER",
+    "MODELS",
+    "PUBLISHED",
+    "bench",
+    "markdown",
+    "percent",
+    "pivot",
+    "save",
+    "spent",
+    "summarise",
+    "table_row",
+]
 
 
 def bench(
@@ -39,6 +46,8 @@ def bench(
     seconds = 0.0
     for some in _in_groups([each.seeded(seed) for each in recipes for seed in seeds], together):
         labs = [lab_of(each) for each in some]
+        for lab in labs:
+            lab.ready()
         began = time.perf_counter()
         made = stages.run_together(labs)
         seconds += time.perf_counter() - began
@@ -46,9 +55,8 @@ def bench(
     rows = []
     for number, recipe in enumerate(recipes):
         mine = runs[number * len(seeds) : (number + 1) * len(seeds)]
-        rows.append(
-            {"recipe": recipe.model_dump(mode="json"), "runs": mine, "summary": summarise(mine)}
-        )
+        summary = summarise(mine, metric=METRICS.get(recipe.data.name, "unbiased"))
+        rows.append({"recipe": recipe.model_dump(mode="json"), "runs": mine, "summary": summary})
     return {
         "made": time.strftime("%Y-%m-%d", time.gmtime()),
         "seeds": seeds,
@@ -75,12 +83,12 @@ def _in_groups(runs: Sequence[Recipe], size: int) -> Iterator[list[Recipe]]:
             yield some
 
 
-def summarise(runs: list[dict[str, Any]]) -> dict[str, Any]:
+def summarise(runs: list[dict[str, Any]], *, metric: str = "unbiased") -> dict[str, Any]:
     """Mean and standard deviation over seeds of what the table shows."""
     found = {
-        model: [run[model]["unbiased"] for run in runs]
+        model: [run[model][metric] for run in runs]
         for model in MODELS
-        if all(run[model] and run[model]["unbiased"] is not None for run in runs)
+        if all(run[model] and run[model][metric] is not None for run in runs)
     }
     found["density"] = [run["density"]["overall"] for run in runs]
     for name in ("precision", "recall"):
@@ -93,64 +101,23 @@ def summarise(runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def spent(results: dict[str, Any]) -> str:
+    """How long the runs took, and how much of it went into compiling and recording steps."""
+    runs = [run["run"] for row in results["results"] for run in row["runs"]]
+    seconds = sum(run["seconds"] for run in runs)
+    setup = sum(s.get("setup_seconds", 0.0) for run in runs for s in run["stages"].values())
+    return (
+        f"{len(runs)} runs took {seconds:.1f} s, {setup:.1f} s of it to compile and record steps."
+    )
+
+
 def save(results: dict[str, Any], path: Path) -> None:
-    """Write the numbers as JSON and the table beside them as Markdown."""
+    """Write the numbers as JSON, and tables beside them as Markdown, CSV and LaTeX."""
     path = path.with_suffix(".json")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, (json.dumps(results, indent=1) + "\n").encode())
-    write_bytes(path.with_suffix(".md"), markdown(results).encode())
-
-
-def markdown(results: dict[str, Any]) -> str:
-    """The table of a bench, generated from its numbers alone."""
-    rows = [HEADER, ["---"] + ["---:"] * (len(HEADER) - 1)]
-    rows += [table_row(row) for row in results["results"]]
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    device = results["with"]["gpu"] if results["with"]["gpu"] != "none" else results["with"]["cpu"]
-    note = (
-        f"Unbiased accuracy on the test split (mean over groups), mean ± standard deviation over seeds "
-        f"{', '.join(map(str, results['seeds']))}. Published: mean of four seeds. "
-        f"{device}, torch {results['with']['torch']}, unspur {results['with']['unspur']}, {results['made']}. "
-        "Seconds are the sum over a run's stages; runs made at once share theirs."
-    )
-    return "\n".join([*lines, "", note, ""])
-
-
-HEADER = [
-    "recipe",
-    "selection",
-    "ordinary",
-    "pruned only",
-    "debiased",
-    "published ERM → DCWP",
-    "weights kept",
-    "mining precision / recall",
-    "seconds",
-]
-
-
-def table_row(row: dict[str, Any]) -> list[str]:
-    """One recipe as text cells."""
-    summary, recipe = row["summary"], row["recipe"]
-    data = f"{recipe['data']['name']}/{recipe['data']['ratio']}"
-    known = PUBLISHED.get(data)
-    return [
-        recipe["name"],
-        recipe["select"]["rule"],
-        *(percent(summary.get(model)) for model in MODELS),
-        f"{known['erm']:.1f} → {known['dcwp']:.1f}" if known else "–",
-        percent(summary["density"]),
-        " / ".join(percent(summary.get(name)) for name in ("precision", "recall")),
-        f"{summary['seconds']['mean']:.0f}",
-    ]
-
-
-def percent(value: dict[str, float | None] | None) -> str:
-    """Mean ± sd in per cent."""
-    if value is None or value["mean"] is None:
-        return "–"
-    spread = "" if value["sd"] is None else f" ± {100 * value['sd']:.1f}"
-    return f"{100 * value['mean']:.1f}{spread}"
+    for suffix, render in {".md": markdown, ".csv": comma_separated, ".tex": latex}.items():
+        write_bytes(path.with_suffix(suffix), render(results).encode())
 
 
 def _without_groups(facts: dict[str, Any]) -> dict[str, Any]:

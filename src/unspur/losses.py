@@ -14,6 +14,7 @@ from torch import Tensor
 
 Positives = Literal["either", "column"]
 Sparsity = Literal["sum", "absolute", "probability"]
+Pairs = Literal["all", "released"]
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -63,7 +64,7 @@ def contrast(
     positive = positive & ~own
     # A large negative number, not -inf: a batch of one must give 0, not NaN.
     similarity = (features @ features.T / temperature).masked_fill(own, -1e30)
-    log_share = similarity - torch.logsumexp(similarity, dim=1, keepdim=True)
+    log_share = F.log_softmax(similarity, dim=1)
     count = positive.sum(1)
     pulled = torch.where(positive, log_share, 0.0).sum(1)
     return -pulled / count.clamp(min=1), count > 0
@@ -92,12 +93,80 @@ def alignment(
     return masked_mean(losses, has)
 
 
-def sparsity(logits: Iterable[Tensor], *, kind: Sparsity = "sum") -> Tensor:
-    """The pressure on mask logits: Σθ (released code), Σ|θ| (paper) or Σσ(θ) (expected weights kept)."""
+def disentangle(features: Tensor, bias: Tensor) -> Tensor:
+    """EnD's R⊥: (1/M) Σ_v |Σ cosines of the pairs that share the bias v|, M such pairs; 0 without any."""
+    same = _earlier(len(bias), bias.device) & (bias[:, None] == bias)
+    by_sample = torch.where(same, _cosines(features), 0.0).sum(1)
+    members = (bias[:, None] == bias).to(by_sample.dtype)
+    # Every sample of a bias holds the sum over that bias: their mean is one term of Σ_v.
+    over_bias = (members * by_sample).sum(1).abs() / members.sum(1)
+    return over_bias.sum() / same.sum().clamp(min=1)
+
+
+def entangle(features: Tensor, targets: Tensor, bias: Tensor, *, pairs: Pairs = "all") -> Tensor:
+    """EnD's R∥: 1 minus the mean of (1 + cosine) / 2 over pairs of one class and two biases.
+
+    `pairs="released"` counts, as the released code does, only those whose later sample has the smaller bias.
+    """
+    other = bias[:, None] < bias if pairs == "released" else bias[:, None] != bias
+    wanted = _earlier(len(bias), bias.device) & (targets[:, None] == targets) & other
+    closeness = masked_mean((1 + _cosines(features)) / 2, wanted)
+    return torch.where(wanted.any(), 1 - closeness, 0.0)
+
+
+def _cosines(features: Tensor) -> Tensor:
+    features = F.normalize(_full(features), dim=1)
+    return (features @ features.T).clamp(-1, 1)
+
+
+def _earlier(size: int, device: torch.device) -> Tensor:
+    """Marks the pairs (i, j) with j before i."""
+    return torch.ones(size, size, dtype=torch.bool, device=device).tril(-1)
+
+
+def hsic(x: Tensor, y: Tensor, *, radius_x: float = 1.0, radius_y: float = 1.0) -> Tensor:
+    """How much two sets of features depend on each other: the unbiased estimator with RBF kernels (ReBias).
+
+    It needs four samples, and is 0 of fewer.
+    """
+    m = len(x)
+    if m < 4:
+        return 0.0 * (x.sum() + y.sum())
+    k, h = _kernel(x, radius_x), _kernel(y, radius_y)
+    total = (
+        (k * h).sum()
+        + k.sum() * h.sum() / ((m - 1) * (m - 2))
+        - 2 / (m - 2) * (k.sum(0) * h.sum(1)).sum()
+    )
+    return (total / (m * (m - 3))).to(_full(x).dtype)
+
+
+def _kernel(x: Tensor, radius: float) -> Tensor:
+    """exp(-‖a - b‖² / 2r²) of every pair, 0 for a sample with itself."""
+    x = x.double()  # the estimator's terms cancel, and TF32 products would not do
+    size = x.square().sum(1)
+    distance = (size[:, None] + size - 2 * x @ x.T).clamp(min=0)
+    own = torch.eye(len(x), dtype=torch.bool, device=x.device)
+    return torch.exp(-distance / (2 * radius**2)).masked_fill(own, 0.0)
+
+
+def sparsity(
+    logits: Iterable[Tensor],
+    *,
+    kind: Sparsity = "sum",
+    costs: Iterable[Tensor | None] | None = None,
+) -> Tensor:
+    """The pressure on mask logits: Σθ (released code), Σ|θ| (paper) or Σσ(θ) (expected weights kept).
+
+    With `costs` each counts as much as it costs.
+    """
     if kind == "absolute":
         logits = (each.abs() for each in logits)
     elif kind == "probability":
         logits = (torch.sigmoid(each) for each in logits)
+    if costs is not None:
+        pairs = zip(logits, costs, strict=True)
+        logits = (each if cost is None else each * cost for each, cost in pairs)
     return torch.stack([each.sum() for each in logits]).sum()
 
 

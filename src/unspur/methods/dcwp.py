@@ -66,7 +66,8 @@ class MaskSearch(Debiased):
         self.sparsity = sparsity
         self.penalty: losses.Sparsity = penalty
         model.requires_grad_(False)
-        self.logits = tuple(masks.logits(model).values())
+        self.masks = tuple(masks.learned(model).values())
+        self.logits = tuple(mask.logits for mask in self.masks)
         for logits in self.logits:
             logits.requires_grad_(True)
 
@@ -74,5 +75,6 @@ class MaskSearch(Debiased):
         return (Player("masks", self.logits),)
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        pressure = self.sparsity * losses.sparsity(self.logits, kind=self.penalty)
+        costs = [mask.cost for mask in self.masks]
+        pressure = self.sparsity * losses.sparsity(self.logits, kind=self.penalty, costs=costs)
         return {**super().forward(batch, player), "sparsity": pressure}

@@ -18,15 +18,22 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from ..errors import ModelError
+from . import initial
+from .bagnet import BagNet18
 from .convnet import ConvNet
+from .flatnet import FlatNet
 from .mlp import MLP
+from .pair import Pair
 from .resnet import ResNet18
 
 BUILTIN: dict[str, Callable[..., nn.Module]] = {
     "convnet": ConvNet,
+    "flatnet": FlatNet,
     "mlp": MLP,
     "resnet18": ResNet18,
+    "bagnet18": BagNet18,
 }
+TIMM = "timm:"
 
 
 @dataclass(frozen=True)
@@ -44,10 +51,17 @@ class Builder:
             return self.make()
 
 
-def builder(name: str, classes: int, options: Mapping[str, Any] | None = None) -> Builder:
-    """A builder from a built-in name or from `file.py:function`, which is called with `classes`."""
+def builder(
+    name: str, classes: int, options: Mapping[str, Any] | None = None, *, init: str = ""
+) -> Builder:
+    """A builder from a built-in name, `timm:NAME`, or `file.py:function`, called with `classes`.
+
+    `init` is a file of weights to start from.
+    """
     options = dict(options or {})
-    if ":" in name:
+    if name.startswith(TIMM):
+        make, source = _from_timm(name.removeprefix(TIMM))
+    elif ":" in name:
         file, _, function = name.rpartition(":")
         make, source = _from_file(Path(file), function)
         name = f"{Path(file).resolve()}:{function}"  # it comes back from any working directory
@@ -55,7 +69,8 @@ def builder(name: str, classes: int, options: Mapping[str, Any] | None = None) -
         make, source = BUILTIN[name], inspect.getsource(BUILTIN[name])
     else:
         raise ModelError(
-            f"there is no model {name!r}. Built in: {', '.join(BUILTIN)}; or give file.py:function."
+            f"there is no model {name!r}. Built in: {', '.join(BUILTIN)}; or give file.py:function, or "
+            "timm:NAME."
         )
 
     def call() -> nn.Module:
@@ -70,7 +85,21 @@ def builder(name: str, classes: int, options: Mapping[str, Any] | None = None) -
         return model
 
     how = {"name": name, "options": options}
-    return Builder(call, how, _hash(source + json.dumps([name.rpartition(":")[2], options])))
+    source = _hash(source + json.dumps([name.rpartition(":")[2], options]))
+    return Builder(_started(call, Path(init)) if init else call, how, source)
+
+
+def _started(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.Module]:
+    """The same networks, with the weights of a file."""
+    with torch.random.fork_rng(devices=[]):
+        weights = initial.fitting(initial.read(path), make(), path)
+
+    def started() -> nn.Module:
+        model = make()
+        model.load_state_dict(weights, strict=False)  # what is left out was checked
+        return model
+
+    return started
 
 
 def given(model: nn.Module) -> Builder:
@@ -85,6 +114,39 @@ def given(model: nn.Module) -> Builder:
     return Builder(
         lambda: copy.deepcopy(model).cpu(), how, _hash("".join(sorted(sources)) + repr(model))
     )
+
+
+def paired(base: Builder, head: str) -> Builder:
+    """A builder of two of a network side by side; `head` is the layer both lose."""
+    return Builder(
+        lambda: Pair(base.make(), base.make(), head=head),
+        {**base.how, "paired": head},
+        _hash(base.source + inspect.getsource(Pair) + head),
+    )
+
+
+def _from_timm(name: str) -> tuple[Callable[..., nn.Module], str]:
+    try:
+        import timm  # type: ignore[import-not-found, unused-ignore]
+    except (
+        ImportError,
+        RuntimeError,
+    ) as error:  # its torchvision may not fit the torch that is here
+        raise ModelError(
+            f"{TIMM}{name} needs the package timm, which cannot be imported ({error}). Install it with "
+            "`pip install timm`, beside a torchvision made for your torch."
+        ) from None
+
+    def make(classes: int, **options: Any) -> nn.Module:
+        try:
+            model: nn.Module = timm.create_model(name, num_classes=classes, **options)
+        except RuntimeError as error:
+            raise ModelError(
+                f"timm has no model {name!r} ({error}). See timm.list_models()."
+            ) from None
+        return model
+
+    return make, f"{name} {timm.__version__}"
 
 
 def _from_file(path: Path, function: str) -> tuple[Callable[..., nn.Module], str]:

@@ -1,0 +1,78 @@
+"""DisEnt: disentangle intrinsic from biased features, then swap the latter (Lee et al., NeurIPS 2021)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from .. import losses, noise
+from ..data.source import Batch
+from ..models.pair import Pair
+from .difficulty import Difficulty
+from .erm import ERM
+
+
+class DisEnt(ERM):
+    """Two encoders, two heads that see both features; either head teaches its own encoder alone.
+
+    L = L_dis + λ_swap L_swap with L_dis = mean W·CE(C_i) + λ_dis·mean GCE(C_b). After `swap_start` steps,
+    L_swap is the same for bias features permuted within the batch; the biased head is told their labels.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        biased: nn.Module,
+        head: str,
+        targets: Tensor,
+        biased_weight: float = 10.0,
+        swap_weight: float = 1.0,
+        swap_biased_weight: float = 10.0,
+        swap_start: int = 10_000,
+        q: float = 0.7,
+        memory: float = 0.7,
+        seed: int = 0,
+    ):
+        super().__init__(pair := Pair(model, biased, head=head))
+        self.biased_head = nn.Linear(pair.head.in_features, pair.head.out_features)
+        self.difficulty = Difficulty(targets, memory=memory)
+        self.biased_weight = biased_weight
+        self.swap_weight, self.swap_biased_weight = swap_weight, swap_biased_weight
+        self.swap_start, self.q, self.seed = swap_start, q, seed
+
+    @property
+    def pair(self) -> Pair:
+        return cast(Pair, self.model)
+
+    def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
+        own, shared = self.pair.encode(batch.x)
+        order = self.shuffled(batch)
+        each, biased = self.heads(own, shared)
+        intrinsic = losses.cross_entropy(each, batch.y)
+        weight = self.difficulty.weigh(
+            batch.index, losses.cross_entropy(biased, batch.y), intrinsic
+        )
+        each, swapped = self.heads(own, shared[order])
+        other = self.swap_biased_weight * losses.gce_released(swapped, batch.y[order], q=self.q)
+        mixed = weight * losses.cross_entropy(each, batch.y)
+        active = batch.step > self.swap_start
+        return {
+            "intrinsic": (weight * intrinsic).mean(),
+            "biased": self.biased_weight * losses.gce_released(biased, batch.y, q=self.q).mean(),
+            "swapped": torch.where(active, self.swap_weight * mixed.mean(), 0.0),
+            "swapped_biased": torch.where(active, self.swap_weight * other.mean(), 0.0),
+        }
+
+    def heads(self, own: Tensor, shared: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of the intrinsic and of the biased head; each sees the other's feature as a constant."""
+        intrinsic: Tensor = self.pair.head(torch.cat((own, shared.detach()), dim=1))
+        biased: Tensor = self.biased_head(torch.cat((own.detach(), shared), dim=1))
+        return intrinsic, biased
+
+    def shuffled(self, batch: Batch) -> Tensor:
+        """A permutation of the batch, of this step."""
+        keys = noise.bits(self.seed, batch.step, noise.PERMUTE, (len(batch.y),), batch.y.device)
+        return torch.sort(keys, stable=True).indices

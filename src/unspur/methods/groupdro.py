@@ -1,0 +1,51 @@
+"""GroupDRO: minimise the loss of the groups that do worst (Sagawa et al., ICLR 2020)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from .. import losses
+from ..data.source import Batch
+from .erm import ERM
+
+
+class GroupDRO(ERM):
+    """Minimise Σ_g q_g ℓ_g; q follows the groups with the highest loss.
+
+    A group is a (target, bias) cell; `counts` (targets, biases) says how many training samples each holds.
+    """
+
+    uses_bias_labels: ClassVar[bool] = True
+    share: Tensor
+    adjusted: Tensor
+
+    def __init__(
+        self, model: nn.Module, *, counts: Tensor, eta: float = 0.01, adjustment: float = 0.0
+    ):
+        super().__init__(model)
+        self.eta, self.biases = eta, counts.shape[1]
+        held = counts.flatten() > 0
+        self.register_buffer("share", held.float() / held.sum())
+        self.register_buffer("adjusted", adjustment / counts.flatten().clamp(min=1).sqrt())
+
+    def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
+        assert batch.bias is not None, "declared by uses_bias_labels"
+        each = losses.cross_entropy(self.model(batch.x), batch.y)
+        return {"worst_groups": self.robust(each, batch.y * self.biases + batch.bias)}
+
+    def robust(self, each: Tensor, groups: Tensor) -> Tensor:
+        """Update q in place by the groups' mean losses, and weight these by it."""
+        by_group = group_means(each, groups, len(self.share))
+        with torch.no_grad():
+            tilted = self.share * torch.exp(self.eta * (by_group + self.adjusted))
+            self.share.copy_(tilted / tilted.sum())
+        return (self.share.clone() * by_group).sum()
+
+
+def group_means(values: Tensor, groups: Tensor, count: int) -> Tensor:
+    """The mean over every group; 0 of one that is absent."""
+    member = groups[:, None] == torch.arange(count, device=groups.device)
+    return torch.where(member, values[:, None], 0.0).sum(0) / member.sum(0).clamp(min=1)
