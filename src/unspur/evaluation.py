@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from . import metrics, mining
-from .data.source import Resident
+from .data.source import Source
 from .data.splits import Splits
-from .lab import VERSIONS, Lab, Made, Result
+from .lab import VERSIONS, Lab, Made, Result, last_stage, weights_of
 from .mining import Suspects
 from .runtime import matmul_precision
 from .store import Artifact
@@ -22,7 +22,7 @@ def evaluate(lab: Lab, made: Made) -> Artifact:
     """Score what a plan made, on the test split (or, without one, on validation data)."""
     ingredients = {
         "stage": "evaluate",
-        "version": VERSIONS["evaluate"],
+        "version": VERSIONS.get("evaluate", 1),
         "parents": {name: artifact.path.name for name, artifact in made.items()},
         "truth": lab.splits.truth_digest,
         "device": lab.device.type,
@@ -31,30 +31,46 @@ def evaluate(lab: Lab, made: Made) -> Artifact:
 
 
 def _evaluate(lab: Lab, made: Made) -> Result:
-    scorer = Scorer(lab)
-    ordinary = scorer(made["pretrain"].tensors)
-    facts: dict[str, Any] = {
-        "evaluated_on": scorer.name,
-        "ordinary": ordinary.as_json(),
-        "pruned": None,
-        "debiased": ordinary.as_json(),
-        "mining": None,
-        "density": {"overall": 1.0, "reachable": 1.0, "layers": {}},
-        "selection": {"rule": "last", "reason": "the ordinary model is the result"},
-        "iterates": {},
+    scorer, last = Scorer(lab), last_stage(made)
+    assert last is not None, "every plan ends in a network"
+    networks = networks_of(made)
+    masked = networks["pruned"]
+    predicted = {
+        name: scorer.predicted(weights_of(made, stage), scorer.source, scorer.among)
+        for name, stage in networks.items()
+        if stage is not None
     }
-    if "mine" in made:
-        facts["mining"] = _mining_facts(lab, made)
-    if "finetune" in made:
-        pruned, tuned = made["prune"], made["finetune"]
-        facts["pruned"] = scorer(under(pruned.tensors, "weights.")).as_json()
-        facts["debiased"] = scorer(under(tuned.tensors, "weights.")).as_json()
-        facts["density"] = pruned.facts
-        facts["selection"] = tuned.facts["selection"]
-        iterates = under(tuned.tensors, "iterate.")
-        for step in sorted({int(name.partition(".")[0]) for name in iterates}):
-            facts["iterates"][str(step)] = scorer(under(iterates, f"{step}.")).as_json()
-    return {}, facts
+    scored = {
+        name: scorer.score(predicted[name]).as_json() if name in predicted else None
+        for name in networks
+    }
+    unpruned = {"overall": 1.0, "reachable": 1.0, "macs": 1.0, "layers": {}}
+    ended = {"rule": "last", "reason": "the ordinary model is the result"}
+    return {**scorer.truth(), **{f"predicted.{name}": t for name, t in predicted.items()}}, {
+        "evaluated_on": scorer.name,
+        **scored,
+        "mining": _mining_facts(lab, made) if "mine" in made else None,
+        "unseen": _unseen_facts(scorer, made) if "mine" in made else None,
+        "density": made[masked].facts if masked else unpruned,
+        "selection": made[last].facts.get("selection", ended),
+        **{name: facts for name, facts in made[last].facts.items() if name == "refit"},
+        "iterates": _iterates(scorer, under(made[last].tensors, "iterate.")),
+    }
+
+
+def networks_of(made: Made) -> dict[str, str | None]:
+    """The stages that made the networks people compare: ordinary, pruned, debiased (None: there is none)."""
+    return {
+        "ordinary": "pretrain" if "pretrain" in made else None,
+        "pruned": next((stage for stage in ("control", "prune") if stage in made), None),
+        "debiased": last_stage(made),
+    }
+
+
+def _iterates(scorer: Scorer, weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The scores of the iterates that were kept, by step."""
+    steps = sorted({int(name.partition(".")[0]) for name in weights})
+    return {str(step): scorer(under(weights, f"{step}.")).as_json() for step in steps}
 
 
 class Scorer:
@@ -65,18 +81,31 @@ class Scorer:
         self.split = evaluation_split(lab.splits)
         self.among: Tensor | None = None
         self.name = self.split
-        if self.split == "train" and bool(lab.kept_out.any()):
-            self.among, self.name = lab.kept_out, "the training samples kept out of training"
+        if self.split == "train" and bool(lab.held_out.any()):
+            self.among, self.name = lab.held_out, "the training samples kept out of training"
         self.source = lab.source(lab.splits.parts()[self.split])
 
     def __call__(self, weights: Mapping[str, Tensor]) -> metrics.Accuracy:
-        predicted = self.predicted(weights, self.source)
+        return self.score(self.predicted(weights, self.source, self.among))
+
+    def score(self, predicted: Tensor) -> metrics.Accuracy:
+        """Every accuracy of the predictions for the samples that are scored."""
         return score_predictions(predicted, self.lab.splits, self.split, among=self.among)
 
-    def predicted(self, weights: Mapping[str, Tensor], source: Resident) -> Tensor:
-        model = self.lab.place(self.lab.network(weights)).eval()
+    def truth(self) -> dict[str, Tensor]:
+        """What is known of the samples that are scored: targets, and bias and conflict where told."""
+        splits, conflict = self.lab.splits, self.lab.splits.conflicting(self.split)
+        known = {"targets": splits.parts()[self.split].targets}
+        known |= {"bias": splits.bias[self.split]} if self.split in splits.bias else {}
+        known |= {"conflict": conflict} if conflict is not None else {}
+        return {name: t if self.among is None else t[self.among] for name, t in known.items()}
+
+    def predicted(
+        self, weights: Mapping[str, Tensor], source: Source, among: Tensor | None = None
+    ) -> Tensor:
+        model = self.lab.place(self.lab.outcome(weights)).eval()
         with matmul_precision(self.lab.recipe.precision):
-            return predict(model, source.plain()).argmax(1)
+            return predict(model, source.plain(among=among)).argmax(1)
 
 
 def evaluation_split(splits: Splits) -> str:
@@ -87,14 +116,14 @@ def evaluation_split(splits: Splits) -> str:
 def score_predictions(
     predicted: Tensor, splits: Splits, name: str, *, among: Tensor | None = None
 ) -> metrics.Accuracy:
-    """Every accuracy of predictions for one split (or for some samples of it)."""
+    """Every accuracy of predictions for one split, or for the samples of it that they are for."""
     chosen = torch.ones(len(predicted), dtype=torch.bool) if among is None else among
     known: dict[str, Any] = {}
     if name in splits.bias:
         known = {"bias": splits.bias[name][chosen], "train_counts": _train_counts(splits)}
     conflict = splits.conflicting(name)
     return metrics.scores(
-        predicted[chosen],
+        predicted,
         splits.parts()[name].targets[chosen],
         classes=len(splits.classes),
         conflict=None if conflict is None else conflict[chosen],
@@ -124,9 +153,36 @@ def _mining_facts(lab: Lab, made: Made) -> dict[str, Any]:
     return {**quality, "flagged": flagged, "verdict": verdict.code, "text": verdict.text}
 
 
+def _unseen_facts(scorer: Scorer, made: Made) -> dict[str, Any] | None:
+    """Accuracy on samples outside training, the miner's suspects apart from the rest.
+
+    No label of the bias goes into it; these samples chose the iterate, so it is a little too good.
+    """
+    lab = scorer.lab
+    if lab.unseen is None:
+        return None
+    split, among = lab.unseen
+    source = lab.resident(split)
+    suspects = Suspects.of(made["mine"].tensors, split).conflict[among]
+    parts = {"all": torch.ones_like(suspects), "suspects": suspects, "others": ~suspects}
+    facts: dict[str, Any] = {
+        "split": "validation" if split == "valid" else "training samples kept out of training",
+        "counts": {name: int(part.sum()) for name, part in parts.items()},
+    }
+    for name, stage in (("ordinary", "pretrain"), ("debiased", last_stage(made))):
+        if stage in made:
+            predicted = scorer.predicted(weights_of(made, stage), source, among)
+            right = (predicted == source.targets.cpu()[among]).double()
+            facts[name] = {
+                part: float(right[where].mean()) if bool(where.any()) else None
+                for part, where in parts.items()
+            }
+    return facts
+
+
 def _second_opinion(lab: Lab, made: Made) -> Tensor | None:
     """For unseen suspects: does the ordinary model see what the miner saw?"""
-    if lab.unseen is None:
+    if lab.unseen is None or "pretrain" not in made:
         return None
     split, among = lab.unseen
     suspects = Suspects.of(made["mine"].tensors, split)

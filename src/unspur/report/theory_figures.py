@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..theory.checks import need
+from .palette import BLUE, GREEN, INK, ORANGE, RED, SERIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 Numbers = dict[str, Any]
 
-INK = "#1c2733"
-BLUE, RED, GREEN, PURPLE, ORANGE = "#0072b2", "#d55e00", "#009e73", "#c4709f", "#b37f00"
-SERIES = (BLUE, RED, GREEN, PURPLE, ORANGE)
 MARKERS = ("o", "s", "^", "D", "v")
 LOWEST = 1e-6  # errors below this are off the axis
 

@@ -1,0 +1,38 @@
+"""`unspur report`: the page about a run, made again from what is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import console
+from .errors import UnspurError
+from .report import page
+from .report.events import write_events
+from .report.reading import open_run
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File for the page [RUN/report.html].")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="Folder of finished stages, if it was moved.")
+    ] = None,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Write the course of training for TensorBoard here, too.")
+    ] = None,
+) -> None:
+    """Write the page about a run: verdict, scores, suspects, pictures, settings."""
+    try:
+        path = page.write(folder, store, out=out)
+    except ModuleNotFoundError as error:
+        raise UnspurError(str(error)) from error
+    console.out.print(f"Open {path}.", markup=False, soft_wrap=True)
+    if tensorboard is not None:
+        write_events(open_run(folder, store), tensorboard)
+        said = f"See training with: tensorboard --logdir {tensorboard}"
+        console.out.print(said, markup=False, soft_wrap=True)

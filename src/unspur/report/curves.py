@@ -1,0 +1,94 @@
+"""The course of each training: losses and accuracies from the stages' logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import charts
+from .charts import Line
+
+SPOKEN = {
+    "loss": "total loss",
+    "cross_entropy": "cross entropy",
+    "gce": "generalised cross entropy",
+    "unseen_accuracy": "accuracy",
+    "heldout_suspects": "suspects",
+    "heldout_others": "others",
+}
+ASIDE = {"step", "rate", "seconds", "setup_seconds", "loss"}
+WATCHED = ("unseen_accuracy", "heldout_suspects", "heldout_others")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture, its title and what its lines are."""
+
+    title: str
+    picture: str
+    legend: list[tuple[str, str]]
+
+
+def charts_of(
+    stage: str, log: Sequence[Mapping[str, Any]], *, chosen: int | None = None
+) -> list[Chart]:
+    """The charts of a stage that trained: loss, accuracy outside training, error by suspicion."""
+    names = {name for row in log for name in row} - ASIDE - set(WATCHED)
+    losses = [_line(log, name) for name in ("loss", *sorted(names))]
+    losses = [line for line in losses if line.points]
+    if len(losses) == 2:  # a total of one part is that part
+        losses = losses[:1]
+    mark = (float(chosen), "kept") if chosen is not None else None
+    seen = _line(log, "unseen_accuracy")
+    apart = [_line(log, name) for name in WATCHED[1:]]
+    found = []
+    if losses:
+        found.append(_chart(f"{stage}: training loss", losses, mark))
+    if seen.points:
+        found.append(
+            _chart(f"{stage}: accuracy on samples outside training", [seen], mark, percent=True)
+        )
+    if all(line.points for line in apart):
+        found.append(
+            _chart(
+                f"{stage}: mean 1 − p of the true class, outside training",
+                apart,
+                mark,
+                percent=True,
+            )
+        )
+    return found
+
+
+def _line(log: Sequence[Mapping[str, Any]], name: str) -> Line:
+    points = [
+        (float(row["step"]), float(row[name])) for row in log if name in row and "step" in row
+    ]
+    return Line(SPOKEN.get(name, name.replace("_", " ")), points)
+
+
+def _chart(
+    title: str,
+    series: list[Line],
+    mark: tuple[float, str] | None,
+    *,
+    percent: bool = False,
+) -> Chart:
+    picture = charts.lines(series, words=_words(title, series, percent), percent=percent, mark=mark)
+    legend = [(charts.swatch(number), line.name) for number, line in enumerate(series)]
+    return Chart(title, picture, legend if len(series) > 1 else [])
+
+
+def _words(title: str, series: Sequence[Line], percent: bool) -> str:
+    """The chart in words."""
+
+    def told(value: float) -> str:
+        return f"{100 * value:.1f} %" if percent else f"{value:.3g}"
+
+    parts = [
+        f"{line.name} from {told(line.points[0][1])} at step {line.points[0][0]:.0f} "
+        f"to {told(line.points[-1][1])} at step {line.points[-1][0]:.0f}"
+        for line in series
+    ]
+    return f"{title}: {'; '.join(parts)}."

@@ -1,0 +1,37 @@
+"""The course of each training as TensorBoard reads it, from the stages' logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import UnspurError
+from .reading import Finished
+
+ASIDE = ("step", "seconds", "setup_seconds")
+
+
+def write_events(run: Finished, folder: Path) -> list[str]:
+    """Write one TensorBoard run a stage into a folder; the stages that had something to tell."""
+    told = {
+        name: rows
+        for name, stage in run.stages.items()
+        if (rows := [row for row in stage.log if "step" in row])
+    }
+    for name, rows in told.items():
+        with _writer(folder / name) as writer:
+            for row in rows:
+                for key, value in row.items():
+                    if key not in ASIDE:
+                        writer.add_scalar(key, value, row["step"])
+    return list(told)
+
+
+def _writer(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise UnspurError(
+            "--tensorboard needs tensorboard, which is not installed. Run: pip install tensorboard"
+        ) from None
+    return SummaryWriter(str(folder))

@@ -1,0 +1,114 @@
+"""How far an accuracy can be trusted: bootstrap intervals over the samples that were scored.
+
+All accuracies depend on a sample through its group and through which networks get it right. So a resample
+is one draw from a multinomial over those, exactly; networks are compared on the same draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+DRAWS, LEVEL = 2000, 0.95
+METRICS = ("unbiased", "aligned", "conflicting", "worst_group", "average")
+
+Array = NDArray[np.float64]
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """95 % intervals of each network's accuracies, and of the gain of the debiased over the ordinary."""
+
+    accuracy: dict[str, dict[str, Interval]]
+    gain: dict[str, Interval]
+
+
+def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0) -> Intervals:
+    """Intervals from what `evaluate` keeps: targets, predictions, and bias and conflict where known."""
+    cells, conflict = _cells(tensors)
+    truth = tensors["targets"].numpy()
+    right = {
+        name.partition(".")[2]: t.numpy() == truth
+        for name, t in sorted(tensors.items())
+        if name.startswith("predicted.")
+    }
+    drawn = _draws(cells, np.stack(list(right.values())), seed)
+    found: dict[str, dict[str, Array]] = {}
+    for number, (name, correct) in enumerate(right.items()):
+        worst = _worst(cells, correct)
+        found[name] = _accuracies(drawn[0], drawn[1 + number], conflict, worst)
+    accuracy = {
+        name: {metric: _interval(draws) for metric, draws in metrics.items()}
+        for name, metrics in found.items()
+    }
+    gain: dict[str, Interval] = {}
+    if {"ordinary", "debiased"} <= found.keys():
+        before, after = found["ordinary"], found["debiased"]
+        gain = {metric: _interval(after[metric] - before[metric]) for metric in before}
+    return Intervals(accuracy, gain)
+
+
+def share_interval(share: float, count: int, *, seed: int = 0) -> Interval:
+    """The interval of a share among so many samples."""
+    draws = np.random.default_rng(seed).binomial(count, share, size=DRAWS) / count
+    return _interval(draws)
+
+
+def _cells(tensors: Mapping[str, Tensor]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """The number of each sample's group, and which groups contradict the bias (None: nobody knows)."""
+    targets = tensors["targets"].numpy().astype(np.int64)
+    if "bias" not in tensors or "conflict" not in tensors:
+        return np.zeros_like(targets), None
+    bias = tensors["bias"].numpy().astype(np.int64)
+    _, cells = np.unique(targets * (bias.max() + 1) + bias, return_inverse=True)
+    conflict = np.zeros(cells.max() + 1, bool)
+    conflict[cells] = tensors["conflict"].numpy()
+    return cells, conflict
+
+
+def _draws(cells: NDArray[np.int64], right: NDArray[np.bool_], seed: int) -> list[Array]:
+    """Resampled counts (draw, group): of samples, then of those each network gets right."""
+    bits = (right.T * 2 ** np.arange(len(right))).sum(1)
+    kinds, counts = np.unique(cells * 2 ** len(right) + bits, return_counts=True)
+    group, bits = kinds >> len(right), kinds & (2 ** len(right) - 1)
+    drawn = np.random.default_rng(seed).multinomial(len(cells), counts / len(cells), size=DRAWS)
+    starts = np.searchsorted(group, np.arange(cells.max() + 1))  # kinds are sorted by group
+    weights = [np.ones_like(bits), *((bits >> k) & 1 for k in range(len(right)))]
+    return [np.add.reduceat(drawn * w, starts, axis=1).astype(np.float64) for w in weights]
+
+
+def _worst(cells: NDArray[np.int64], correct: NDArray[np.bool_]) -> int:
+    """The group a network does worst in."""
+    return int(np.argmin(np.bincount(cells, correct) / np.bincount(cells)))
+
+
+def _accuracies(
+    total: Array, hits: Array, conflict: NDArray[np.bool_] | None, worst: int
+) -> dict[str, Array]:
+    """Every accuracy of every draw; that of the worst group is of the group that is worst in the data."""
+    average = hits.sum(1) / total.sum(1)
+    if conflict is None:
+        return {"average": average}
+    with np.errstate(
+        invalid="ignore"
+    ):  # a group that a draw left out is no number, and not counted
+        each = hits / total
+        parts = {
+            name: hits[:, chosen].sum(1) / total[:, chosen].sum(1)
+            for name, chosen in (("aligned", ~conflict), ("conflicting", conflict))
+        }
+    unbiased = np.nansum(each, axis=1) / (total > 0).sum(1)
+    return {"unbiased": unbiased, **parts, "worst_group": each[:, worst], "average": average}
+
+
+def _interval(draws: Array) -> Interval:
+    draws = draws[~np.isnan(draws)]
+    if not len(draws):
+        return float("nan"), float("nan")
+    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)

@@ -1,0 +1,40 @@
+"""Colours for pages and figures.
+
+Those of Okabe and Ito, which the colour-blind can tell apart, some darkened so that they are seen on white
+and on black. Shapes and line styles tell the same story again.
+"""
+
+INK = "#1c2733"
+BLUE, RED, GREEN, PURPLE, ORANGE = "#0072b2", "#d55e00", "#009e73", "#c4709f", "#b37f00"
+SKY, GREY = "#3b93cf", "#7b858f"
+SERIES = (BLUE, RED, GREEN, PURPLE, ORANGE)
+GROUPS = (*SERIES, SKY, GREY)
+
+# Of a share between 0 and 1: from a dark blue to a pale yellow, as bright as the share is large.
+_RAMP = ("#00224e", "#2a3f6d", "#575d6d", "#7d7c78", "#a59c74", "#d2c060", "#fee838")
+
+
+def ramp(share: float) -> str:
+    """The colour of a share, on a scale that is the same to the colour-blind (cividis)."""
+    place = min(max(share, 0.0), 1.0) * (len(_RAMP) - 1)
+    below = min(int(place), len(_RAMP) - 2)
+    low, high = _rgb(_RAMP[below]), _rgb(_RAMP[below + 1])
+    mixed = (round(a + (b - a) * (place - below)) for a, b in zip(low, high, strict=True))
+    return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def on(colour: str) -> str:
+    """The ink, black or white, that is read best on a colour."""
+    return "#000000" if luminance(colour) > 0.18 else "#ffffff"
+
+
+def luminance(colour: str) -> float:
+    """How bright a colour is to the eye, from 0 to 1."""
+    parts = [part / 255 for part in _rgb(colour)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _rgb(colour: str) -> tuple[int, int, int]:
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return red, green, blue

@@ -1,0 +1,45 @@
+"""Images inside a page: data URIs, and heat laid over a picture."""
+
+from __future__ import annotations
+
+import base64
+import io
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+Pixels = NDArray[np.uint8]
+
+SMALL = 48  # up to so many pixels a side a picture is kept as it is; larger ones as JPEG
+HEAT = np.array([230.0, 97.0, 0.0])
+
+
+def uri(picture: Tensor | Pixels) -> str:
+    """A picture (3, H, W), or (H, W, 3) as an array, as a data URI."""
+    pixels = picture if isinstance(picture, np.ndarray) else rows(picture)
+    small = max(pixels.shape[:2]) <= SMALL
+    file = io.BytesIO()
+    image = Image.fromarray(np.ascontiguousarray(pixels))
+    if small:
+        image.save(file, "PNG", optimize=True)
+    else:
+        image.save(file, "JPEG", quality=82)
+    kind = "png" if small else "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def rows(picture: Tensor) -> Pixels:
+    """A picture (3, H, W) as an array (H, W, 3)."""
+    pixels: Pixels = picture.permute(1, 2, 0).numpy()
+    return pixels
+
+
+def overlaid(picture: Tensor, heat: Tensor) -> Pixels:
+    """A picture in grey with what matters in orange: the more it matters, the less grey is left."""
+    grey = rows(picture).astype(np.float64) @ [0.299, 0.587, 0.114]
+    weight = (heat.numpy() / 255.0)[..., None]
+    lit = 40 + 0.6 * grey[..., None]  # neither black nor white, so that heat is seen everywhere
+    mixed: Pixels = (lit * (1 - weight) + HEAT * weight).round().astype(np.uint8)
+    return mixed

@@ -1,0 +1,87 @@
+"""How the networks see the test samples: their features as a map, before, between and after.
+
+The paper's figure: t-SNE of what enters the head, for the pretrained, the pruned and the fine-tuned network,
+by label and by bias. Where the shortcut rules, samples lie together by bias; afterwards by label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from ..theory.checks import need
+from . import charts
+
+PERPLEXITY, STEPS, FEWEST = 20.0, 500, 12
+
+
+@dataclass(frozen=True)
+class Row:
+    """The networks' maps, coloured one way."""
+
+    title: str
+    pictures: dict[str, str]
+    legend: list[tuple[str, str]]
+
+
+def rows(
+    tensors: Mapping[str, Tensor],
+    networks: Mapping[str, str],
+    classes: Sequence[str],
+    biases: Sequence[str],
+) -> list[Row]:
+    """The maps by label and, where it is known, by bias; nothing where there are too few samples."""
+    prefix = "map.features."
+    features = {name: tensors[prefix + name] for name in networks if prefix + name in tensors}
+    if not features or len(tensors["map.targets"]) < FEWEST:
+        return []
+    places = {name: layout(found) for name, found in features.items()}
+    told = [("By label", "label", "map.targets", classes), ("By bias", "bias", "map.bias", biases)]
+    return [
+        _row(title, kind, places, networks, tensors[key].tolist(), names)
+        for title, kind, key, names in told
+        if key in tensors
+    ]
+
+
+def _row(
+    title: str,
+    kind: str,
+    places: Mapping[str, list[charts.Point]],
+    networks: Mapping[str, str],
+    groups: list[int],
+    names: Sequence[str],
+) -> Row:
+    named = {g: names[g] if g < len(names) else f"{kind} {g}" for g in sorted(set(groups))}
+    pictures = {
+        name: charts.cloud(
+            points,
+            groups,
+            named,
+            words=f"Map of {len(points)} samples as {networks[name]} sees them, coloured by {kind}.",
+        )
+        for name, points in places.items()
+    }
+    legend = (
+        [(charts.dot(group), name) for group, name in named.items()] if len(named) <= 30 else []
+    )
+    return Row(title, pictures, legend)
+
+
+def layout(features: Tensor, *, seed: int = 0) -> list[charts.Point]:
+    """Places in the plane that keep neighbours together (t-SNE)."""
+    manifold, threads = need("sklearn.manifold"), need("threadpoolctl")
+    x = features.numpy().astype(np.float32)
+    x = x / max(float(x.std()), 1e-12)
+    how = manifold.TSNE(
+        init="pca" if x.shape[1] > 1 else "random",
+        perplexity=min(PERPLEXITY, (len(x) - 1) / 3),
+        max_iter=STEPS,
+        random_state=seed,
+    )
+    with threads.threadpool_limits(1):  # as fast for so few, and the same each time
+        found = how.fit_transform(x)
+    return [(float(a), float(b)) for a, b in found]

@@ -1,0 +1,245 @@
+"""A run in words and tables: the verdict, what debiasing changed, for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..methods import ABOUT
+from .intervals import Interval, Intervals, share_interval
+from .palette import on, ramp
+
+MODELS = ("ordinary", "pruned", "debiased")
+GROUPED = ("unbiased", "aligned", "conflicting", "worst_group")
+MEANING = {
+    "unbiased": "every group counts the same",
+    "aligned": "samples that follow the shortcut",
+    "conflicting": "samples that contradict it",
+    "worst_group": "the group it does worst in",
+    "average": "all samples",
+}
+LARGEST = 30  # classes, or biases, of a group matrix that can still be read
+KINDS = {  # of the miner's verdicts and of an audit's
+    "usable": "found",
+    "shortcut": "found",
+    "nothing": "clear",
+    "too-many": "unsure",
+    "noise": "unsure",
+    "unclear": "unsure",
+}
+SHORT = 50  # letters of what a verdict says before its colon, to be a headline
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer: its kind (found, clear, unsure, none), in a few words, and in a sentence."""
+
+    kind: str
+    headline: str
+    text: str
+
+
+def verdict(scores: Mapping[str, Any], plan: str) -> Verdict:
+    """Is there a shortcut? An audit's answer where there is one, otherwise the miner's."""
+    found = scores.get("audit") or scores["mining"]
+    if not found:
+        about = ABOUT.get(plan)
+        title = about.title if about else plan
+        return Verdict("none", f"{title}: scores of a run", "This plan looks for no suspects.")
+    headline, colon, text = found["text"].partition(": ")
+    if not colon or len(headline) > SHORT:
+        headline, text = "A shortcut, or wrong labels", found["text"]
+    return Verdict(KINDS[found["verdict"]], headline, text[:1].upper() + text[1:])
+
+
+def spoken(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
+    """The networks of a run that differ, as people call them."""
+    names = {"ordinary": "ordinary model", "pruned": "pruned model", "debiased": "debiased model"}
+    if plan in ABOUT and plan != "dcwp":
+        names["debiased"] = ABOUT[plan].title
+    found = {name: names[name] for name in MODELS if scores[name]}
+    if scores["ordinary"] and scores["debiased"] == scores["ordinary"] and not scores["pruned"]:
+        found.pop("debiased", None)
+    return found
+
+
+def scored_on(scores: Mapping[str, Any]) -> str:
+    """Which samples the scores are of."""
+    name: str = scores["evaluated_on"]
+    names = {
+        "test": "the test split",
+        "valid": "the validation split",
+        "train": "the training split",
+    }
+    return names.get(name, name)
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def between(interval: Interval | None, *, signed: bool = False) -> str:
+    """An interval in per cent; empty where there is none."""
+    if interval is None or interval[0] != interval[0]:
+        return ""
+    low, high = (f"{100 * end:+.1f}" if signed else f"{100 * end:.1f}" for end in interval)
+    return f"{low} to {high}".replace("-", "−")
+
+
+def change(scores: Mapping[str, Any], intervals: Intervals | None) -> str:
+    """What debiasing changed, in a sentence or two; empty where there is nothing to compare."""
+    before, after = scores["ordinary"], scores["debiased"]
+    if not before or before == after:
+        return ""
+    if after["conflicting"] is None:
+        return f"{_change_unseen(scores.get('unseen'))} {_cost(scores, intervals)}".strip()
+    gain = intervals.gain.get("conflicting") if intervals else None
+    sentence = (
+        f"On samples of {scored_on(scores)} that contradict the shortcut, accuracy goes from "
+        f"{percent(before['conflicting'])} to {percent(after['conflicting'])}"
+        f"{_points(after, before, gain)}; on those that follow it, from "
+        f"{percent(before['aligned'])} to {percent(after['aligned'])}."
+    )
+    if gain and gain[0] <= 0 <= gain[1]:
+        return f"{sentence} That is no clear gain."
+    return f"{sentence} Debiasing made it worse." if gain and gain[1] < 0 else sentence
+
+
+def _points(after: Mapping[str, Any], before: Mapping[str, Any], gain: Interval | None) -> str:
+    if gain is None:
+        return ""
+    points = 100 * (after["conflicting"] - before["conflicting"])
+    return f" ({points:+.1f} points, 95 % interval {between(gain, signed=True)})".replace("-", "−")
+
+
+def _change_unseen(unseen: Mapping[str, Any] | None) -> str:
+    if not unseen or "ordinary" not in unseen or unseen["debiased"]["suspects"] is None:
+        return ""
+    before, after = unseen["ordinary"], unseen["debiased"]
+    return (
+        f"On suspects outside training, accuracy goes from {percent(before['suspects'])} to "
+        f"{percent(after['suspects'])}; on the others from {percent(before['others'])} to "
+        f"{percent(after['others'])}. Nobody labelled the shortcut, so these are the miner's suspects, "
+        "not the truth."
+    )
+
+
+def _cost(scores: Mapping[str, Any], intervals: Intervals | None) -> str:
+    """A warning where the debiased model is worse over all samples."""
+    gain = intervals.gain.get("average") if intervals else None
+    if gain is None or gain[1] >= 0:
+        return ""
+    before, after = (percent(scores[name]["average"]) for name in ("ordinary", "debiased"))
+    return f"Over all of {scored_on(scores)} it does worse: {after} instead of {before}."
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number and how far it can be trusted."""
+
+    text: str
+    range: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns with what they mean, and named rows of cells."""
+
+    columns: list[tuple[str, str]]
+    rows: list[tuple[str, list[Cell]]]
+
+
+def accuracies(
+    scores: Mapping[str, Any], names: Mapping[str, str], intervals: Intervals | None
+) -> Table:
+    """Every network's accuracies, and what was gained."""
+    known = scores["debiased"]["unbiased"] is not None
+    metrics = (*GROUPED, "average") if known else ("average",)
+    rows = []
+    for name, title in names.items():
+        ranges = intervals.accuracy.get(name, {}) if intervals else {}
+        cells = [Cell(percent(scores[name][m]), between(ranges.get(m))) for m in metrics]
+        share = 1.0 if name == "ordinary" else scores["density"]["overall"]
+        rows.append((title, [*cells, Cell(percent(share))]))
+    if {"ordinary", "debiased"} <= names.keys():
+        rows.append(("gain in points", _gains(scores, metrics, intervals)))
+    columns = [(metric.replace("_", " "), MEANING[metric]) for metric in metrics]
+    return Table([*columns, ("weights kept", "of those that can be cut")], rows)
+
+
+def _gains(
+    scores: Mapping[str, Any], metrics: Sequence[str], intervals: Intervals | None
+) -> list[Cell]:
+    cells = []
+    for metric in metrics:
+        before, after = scores["ordinary"][metric], scores["debiased"][metric]
+        points = "–" if None in (before, after) else f"{100 * (after - before):+.1f}"
+        interval = intervals.gain.get(metric) if intervals else None
+        cells.append(Cell(points.replace("-", "−"), between(interval, signed=True)))
+    return [*cells, Cell("")]
+
+
+def unseen(scores: Mapping[str, Any], names: Mapping[str, str]) -> Table | None:
+    """Accuracy outside training, the miner's suspects apart; what there is where nobody knows the bias."""
+    found = scores.get("unseen")
+    if not found or scores["debiased"]["unbiased"] is not None:
+        return None
+    counts = found["counts"]
+    columns = [(part, f"{counts[part]} samples") for part in ("all", "suspects", "others")]
+    rows = [
+        (title, [_share(found[name][part], counts[part]) for part, _ in columns])
+        for name, title in names.items()
+        if name in found
+    ]
+    return Table(columns, rows)
+
+
+def _share(value: float | None, count: int) -> Cell:
+    return (
+        Cell("–") if value is None else Cell(percent(value), between(share_interval(value, count)))
+    )
+
+
+@dataclass(frozen=True)
+class Square:
+    """One group of the matrix: its accuracy, its colour and the ink to write on it."""
+
+    text: str
+    fill: str
+    ink: str
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Accuracy by class (rows) and bias (columns)."""
+
+    title: str
+    biases: list[str]
+    rows: list[tuple[str, list[Square]]]
+
+
+def matrices(
+    scores: Mapping[str, Any],
+    names: Mapping[str, str],
+    classes: Sequence[str],
+    biases: Sequence[str],
+) -> list[Matrix]:
+    """The group matrix of the first and the last network; none where groups are unknown or too many."""
+    shown = [name for name in ("ordinary", "debiased") if name in names]
+    found = []
+    for name in shown:
+        groups = scores[name]["groups"]
+        if groups is None or max(len(groups), len(groups[0])) > LARGEST:
+            return []
+        columns = [biases[k] if k < len(biases) else f"bias {k}" for k in range(len(groups[0]))]
+        rows = [(classes[c], [_square(a) for a in row]) for c, row in enumerate(groups)]
+        found.append(Matrix(names[name], columns, rows))
+    return found
+
+
+def _square(accuracy: float | None) -> Square:
+    if accuracy is None:
+        return Square("", "transparent", "inherit")
+    fill = ramp(accuracy)
+    return Square(f"{100 * accuracy:.0f}", fill, on(fill))
