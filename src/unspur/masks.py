@@ -7,30 +7,64 @@
 
 A mask is a torch parametrization, so a model's code and its layers stay as they are. `apply` puts
 known masks on a plain model. All four verbs work in place.
+
+`attach(model, unit="channel", example=images)` learns one logit a channel instead. Channels that hang
+together (a residual sum, batch norm, the parts of an attention head) share it; see `channels/`.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from . import noise
+from .channels import Channels, removable
+from .channels.cost import unit_costs, uses
 from .errors import MaskError
 from .features import evaluating
+from .mask_layers import (
+    ChannelMask,
+    FixedMask,
+    Gate,
+    LearnedMask,
+    NoiseOn,
+    concrete,
+    kernels,
+    straight_through,
+)
 
-kernels: ModuleType | None = None
-if torch.version.cuda:
-    with contextlib.suppress(ImportError):  # Triton comes with torch's builds for NVIDIA, as a rule
-        from . import kernels
-
-NoiseOn = Literal["logit", "probability"]
+Unit = Literal["weight", "channel"]
+Weigh = Literal["weights", "macs"]
 Select = Callable[[nn.Module, str, Tensor], bool]
+
+__all__ = [
+    "CONVS",
+    "ChannelMask",
+    "FixedMask",
+    "Gate",
+    "LearnedMask",
+    "NoiseOn",
+    "Unit",
+    "Weigh",
+    "apply",
+    "attach",
+    "bake",
+    "concrete",
+    "density",
+    "follow",
+    "harden",
+    "kernels",
+    "learned",
+    "logits",
+    "of_units",
+    "plain_state",
+    "straight_through",
+    "weights",
+]
 
 CONVS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _CONVS_T = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -44,94 +78,6 @@ def weights(module: nn.Module, name: str, tensor: Tensor) -> bool:
     return isinstance(module, nn.MultiheadAttention) and name in _PROJECTIONS
 
 
-def concrete(
-    logits: Tensor, g: Tensor, *, on: NoiseOn = "logit", temperature: float = 1.0
-) -> Tensor:
-    """The soft sample of a keep decision: the logistic noise `g` added to θ, or to σ(θ)."""
-    centre = logits if on == "logit" else torch.sigmoid(logits)
-    return torch.sigmoid((centre + g) / temperature)
-
-
-def straight_through(soft: Tensor) -> Tensor:
-    """0 or 1 in the forward pass, the gradient of `soft` in the backward pass."""
-    hard = (soft > 0.5).to(soft.dtype)
-    # Exactly 0 or 1: 1 - soft is exact wherever soft > 1/2.
-    return soft + (hard - soft).detach()
-
-
-class LearnedMask(nn.Module):
-    """A parametrization that multiplies a weight by a mask being learned."""
-
-    def __init__(
-        self, weight: Tensor, *, init: float, on: NoiseOn, keep_zero: bool, seed: int, stream: int
-    ):
-        super().__init__()
-        self.logits = nn.Parameter(torch.full_like(weight, init, requires_grad=True))
-        self.on: NoiseOn = on
-        self.keep_zero = keep_zero
-        self.seed, self.stream = seed, stream
-        self.step: int | Tensor = 0
-
-    def keep(self) -> Tensor:
-        """The thresholded mask, as booleans."""
-        logits = self.logits.detach()
-        return logits >= 0 if self.keep_zero else logits > 0
-
-    def forward(self, weight: Tensor) -> Tensor:
-        if not self.training:
-            return weight * self.keep()
-        if not weight.requires_grad and (fused := _fused(weight, self.logits, self.step)):
-            keys = noise.stream_keys(self.seed, self.stream)
-            return fused.sample(weight, self.logits, self.step, *keys, self.on == "logit")
-        u = noise.uniform(self.seed, self.step, self.stream, tuple(weight.shape), weight.device)
-        mask = straight_through(concrete(self.logits, noise.logistic(u), on=self.on))
-        return weight * mask.to(weight.dtype)
-
-
-class FixedMask(nn.Module):
-    """A parametrization that multiplies a weight by a known mask.
-
-    With `drop`, a fresh share of the surviving weights is left out at every training step (and the
-    others scaled up), so that fine-tuning does not lean on single weights.
-    """
-
-    keep: Tensor
-
-    def __init__(self, keep: Tensor, *, drop: float = 0.0, seed: int = 0, stream: int = 0):
-        super().__init__()
-        self.register_buffer("keep", keep.to(torch.bool))
-        self.drop = drop
-        self.seed, self.stream = seed, stream
-        self.step: int | Tensor = 0
-
-    def forward(self, weight: Tensor) -> Tensor:
-        if self.drop == 0 or not self.training:
-            return weight * self.keep
-        if fused := _fused(weight, self.keep, self.step):
-            keys = noise.stream_keys(self.seed, self.stream)
-            return fused.thin(weight, self.keep, self.step, *keys, self.drop)
-        u = noise.uniform(self.seed, self.step, self.stream, tuple(weight.shape), weight.device)
-        return weight * ((u >= self.drop) & self.keep) / (1 - self.drop)
-
-
-def _fused(weight: Tensor, other: Tensor, step: int | Tensor) -> Fused | None:
-    """The GPU's form of the masks, if it can take this weight."""
-    if kernels is None or not weight.is_cuda or not isinstance(step, Tensor):
-        return None
-    return cast(Fused, kernels) if kernels.fits(weight, other) else None
-
-
-class Fused(Protocol):
-    """What `kernels.py` offers to the masks here."""
-
-    def sample(
-        self, weight: Tensor, logits: Tensor, step: Any, first: int, second: int, on_logit: bool, /
-    ) -> Tensor: ...
-    def thin(
-        self, x: Tensor, keep: Tensor, step: Any, first: int, second: int, drop: float, /
-    ) -> Tensor: ...
-
-
 def attach(
     model: nn.Module,
     *,
@@ -140,18 +86,31 @@ def attach(
     noise: NoiseOn = "logit",
     keep_zero: bool = False,
     seed: int = 0,
+    unit: Unit = "weight",
+    weigh: Weigh = "weights",
+    example: Tensor | None = None,
 ) -> list[str]:
-    """Put a learned mask on every selected weight, in place; the names of the masked weights."""
+    """Put a learned mask on every selected weight, in place; the names of the masked weights.
+
+    With unit="channel" a mask is on whole channels, all there are. `weigh` says what the pressure to be
+    sparse counts: weights, or multiply–adds. Both of these need `example`, a few images as network input.
+    """
+    if unit == "channel":
+        how = {"init": init, "on": noise, "keep_zero": keep_zero, "seed": seed}
+        return _attach_channels(model, _given(example, 'unit="channel"'), weigh, how)
     places = _selected(model, lambda full, module, name, tensor: select(module, name, tensor))
     if not places:
         raise MaskError("the model has no weight that select() accepts: nothing to mask.")
-    return _register(
+    names = _register(
         model,
         places,
         lambda name, weight, stream: LearnedMask(
             weight, init=init, on=noise, keep_zero=keep_zero, seed=seed, stream=stream
         ),
     )
+    if weigh == "macs":
+        _weigh(model, _given(example, 'weigh="macs"'))
+    return names
 
 
 def apply(
@@ -173,13 +132,17 @@ def apply(
         model,
         found,
         lambda name, weight, stream: FixedMask(
-            masks[name].to(weight.device), drop=drop, seed=seed, stream=stream
+            masks[name].to(weight.device),
+            drop=drop if weight.dim() > 1 else 0.0,  # of weights, not of biases and scales
+            seed=seed,
+            stream=stream,
         ),
     )
 
 
 def harden(model: nn.Module) -> dict[str, Tensor]:
     """Fix every learned mask at its threshold, in place; the masks by weight name."""
+    _harden_channels(model)
     masks = {}
     for name, parametrizations, mask in _masked(model):
         if isinstance(mask, LearnedMask):
@@ -200,8 +163,34 @@ def bake(model: nn.Module) -> None:
 
 
 def logits(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The logits of every learned mask, by weight name."""
-    return {name: mask.logits for name, _, mask in _masked(model) if isinstance(mask, LearnedMask)}
+    """The logits of every learned mask, by weight name; of channels, by the weight that makes them."""
+    return {name: mask.logits for name, mask in learned(model).items()}
+
+
+def learned(model: nn.Module) -> dict[str, LearnedMask]:
+    """Every learned mask, by the same names."""
+    found: dict[str, LearnedMask] = {}
+    for name, chain, _ in _masked(model):
+        for mask in chain:
+            if isinstance(mask, ChannelMask):
+                found[mask.gate.name] = mask.gate
+            elif isinstance(mask, LearnedMask):
+                found[name] = mask
+    return found
+
+
+def of_units(model: nn.Module, channels: Channels, keep: Tensor) -> dict[str, Tensor]:
+    """Masks on all parameters that leave only these units of a network."""
+    masks: dict[str, Tensor] = {}
+    parameters = dict(model.named_parameters())
+    for slot in channels.slots:
+        if slot.name in parameters:
+            shape = parameters[slot.name].shape
+            kept = keep[slot.units.clamp(min=0)] | (slot.units < 0)
+            along = kept.reshape([-1 if d == slot.dim else 1 for d in range(len(shape))])
+            whole = torch.ones(shape, dtype=torch.bool)
+            masks[slot.name] = masks.get(slot.name, whole) & along
+    return masks
 
 
 def plain_state(model: nn.Module) -> dict[str, Tensor]:
@@ -244,7 +233,7 @@ def _masked(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList, nn.Module]]:
             continue
         for parameter, chain in cast(nn.ModuleDict, module.parametrizations).items():
             chain = cast(nn.ModuleList, chain)
-            if isinstance(chain[0], LearnedMask | FixedMask):
+            if isinstance(chain[0], LearnedMask | ChannelMask | FixedMask):
                 yield f"{path}.{parameter}".lstrip("."), chain, chain[0]
 
 
@@ -298,3 +287,86 @@ def _register(
         # unsafe: registering would otherwise evaluate the mask once, at the cost of a sample.
         parametrize.register_parametrization(module, parameter, mask, unsafe=True)
     return list(places)
+
+
+# -- channels -----------------------------------------------------------------------------------------
+
+
+def _attach_channels(
+    model: nn.Module, example: Tensor, weigh: Weigh, how: Mapping[str, Any]
+) -> list[str]:
+    _selected(
+        model, lambda full, module, name, tensor: weights(module, name, tensor)
+    )  # or an error
+    channels = removable(model, example)
+    if not channels.count:
+        reasons = "; ".join(f"{name}: {why}" for name, why in channels.kept.items())
+        raise MaskError(f"the model has no channels that can be removed ({reasons}).")
+    cost = _unit_cost(model, channels, example if weigh == "macs" else None)
+    gate_of = torch.full((channels.count,), -1)
+    gates = []
+    for order, (name, members) in enumerate(channels.groups.items()):
+        gate = Gate(name, members, channels, stream=noise.FIRST_WEIGHT + order, **how)
+        gate.cost = cost[members].float()
+        gate_of[members] = order
+        gates.append(gate)
+    names = []
+    for slot in channels.gates:
+        for order in torch.unique(gate_of[slot.units[slot.units >= 0]]).tolist():
+            names.append(slot.name)
+            _gate(model, slot.name, slot.dim, slot.units, gates[order])
+    return list(dict.fromkeys(names))
+
+
+def _gate(model: nn.Module, name: str, dim: int, units: Tensor, gate: Gate) -> None:
+    """Let one gate open and close its units in a parameter, in place."""
+    place = torch.full((gate.channels.count + 1,), -1)  # the last is that of no unit
+    place[gate.members] = torch.arange(len(gate.members))
+    path, _, parameter = name.rpartition(".")
+    owner = model.get_submodule(path)
+    mask = ChannelMask(gate, place[units], dim)
+    mask.train(owner.training)
+    parametrize.register_parametrization(owner, parameter, mask, unsafe=True)
+
+
+def _harden_channels(model: nn.Module) -> None:
+    """Fixed masks on all that belongs to a unit in place of learned ones on some of it."""
+    gates = {id(g): g for g in model.modules() if isinstance(g, Gate)}
+    if not gates:
+        return
+    channels = next(iter(gates.values())).channels
+    keep = torch.ones(channels.count, dtype=torch.bool)
+    for gate in gates.values():
+        keep[gate.members] = gate.keep().cpu()
+    for name, _, mask in list(_masked(model)):
+        if isinstance(mask, ChannelMask):
+            path, _, parameter = name.rpartition(".")
+            owner = model.get_submodule(path)
+            parametrize.remove_parametrizations(owner, parameter, leave_parametrized=False)
+    apply(model, of_units(model, channels, keep))
+
+
+def _unit_cost(model: nn.Module, channels: Channels, example: Tensor | None) -> Tensor:
+    """What units count: their weights, or multiply–adds on the same scale."""
+    shapes = {name: p.shape for name, p in model.named_parameters()}
+    size = unit_costs(channels, shapes)
+    if example is None:
+        return size
+    work = unit_costs(channels, shapes, uses(model, example, [s.name for s in channels.slots]))
+    return work * size.sum() / work.sum()
+
+
+def _weigh(model: nn.Module, example: Tensor) -> None:
+    """Let every logit count as many multiply–adds as its weight makes, one on average."""
+    found = learned(model)
+    times = uses(model, example, list(found))
+    size = sum(mask.logits.numel() for mask in found.values())
+    total = sum(mask.logits.numel() * times[name] for name, mask in found.items())
+    for name, mask in found.items():
+        mask.cost = torch.tensor(times[name] * size / total)
+
+
+def _given(example: Tensor | None, why: str) -> Tensor:
+    if example is None:
+        raise MaskError(f"{why} needs example=..., a few images as network input.")
+    return example

@@ -1,0 +1,1 @@
+"""From a run's folder to files that are small, fast and checked."""

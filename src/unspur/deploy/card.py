@@ -1,0 +1,106 @@
+"""The README of an exported model: what it is, what was measured, what it cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+HUB = """\
+---
+library_name: unspur
+pipeline_tag: image-classification
+tags:
+- debiasing
+- pruning
+- spurious-correlation
+---
+
+"""
+
+
+def card(
+    about: Mapping[str, Any],
+    scores: Mapping[str, Any],
+    run: Mapping[str, Any],
+    table: list[list[str]],
+    files: Mapping[str, str],
+    *,
+    hub: bool = False,
+) -> str:
+    """The text of a README, with the front matter that Hugging Face reads if it goes there."""
+    name = str(run.get("recipe", "model"))
+    parts = [
+        f"# {name}",
+        f"An image classifier from which a shortcut was removed with unspur {about.get('unspur', '')}.",
+        "## Verdict",
+        _verdict(scores),
+        "## Scores",
+        _markdown(_score_rows(scores)),
+        f"Measured on: {scores['evaluated_on']}.",
+        "## Cost",
+        _markdown(table),
+        "## Data and input",
+        "\n".join(_data(about, run)),
+        "## Files",
+        "\n".join(f"- `{file}`: {what}" for file, what in files.items()),
+        '```python\nimport unspur\n\nmodel = unspur.load(".")  # images (N, C, H, W) in, logits out\n```',
+        "## Limits",
+        "\n".join(f"- {line}" for line in _limits(scores)),
+    ]
+    return (HUB if hub else "") + "\n\n".join(parts) + "\n"
+
+
+def _verdict(scores: Mapping[str, Any]) -> str:
+    mined = scores.get("mining")
+    if not mined:
+        return "No search for a shortcut was part of this run."
+    return str(mined["text"])
+
+
+def _score_rows(scores: Mapping[str, Any]) -> list[list[str]]:
+    known = scores["debiased"]["unbiased"] is not None
+    columns = ["unbiased", "aligned", "conflicting", "worst_group"] if known else ["average"]
+    rows = [["model", *(c.replace("_", " ") for c in columns)]]
+    for name in ("ordinary", "pruned", "debiased"):
+        if scores.get(name):
+            rows.append([name, *(percent(scores[name].get(c)) for c in columns)])
+    return rows
+
+
+def _data(about: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[str]:
+    shape, given = about["input"]["shape"], about["input"]
+    classes = about["classes"]
+    data = run.get("data", {})
+    yield f"- data set: {data.get('name', 'not recorded')} (digest `{data.get('digest', '–')}`)"
+    more = " ..." if len(classes) > 20 else ""
+    yield f"- {len(classes)} classes: {', '.join(map(str, classes[:20]))}{more}"
+    yield f"- input: {shape[0]} × {shape[1]} × {shape[2]}, " + (
+        "bytes 0 to 255, divided by 255"
+        if given["scale"] == 255
+        else "floats as they were trained on"
+    )
+    if given["mean"]:
+        yield f"- then normalised by channel: mean {given['mean']}, standard deviation {given['std']}"
+
+
+def _limits(scores: Mapping[str, Any]) -> Iterator[str]:
+    yield "It knows the classes above and nothing else; any image gets one of them."
+    if scores["debiased"]["unbiased"] is None:
+        yield (
+            "Nobody labelled the shortcut, so no accuracy here is free of it; suspects are what "
+            "contradicts a model that was made biased, not the truth."
+        )
+    else:
+        yield "Accuracy by group holds for the shortcut that was labelled in the test data, and for no other."
+    yield "A second shortcut, or one shared by nearly all training images, is not found by this method."
+    yield "Latency depends on the machine; compare the columns, not the milliseconds."
+
+
+def _markdown(rows: list[list[str]]) -> str:
+    head, *body = rows
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} %"

@@ -1,0 +1,128 @@
+"""A classifier as a file that runs without its Python code, checked against the classifier itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ModelError, UnspurError
+
+Run = Callable[[Tensor], Tensor]
+CLOSE = 1e-3  # a larger difference of logits is no rounding
+
+
+def write_onnx(model: nn.Module, images: Tensor, path: Path, notes: dict[str, Any]) -> None:
+    """Write an ONNX file: any number of images as bytes in, logits out; `notes` go to its metadata."""
+    needed("onnx", "onnxscript", "onnxruntime")
+    batch = torch.export.Dim("batch", min=1)
+    with _quiet():
+        try:
+            program: Any = torch.onnx.export(
+                model,
+                (images,),
+                dynamo=True,
+                input_names=["images"],
+                output_names=["logits"],
+                dynamic_shapes=({0: batch},),
+                verbose=False,
+            )
+        except Exception as error:  # the exporter has no common kind of error
+            raise ModelError(_refused("ONNX", error)) from error
+    for key, value in notes.items():
+        program.model.metadata_props[key] = value if isinstance(value, str) else json.dumps(value)
+    program.save(str(path), external_data=False)
+
+
+def open_onnx(path: Path, *, threads: int | None = None) -> Run:
+    """An ONNX file as a function of images."""
+    runtime = needed("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = threads or torch.get_num_threads()
+    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    def run(images: Tensor) -> Tensor:
+        return torch.from_numpy(session.run(None, {"images": images.numpy()})[0])
+
+    return run
+
+
+def write_pt2(model: nn.Module, images: Tensor, path: Path) -> None:
+    """Write a program of torch.export, which torch loads without the model's code."""
+    batch = torch.export.Dim("batch", min=1)
+    with _quiet():
+        try:
+            program = torch.export.export(model, (images,), dynamic_shapes=({0: batch},))
+        except Exception as error:
+            raise ModelError(_refused("torch.export", error)) from error
+        torch.export.save(program, path)
+
+
+def open_pt2(path: Path) -> Run:
+    """Such a program as a function of images."""
+    with _quiet():
+        run: Run = torch.export.load(path).module()
+    return run
+
+
+@torch.no_grad()
+def difference(one: Run, other: Run, images: Tensor) -> float:
+    """The largest difference of logits on some images, all at once and one alone."""
+    together = (one(images) - other(images)).abs().max()
+    alone = (one(images[:1]) - other(images[:1])).abs().max()
+    return max(float(together), float(alone))
+
+
+def agree(what: str, one: Run, other: Run, images: Tensor, *, limit: float = CLOSE) -> float:
+    """The largest difference of logits; an error if it is more than rounding."""
+    found = difference(one, other, images)
+    if not found <= limit:
+        raise UnspurError(
+            f"{what} does not compute what the model computes: logits differ by up to {found:.2g}. "
+            "Nothing was written."
+        )
+    return found
+
+
+def needed(*names: str) -> ModuleType:
+    """The last of these packages, all of which belong to the extra `deploy`."""
+    import importlib
+
+    module = None
+    for name in names:
+        try:
+            module = importlib.import_module(name)
+        except ImportError as error:
+            raise UnspurError(
+                f"this needs the package {name}, which cannot be imported ({error}). Install it with "
+                '`pip install "unspur[deploy]"`.'
+            ) from None
+    assert module is not None, "at least one name"
+    return module
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter says about itself, to the log and as warnings."""
+    log = logging.getLogger("torch.onnx")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)
+
+
+def _refused(what: str, error: Exception) -> str:
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))
+    return f"the model cannot be written for {what}: {reason[:400]} Nothing was written."

@@ -1,0 +1,68 @@
+"""What a model costs: bytes, parameters, multiply–adds, time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..channels.cost import multiply_adds
+
+BATCHES = (1, 32)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A model in numbers; milliseconds by batch size."""
+
+    parameters: int
+    multiply_adds: int
+    milliseconds: Mapping[int, float]
+
+    def as_json(self) -> dict[str, Any]:
+        times = {str(batch): round(ms, 4) for batch, ms in self.milliseconds.items()}
+        return {
+            "parameters": self.parameters,
+            "multiply_adds": self.multiply_adds,
+            "milliseconds": times,
+        }
+
+
+def costs(models: Mapping[str, nn.Module], x: Tensor, *, seconds: float = 1.0) -> dict[str, Cost]:
+    """The costs of several models side by side; `x` is network input."""
+    times = latencies(models, x, seconds=seconds)
+    return {
+        name: Cost(sum(p.numel() for p in model.parameters()), multiply_adds(model, x), times[name])
+        for name, model in models.items()
+    }
+
+
+@torch.no_grad()
+def latencies(
+    runs: Mapping[str, Callable[[Tensor], Any]], x: Tensor, *, seconds: float = 1.0
+) -> dict[str, dict[int, float]]:
+    """The median milliseconds of a forward pass at each batch size.
+
+    The models take turns, so that a busy moment of the machine falls on all of them; each gets about so
+    many seconds at each size, and nine passes at least.
+    """
+    found: dict[str, dict[int, float]] = {name: {} for name in runs}
+    for batch in BATCHES:
+        images = x.repeat(-(-batch // len(x)), *[1] * (x.dim() - 1))[:batch].contiguous()
+        taken: dict[str, list[float]] = {name: [] for name in runs}
+        for run in runs.values():
+            run(images)  # the first time sets things up
+        end = time.perf_counter() + seconds * len(runs)
+        while time.perf_counter() < end or len(next(iter(taken.values()))) < 9:
+            for name, run in runs.items():
+                began = time.perf_counter()
+                run(images)
+                taken[name].append(1000 * (time.perf_counter() - began))
+        for name, each in taken.items():
+            found[name][batch] = median(each)
+    return found
