@@ -1,0 +1,342 @@
+"""The audit: is there a shortcut in these data? Which samples contradict it?
+
+Small networks are trained on either half of the training split and asked about the other; evidence.py says
+which, and what follows from their answers. Where the miner settles it alone, no other network is trained.
+Each training is an artifact of the store, so an audit that was stopped goes on where it was, and a second one
+does no work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from . import evidence, sampling
+from .errors import DataError, StoreError
+from .estimate import step_seconds
+from .evidence import FOLDS, THRESHOLDS, Evidence, Finding, Opinion
+from .lab import Lab
+from .method import Method
+from .methods import ERM, Amplified
+from .mining import Suspects, surprise
+from .recipe import Recipe, parse
+from .settings import Training
+from .store import Artifact, environment, write_bytes
+from .suspects import write_suspects
+from .train import Job, fit_together, predict
+from .views import VIEWS, Viewed
+
+VERSION = 1  # raised where the same settings would give another result
+FEWEST = 100  # samples that an audit needs
+BATCH, PASSES, STEPS = 64, 8, (300, 1500)  # of a training on one half, and bounds on its steps
+TOGETHER = 16  # trainings side by side on a GPU
+WIDTH = 16  # of the network; the thresholds belong to it
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit found: the verdict, the numbers behind it, and a score and a flag for every sample."""
+
+    finding: Finding
+    evidence: Evidence
+    suspects: Suspects
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        e = self.evidence
+        return {
+            "verdict": self.finding.code,
+            "text": self.finding.text,
+            "evidence": {**asdict(e), "insistence": e.insistence},
+            "flagged": int(self.suspects.conflict.sum()),
+            "thresholds": asdict(THRESHOLDS),
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def settings(images: int, *, name: str, model: str = "convnet", seed: int = 0) -> Recipe:
+    """A recipe for so many training images: `mine` is of the miner, `pretrain` of all other networks."""
+    half = images // FOLDS
+    batch = max(2, min(BATCH, half // 4))
+    steps = min(max(PASSES * half // batch, STEPS[0]), STEPS[1])
+    training = {"batch": batch, "steps": steps, "rate": 5e-3, "schedule": "cosine"}
+    table = {
+        "name": name,
+        "seed": seed,
+        "model": {"name": model, "options": {"width": WIDTH} if model == "convnet" else {}},
+        "mine": {**training, "optimiser": "adam", "weight_decay": 0.0},
+        "pretrain": training,
+        "select": {"rule": "last"},
+    }
+    return parse(table, where=name)
+
+
+def audit(lab: Lab) -> Audit:
+    """Audit the training split of a lab."""
+    return audit_together([lab], together=TOGETHER)[0]
+
+
+def audit_together(labs: Sequence[Lab], *, together: int = 1) -> list[Audit]:
+    """Audit several labs of one store; on a GPU, so many trainings at a time go side by side."""
+    cases = [Case(lab) for lab in labs]
+    for phase in PHASES:
+        wanted = [t for case in cases if case.goes_on for t in case.trainings(phase)]
+        for training, artifact in _made(wanted, together):
+            training.case.made[training.name, training.half] = artifact
+    return [case.audit() for case in cases]
+
+
+OVERSAMPLED = ("taught", "matched")
+# The networks of a phase are trained side by side; the second is left out where the first settles it.
+PHASES = (("mine",), ("deprived", "matched", "taught", *VIEWS))
+
+
+@dataclass
+class Case:
+    """A lab, and what was made for it so far."""
+
+    lab: Lab
+    made: dict[tuple[str, int], Artifact] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check(self.lab)
+        self.targets = self.lab.splits.train.targets
+        self.fold = evidence.folds(self.targets, seed=self.lab.seed("audit/folds"))
+
+    def trainings(self, names: Sequence[str]) -> list[Trial]:
+        return [Trial(self, name, half) for name in names for half in range(FOLDS)]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what was made leaves anything to ask."""
+        return not self.made or not evidence.settled(self.weighed())
+
+    def held_out(self, name: str, what: str) -> Tensor:
+        """What networks of a name said, each of the half it was not trained on, in the order of samples."""
+        parts = [self.made[name, half].tensors[what] for half in range(FOLDS)]
+        whole = torch.zeros(len(self.fold), dtype=parts[0].dtype)
+        for half, part in enumerate(parts):
+            whole[self.fold != half] = part
+        return whole
+
+    def opinion(self, name: str) -> Opinion:
+        return Opinion(self.held_out(name, "predicted"), self.held_out(name, "margin"))
+
+    @property
+    def suspects(self) -> Suspects:
+        """What the miner gets wrong."""
+        predicted = self.held_out("mine", "predicted")
+        return Suspects(self.held_out("mine", "score"), predicted != self.targets, predicted)
+
+    @property
+    def matched(self) -> Tensor:
+        """As many samples of each class and half, whichever they are."""
+        groups = self.targets * FOLDS + self.fold
+        return evidence.matched(self.suspects.conflict, groups, seed=self.lab.seed("audit/matched"))
+
+    def flagged(self) -> Suspects:
+        """The suspects whose label the deprived network contradicts too, where it was asked."""
+        suspects = self.suspects
+        if ("deprived", 0) not in self.made:
+            return suspects
+        again = self.held_out("deprived", "predicted") != self.targets
+        return replace(suspects, conflict=suspects.conflict & again)
+
+    def weighed(self) -> Evidence:
+        if ("deprived", 0) not in self.made:
+            return evidence.weigh(self.targets, self.suspects)
+        deprived = self.opinion("deprived")
+        others = {"taught": (self.opinion("taught"), self.opinion("matched"))}
+        others |= {name: (self.opinion(name), deprived) for name in VIEWS}
+        return evidence.weigh(self.targets, self.suspects, deprived, others)
+
+    def audit(self) -> Audit:
+        weighed = self.weighed()
+        seconds = [a.about["seconds"] / a.about["beside"] for a in self.made.values()]
+        return Audit(evidence.judge(weighed), weighed, self.flagged(), sum(seconds))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One network to train on one half and to ask about the other."""
+
+    case: Case
+    name: str
+    half: int
+
+    @property
+    def training(self) -> Training:
+        recipe = self.case.lab.recipe
+        return recipe.mine if self.name == "mine" else recipe.pretrain
+
+    @property
+    def seed(self) -> str:
+        """The two miners, and all networks of a half that are compared, begin alike."""
+        return f"audit/{'mine' if self.name == 'mine' else 'ordinary'}/{self.half}"
+
+    def ingredients(self) -> dict[str, Any]:
+        """What the result depends on."""
+        lab = self.case.lab
+        recipe = lab.recipe
+        parents = {} if self.name == "mine" else {f"mine/{h}": self._miner(h) for h in range(FOLDS)}
+        odds = recipe.finetune.model_dump(mode="json", include={"share", "cap"})
+        return {
+            "stage": f"audit-{self.name}",
+            "version": VERSION,
+            "half": self.half,
+            "settings": self.training.model_dump(mode="json"),
+            "odds": odds if self.name in OVERSAMPLED else None,
+            "seed": recipe.seed,
+            "parents": parents,
+            "device": lab.device.type,
+            "precision": recipe.precision,
+            "deterministic": recipe.deterministic,
+            "compile": recipe.compile,
+            "data": lab.splits.train.digest,
+            "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
+            "builder": lab.builder.source,
+            "initial": lab.initial_digest,
+        }
+
+    def _miner(self, half: int) -> str:
+        return self.case.made["mine", half].path.name
+
+    def job(self) -> Job:
+        """The training."""
+        lab, training = self.case.lab, self.training
+        recipe, seed = lab.recipe, lab.seed(f"{self.seed}/order")
+        plan = training.plan(
+            precision=recipe.precision,
+            deterministic=recipe.deterministic,
+            compile=recipe.compile,
+            log_every=recipe.log_every,
+            checkpoint_every=recipe.checkpoint_every,
+            checkpoint_seconds=recipe.checkpoint_seconds,
+            seed=seed,
+        )
+        source = lab.source(lab.splits.train, augment=recipe.data.augment, seed=seed)
+        return Job(self._method(), source, self._order(seed), plan)
+
+    def _method(self) -> Method:
+        lab = self.case.lab
+        network: nn.Module = lab.network(seed=self.seed)
+        if self.name == "mine":
+            settings = lab.recipe.mine
+            released = settings.gce_form == "released"
+            return lab.place(Amplified(network, q=settings.q, released=released))
+        return lab.place(ERM(Viewed(network, self.name) if self.name in VIEWS else network))
+
+    def _order(self, seed: int) -> sampling.Order:
+        """Its half of the samples: all of them, without the suspects, or some of them more often."""
+        case, batch = self.case, self.training.batch
+        here, device = case.fold == self.half, case.lab.device
+        if self.name == "mine":
+            return sampling.Passes(here.nonzero().squeeze(1).to(device), batch=batch, seed=seed)
+        conflict = case.suspects.conflict
+        if self.name in OVERSAMPLED:
+            often = conflict if self.name == "taught" else case.matched
+            drawn = case.lab.recipe.finetune
+            odds = sampling.derived_odds(
+                often & here, case.targets, share=drawn.share, cap=drawn.cap
+            )
+            return sampling.Weighted(
+                torch.where(here, odds, 0.0).to(device), batch=batch, seed=seed
+            )
+        left = (here & ~conflict).nonzero().squeeze(1)
+        return sampling.Passes(left.to(device), batch=batch, seed=seed)
+
+    def answers(self, method: Method) -> dict[str, Tensor]:
+        """What the trained network says of the other half."""
+        unseen = self.case.fold != self.half
+        logits = predict(method.eval().predict, self.case.lab.train.plain(among=unseen))
+        if self.name == "mine":
+            score = surprise(logits, self.case.targets[unseen])
+            return {**Opinion.of(logits).tensors(), "score": score}
+        return Opinion.of(logits, self.case.suspects.predicted[unseen]).tensors()
+
+
+def _made(trials: Sequence[Trial], together: int) -> Iterator[tuple[Trial, Artifact]]:
+    """The artifact of every trial: what is stored, and the rest trained."""
+    if not trials:
+        return
+    lab = trials[0].case.lab
+    # On a CPU trainings go one after another: each is kept as soon as it is done.
+    count = together if lab.device.type == "cuda" else 1
+    for start in range(0, len(trials), count):
+        some = trials[start : start + count]
+        wanted = {lab.store.path(i := trial.ingredients()): (trial, i) for trial in some}
+        with lab.store.making([i for _, i in wanted.values()]) as (found, open_):
+            jobs = {p: replace(wanted[p][0].job(), keeper=open_[p]) for p in open_}
+            for workspace in open_.values():
+                workspace.beside = len(open_)
+            if jobs:
+                with lab.show(some[0].name) as progress:
+                    fit_together(list(jobs.values()), progress=progress)
+            for path, job in jobs.items():
+                trial, ingredients = wanted[path]
+                found[path] = open_[path].promote(path, ingredients, trial.answers(job.method), {})
+        for path, (trial, _) in wanted.items():
+            yield trial, found[path]
+
+
+def check(lab: Lab) -> None:
+    """Raise before anything is trained if there is nothing to audit."""
+    targets, name = lab.splits.train.targets, lab.splits.name
+    if len(torch.unique(targets)) < 2:
+        only = lab.splits.classes[int(targets[0])]
+        raise DataError(
+            f"{name}: all training images are of one class, {only!r}. A shortcut tells classes apart; "
+            "give images of at least two."
+        )
+    if len(targets) < FEWEST:
+        raise DataError(
+            f"{name}: {len(targets)} training images are too few for an audit, which asks networks about "
+            f"images they were not trained on. Give at least {FEWEST}, better some thousands."
+        )
+    _ = lab.initial  # raises if the network does not fit the data
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an audit asks for: trainings of so many steps, at most, and about how long that takes."""
+
+    trainings: int
+    steps: int
+    seconds: float
+
+
+def cost(lab: Lab) -> Cost:
+    """The most an audit of a lab takes, measured on a few steps."""
+    trainings = FOLDS * sum(map(len, PHASES))
+    training = lab.recipe.pretrain
+    each = step_seconds(lab, training.batch)
+    return Cost(trainings, training.steps, trainings * training.steps * each)
+
+
+def write(found: Audit, lab: Lab, out: Path, *, command: str = "") -> None:
+    """Write audit.json, and suspects.csv to be looked at and given to debias."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the folder {out} ({error.strerror}). All trainings are stored: give the same "
+            "command with another --out."
+        ) from None
+    about = {
+        **found.as_json(),
+        "data": {"name": lab.splits.name, "digest": lab.splits.train.digest},
+        "settings": lab.recipe.model_dump(
+            mode="json", include={"seed", "model", "mine", "pretrain"}
+        ),
+        "device": lab.device.type,
+        "command": command,
+        "with": environment(),
+    }
+    write_bytes(out / "audit.json", (json.dumps(about, indent=1) + "\n").encode())
+    write_suspects(out / "suspects.csv", lab.splits.train, lab.splits.classes, found.suspects)

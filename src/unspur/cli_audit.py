@@ -1,0 +1,126 @@
+"""`unspur audit`: is there a shortcut in these images, and which of them contradict it?"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from . import auditing, budget, console, models, recipe
+from .api import default_store, pick_device
+from .auditing import Audit
+from .console import err, percent, show
+from .data import own
+from .evidence import THRESHOLDS
+from .lab import Lab
+from .store import Store
+
+PIXELS = 64  # largest side of an image; small networks see no more
+
+
+def audit(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME."),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for audit.json and suspects.csv.")
+    ] = Path("runs/audit"),
+    model: Annotated[
+        str, typer.Option(help="Built-in name, file.py:builder, or timm:NAME.")
+    ] = "convnet",
+    size: Annotated[int, typer.Option(min=0, help="Largest side of an image in pixels.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all training.")] = 0,
+    steps: Annotated[int, typer.Option(min=0, help="Of each training; by the data if 0.")] = 0,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="Folder of finished trainings [runs/store].")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a setting: key=value.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Say whether there is a shortcut in your images, and which of them contradict it."""
+    began = time.perf_counter()
+    where = pick_device(device)
+    splits = own.load(source, limit=size or min(PIXELS, budget.of(where).pixels))
+    settings = auditing.settings(len(splits.train), name=splits.name, model=model, seed=seed)
+    lengths = [f"mine.steps={steps}", f"pretrain.steps={steps}"] if steps else []
+    settings = recipe.change(settings, [*lengths, *(set_ or [])])
+    about = settings.model
+    lab = Lab(
+        recipe=settings,
+        splits=splits,
+        builder=models.builder(about.name, len(splits.classes), about.options, init=about.init),
+        store=Store(store or default_store()),
+        device=where,
+        show=show(quiet=quiet),
+    )
+    auditing.check(lab)
+    if not quiet:
+        _say_cost(lab)
+    found = auditing.audit(lab)
+    auditing.write(found, lab, out, command=shlex.join(["unspur", *sys.argv[1:]]))
+    _say(found, source, out, time.perf_counter() - began)
+
+
+def _say_cost(lab: Lab) -> None:
+    cost = auditing.cost(lab)
+    told = f"{cost.seconds / 60:.0f} minutes" if cost.seconds >= 120 else f"{cost.seconds:.0f} s"
+    err.print(
+        f"{lab.splits.name}: {len(lab.splits.train)} images of {len(lab.splits.classes)} classes. At most "
+        f"{cost.trainings} trainings of {cost.steps} steps, about {told} on {lab.device}.",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _say(found: Audit, source: str, out: Path, seconds: float) -> None:
+    """The verdict, the numbers behind it, and how to go on."""
+    console.out.print(found.finding.text, markup=False, soft_wrap=True)
+    console.out.print(table(found))
+    console.out.print(
+        f"{seconds:.0f} s. The numbers are in {out / 'audit.json'}, every image with its score in "
+        f"{out / 'suspects.csv'}.",
+        markup=False,
+        soft_wrap=True,
+    )
+    console.out.print(
+        NEXT[found.finding.code].format(data=shlex.quote(source), out=shlex.quote(str(out))),
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def table(found: Audit) -> Table:
+    """The numbers behind a verdict, and where it turns."""
+    e = found.evidence
+    shown = Table("measured", "value", "verdict turns at")
+    shown.add_row("suspects: the miner's mistakes", f"{e.suspects} ({percent(e.error)})", "–")
+    shown.add_row("insistence", f"{e.insistence:.2f}", f"{THRESHOLDS.insistence}")
+    for name, seen in e.networks.items():
+        shown.add_row(f"gain, network {name!r}", f"{seen.gain.value:.2f}", f"{THRESHOLDS.gain}")
+        if seen.separation:
+            told = f"{seen.separation.value:.2f}"
+            shown.add_row(f"separation, network {name!r}", told, f"{THRESHOLDS.separation}")
+    return shown
+
+
+# What to do next, by verdict.
+NEXT = {
+    "shortcut": "Look through the suspects, correct their flags, then go on with: "
+    "unspur debias {data} --suspects {out}/suspects.csv --out {out}/debiased",
+    "noise": "Look through the suspects; repair wrong labels, or flag them `exclude` and go on with: "
+    "unspur debias {data} --suspects {out}/suspects.csv --out {out}/debiased",
+    "nothing": "There is nothing to remove. To debias all the same: "
+    "unspur debias {data} --out {out}/debiased",
+    "unclear": "To ask again with longer training: unspur audit {data} --steps 3000 --out {out}",
+}
