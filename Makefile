@@ -3,35 +3,42 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.demo
+DEV := $(VENV)/.dev
+PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
 .PHONY: demo test check format wheel-demo clean
 
-demo: $(STAMP)
+demo: $(DEMO)
 	$(BIN)/unspur demo
 
-test: $(STAMP)
+test: $(DEV)
 	$(BIN)/python -m pytest
 
-check: $(STAMP)
+check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: $(STAMP)
+format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-wheel-demo: $(STAMP)
+wheel-demo: $(DEV)
 	PYTHON=$(PYTHON) sh scripts/wheel_demo.sh
 
-$(STAMP): pyproject.toml constraints.txt
+$(DEMO): pyproject.toml constraints.txt
 	@if $(PYTHON) -c 'import torch' 2>/dev/null; \
 		then $(PYTHON) -m venv --system-site-packages $(VENV); \
 		else $(PYTHON) -m venv $(VENV); fi
 	@if $(BIN)/python -c 'import torch' 2>/dev/null; \
-		then $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'; \
-		else $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'; fi
+		then $(PIP) -e '.[report]'; else $(PIP) -c constraints.txt -e '.[report]'; fi
+	@touch $@
+
+# What is there by now has the right torch, which the constraints keep.
+$(DEV): $(DEMO)
+	@$(BIN)/python -c 'import torch; print("torch==" + torch.__version__.partition("+")[0])' > $(VENV)/torch.txt
+	@$(PIP) -c $(VENV)/torch.txt -e '.[dev]'
 	@touch $@
 
 clean:

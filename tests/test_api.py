@@ -215,7 +215,7 @@ def test_scores(splits: Splits) -> None:
         assert scores[row]["unbiased"] == pytest.approx(sum(cells) / 4)
         assert scores[row]["worst_group"] == min(cells)
     assert {"precision", "recall", "flagged", "verdict"} <= scores["mining"].keys()
-    assert {"overall", "reachable", "layers"} == scores["density"].keys()
+    assert {"overall", "reachable", "macs", "layers"} == scores["density"].keys()
     assert scores["selection"]["rule"] == "heldout"
 
 

@@ -95,6 +95,7 @@ def test_the_files_of_a_run(written: Path) -> None:
         "recipe.toml",
         "run.json",
         "scores.json",
+        "suspects.csv",
     ]
 
 
@@ -237,7 +238,7 @@ def test_reading_resizes(
 ) -> None:
     drawing(size).save(tmp_path / "a.png")
     read = classifier.read(str(tmp_path / "a.png"))
-    by_hand = np.array(drawing(size).resize((8, 8)))
+    by_hand = np.array(drawing(size).resize((8, 8), Image.Resampling.BILINEAR))
     assert torch.equal(read, torch.from_numpy(by_hand).permute(2, 0, 1))
 
 

@@ -151,6 +151,7 @@ CHANGES = {
     "name=other": [],
     "log_every=7": [],
     "checkpoint_every=7": [],
+    "checkpoint_seconds=5": [],
 }
 
 
@@ -508,7 +509,7 @@ def ordinary_only(made, scores, code):
     assert facts["ordinary"].keys() == ACCURACIES
     assert facts["debiased"] == facts["ordinary"]
     assert facts["pruned"] is None
-    assert facts["density"] == {"overall": 1.0, "reachable": 1.0, "layers": {}}
+    assert facts["density"] == {"overall": 1.0, "reachable": 1.0, "macs": 1.0, "layers": {}}
     assert facts["selection"]["rule"] == "last"
 
 
@@ -782,13 +783,13 @@ def test_scores_hold_what_is_promised_and_little_else(stored, tmp_path):
     bundle.save(lab, made, scores, tmp_path)
     facts = json.loads((tmp_path / "scores.json").read_text())
     promised = {"ordinary", "pruned", "debiased", "mining", "density", "selection"}
-    assert facts.keys() == promised | {"evaluated_on", "iterates"}
+    assert facts.keys() == promised | {"evaluated_on", "iterates", "unseen"}
     for name in ("ordinary", "pruned", "debiased"):
         assert facts[name].keys() == ACCURACIES
         assert all(0 <= facts[name][key] <= 1 for key in ACCURACIES - {"groups"})
         assert [len(row) for row in facts[name]["groups"]] == [2, 2]
     assert facts["mining"].keys() == {"precision", "recall", "flagged", "verdict", "text"}
-    assert facts["density"].keys() == {"overall", "reachable", "layers"}
+    assert facts["density"].keys() == {"overall", "reachable", "macs", "layers"}
     assert facts["evaluated_on"] == "test"
 
 

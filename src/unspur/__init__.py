@@ -1,6 +1,7 @@
 """unspur removes shortcuts from image classifiers."""
 
-from .api import Debiased, debias
+from .api import Debiased, audit, debias
+from .auditing import Audit
 from .bundle import Classifier, load
 from .data import Split, Splits
 from .errors import UnspurError
@@ -12,6 +13,7 @@ from .version import VERSION
 __version__ = VERSION
 
 __all__ = [
+    "Audit",
     "Classifier",
     "Debiased",
     "Recipe",
@@ -23,6 +25,7 @@ __all__ = [
     "__version__",
     "apply",
     "attach",
+    "audit",
     "bake",
     "debias",
     "density",

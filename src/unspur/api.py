@@ -1,4 +1,4 @@
-"""The front door for Python: debias a model, load one back."""
+"""The front door for Python: audit data, debias a model, load one back."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from . import bundle, models, recipe, stages
+from . import auditing, bundle, models, recipe, stages
+from .auditing import Audit
+from .data import own
 from .data.collect import collect
+from .data.files import Files
 from .data.splits import Split, Splits
+from .delivery import deliver
 from .errors import DataError, RecipeError
 from .lab import Lab, Made, Show
 from .mining import Suspects
 from .recipe import Recipe
 from .store import Artifact, Store
+from .suspects import read_suspects, sample_names
 
-Images = Dataset[Any] | Split
+Images = Dataset[Any] | Split | Files
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Debiased:
 
 def debias(
     model: nn.Module,
-    train: Images,
+    train: Images | Splits | Path | str,
     valid: Images | None = None,
     *,
     test: Images | None = None,
@@ -50,16 +55,21 @@ def debias(
     device: str | None = None,
     out: Path | str | None = None,
     store: Path | str | None = None,
+    suspects: Path | str | None = None,
     show: Show | None = None,
 ) -> Debiased:
     """Find the samples that contradict the model's shortcut, cut the weights that carry it, retrain the rest.
 
+    `train` is a dataset or a Split, or a whole set: Splits, an image folder, a table of paths and labels.
     The model is not changed; its weights are the starting point. `bias` (labels of the shortcut by split) is
     read by the scores alone. `settings` are a Recipe or dotted changes, as {"pretrain.steps": 2000}. With
     `out`, a run's folder is written; stages are kept in `store` (UNSPUR_STORE or runs/store) and reused.
-    Without either nothing is kept.
+    Without either nothing is kept. `suspects` is the suspects.csv of a run, corrected by you.
     """
-    splits = _splits(train, valid, test, bias, classes)
+    if isinstance(train, Splits | Path | str):
+        splits = _whole(train, valid, test, bias, classes)
+    else:
+        splits = _splits(train, valid, test, bias, classes)
     with _store(store, keep=out is not None) as kept:
         lab = Lab(
             recipe=_settings(settings, seed),
@@ -68,11 +78,54 @@ def debias(
             store=kept,
             device=pick_device(device),
             show=show or (lambda stage: nullcontext()),
+            given=read_suspects(suspects, sample_names(splits.train)) if suspects else None,
         )
         made, scores = stages.run(lab)
         if out is not None:
-            bundle.save(lab, made, scores, Path(out))
+            deliver(lab, made, scores, Path(out))
         return _result(lab, made, scores, out)
+
+
+def audit(
+    train: Images | Splits | Path | str,
+    *,
+    model: nn.Module | None = None,
+    classes: tuple[str, ...] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    out: Path | str | None = None,
+    store: Path | str | None = None,
+    show: Show | None = None,
+) -> Audit:
+    """Is there a shortcut in these training images, and which of them contradict it?
+
+    `train` is as for `debias`. The error rates of the verdict are those of the built-in small network; a
+    `model` of yours has others. `settings` are dotted changes, as {"mine.steps": 2000}: `mine` for the
+    network that follows what is easy, `pretrain` for all others. With `out`, audit.json and suspects.csv are
+    written; trainings are kept as by `debias`.
+    """
+    whole = isinstance(train, Splits | Path | str)
+    splits = (
+        _whole(train, classes) if whole else _splits(train, None, None, None, classes)  # type: ignore[arg-type]
+    )
+    base = auditing.settings(len(splits.train), name=splits.name, seed=seed)
+    changes = [f"{key}={recipe.as_toml(value)}" for key, value in (settings or {}).items()]
+    chosen = recipe.change(base, changes)
+    own_network = models.builder(chosen.model.name, len(splits.classes), chosen.model.options)
+    with _store(store, keep=out is not None) as kept:
+        lab = Lab(
+            recipe=chosen,
+            splits=splits,
+            builder=own_network if model is None else models.given(model),
+            store=kept,
+            device=pick_device(device),
+            show=show or (lambda stage: nullcontext()),
+        )
+        found = auditing.audit(lab)
+        if out is not None:
+            auditing.write(found, lab, Path(out))
+        return found
 
 
 def default_store() -> Path:
@@ -97,7 +150,7 @@ def pick_device(name: str | None = None) -> torch.device:
 def _result(lab: Lab, made: Made, scores: Artifact, out: Path | str | None) -> Debiased:
     weights, keep = bundle.outcome(made)
     return Debiased(
-        model=lab.network(weights).eval(),
+        model=lab.outcome(weights).eval(),
         suspects=Suspects.of(made["mine"].tensors, "train") if "mine" in made else None,
         scores=scores.facts,
         masks=keep,
@@ -113,6 +166,15 @@ def _settings(settings: Recipe | Mapping[str, Any] | None, seed: int | None) -> 
     return recipe.change(base, [f"{key}={recipe.as_toml(value)}" for key, value in changes])
 
 
+def _whole(train: Splits | Path | str, *rest: object) -> Splits:
+    """A set that comes with all its splits."""
+    if any(part is not None for part in rest):
+        raise DataError(
+            "a whole set has its own valid, test, bias and classes. Leave them out, or give a split."
+        )
+    return train if isinstance(train, Splits) else own.load(train)
+
+
 def _splits(
     train: Images,
     valid: Images | None,
@@ -122,7 +184,7 @@ def _splits(
 ) -> Splits:
     given = {"train": train, "valid": valid, "test": test}
     parts = {
-        name: part if isinstance(part, Split) else collect(part, name=name)
+        name: part if isinstance(part, Split | Files) else collect(part, name=name)
         for name, part in given.items()
         if part is not None
     }

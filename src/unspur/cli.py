@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 import sys
 import time
 import warnings
@@ -11,30 +12,50 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 from rich.table import Column, Table
 
 from . import bench as benching
-from . import bundle, console, data, models, recipe, stages
+from . import (
+    budget,
+    bundle,
+    cli_audit,
+    cli_data,
+    cli_export,
+    cli_report,
+    console,
+    data,
+    models,
+    recipe,
+    stages,
+)
 from . import store as stored
 from .api import default_store, pick_device
 from .console import err, percent, score_table, show, size, summary
-from .data import Splits, cmnist, idx, layout
+from .data import Splits, own
+from .data import folder as folder_of_images
+from .delivery import deliver
 from .errors import Interrupted, RecipeError, StoreError, UnspurError
 from .estimate import estimate
 from .lab import Lab
+from .methods import ABOUT
 from .recipe import Recipe
+from .report import theory as theory_report
 from .store import Store
+from .suspects import read_suspects, sample_names
 
 app = typer.Typer(
     help="Remove shortcuts from image classifiers.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-data_app = typer.Typer(help="Make the benchmark data sets.", no_args_is_help=True)
 runs_app = typer.Typer(help="See and free what is stored.", no_args_is_help=True)
-app.add_typer(data_app, name="data")
+app.add_typer(cli_data.app, name="data")
 app.add_typer(runs_app, name="runs")
+app.command()(cli_audit.audit)
+app.command()(cli_report.report)
+app.command()(cli_export.export)
 
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the result.")]
 StoreAt = Annotated[
@@ -43,6 +64,7 @@ StoreAt = Annotated[
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")]
 Root = Annotated[Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: key=value.")]
 
 
 @app.command()
@@ -72,6 +94,41 @@ def run(
 
 
 @app.command()
+def debias(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME."),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the result.")],
+    model: Annotated[
+        str, typer.Option(help="Built-in name, file.py:builder, or timm:NAME.")
+    ] = "resnet18",
+    init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
+    size: Annotated[int, typer.Option(min=0, help="Largest side of an image in pixels.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all training.")] = 0,
+    device: Device = None,
+    store: StoreAt = None,
+    set_: Changes = None,
+    suspects: Annotated[
+        Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="Only say how long it takes.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Remove the shortcut from a classifier of your own images."""
+    where = pick_device(device)
+    splits = own.load(source, limit=size or budget.of(where).pixels)
+    settings = budget.settings(len(splits.train), where, name=splits.name, model=model, init=init)
+    settings = recipe.change(settings, [f"seed={seed}", *(set_ or [])])
+    lab = _lab_of(settings, splits, device=where, store=store, quiet=quiet, suspects=suspects)
+    err.print(_described(splits), markup=False)
+    _say_plan(lab, dry_run=dry_run)
+    if not dry_run:
+        _finish(lab, out)
+        _save_skipped(splits, out)
+
+
+@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the result.")] = Path("runs/demo"),
     store: StoreAt = None,
@@ -85,7 +142,7 @@ def demo(
 @app.command()
 def bench(
     names: Annotated[list[str], typer.Argument(help="Recipes by name or file; a * matches names.")],
-    out: Annotated[Path, typer.Option("--out", help="JSON file; a Markdown table goes beside it.")],
+    out: Annotated[Path, typer.Option("--out", help="JSON file; tables go beside it.")],
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
     together: Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")] = 1,
     device: Device = None,
@@ -96,7 +153,10 @@ def bench(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run recipes with several seeds (what is stored is not run again) and write one table."""
+    """Run recipes with several seeds (what is stored is not run again) and write tables.
+
+    The numbers are JSON; beside them go Markdown, CSV and LaTeX.
+    """
     wanted = [recipe.load(each, set_ or []) for name in names for each in recipe.match(name)]
     load = cache(data.load)  # the runs of one data set share it
     lab_of = partial(_lab, device=device, store=store, data_root=data_root, quiet=quiet, load=load)
@@ -106,6 +166,44 @@ def bench(
     for row in results["results"]:
         table.add_row(*benching.table_row(row))
     console.out.print(table)
+    console.out.print(benching.spent(results), markup=False)
+    header, rows = benching.pivot(results)
+    if len(header) > 2:
+        table = Table(*header, title="ours (published)")
+        for cells in rows:
+            table.add_row(*cells)
+        console.out.print(table)
+
+
+@app.command()
+def methods() -> None:
+    """List the methods: what they must be told, how many networks they train, where they come from."""
+    table = Table(Column("method", no_wrap=True), "must be told", "networks", "source")
+    for name, about in ABOUT.items():
+        table.add_row(name, about.supervision, about.networks, about.source)
+    console.out.print(table)
+    console.out.print("Run one on CMNIST with 1 %: unspur run cmnist/1pct-METHOD", markup=False)
+
+
+@app.command()
+def theory(
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for the page, the figures and the numbers.")
+    ] = Path("runs/theory"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer seeds, samples and epochs: about ten seconds.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compute the paper's bounds and simulations: one page, figures, every number."""
+    began = time.perf_counter()
+    say = None if quiet else partial(err.print, markup=False)
+    theory_report.write(out, quick=quick, progress=say)
+    console.out.print(
+        f"{time.perf_counter() - began:.0f} s. Open {out / 'theory.html'}.",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 @app.command()
@@ -141,11 +239,8 @@ def evaluate(
     data_root: Root = None,
 ) -> None:
     """Score a run's model on the test split of a data set."""
-    if source in data.DATASETS:
-        splits = data.load(source, root=data_root, ratio=ratio)
-    else:
-        splits = data.load("folder", root=Path(source), ratio=ratio)
-    scores = bundle.score(bundle.load(folder), splits)
+    model = bundle.load(folder)
+    scores = bundle.score(model, _scored(source, ratio, data_root, model))
     table = Table()
     table.add_column("accuracy")
     table.add_column(str(folder), justify="right")
@@ -155,25 +250,14 @@ def evaluate(
     console.out.print(table)
 
 
-@data_app.command("make")
-def data_make(
-    name: Annotated[str, typer.Argument(help="cmnist")],
-    out: Annotated[Path, typer.Option("--out", help="Folder that gets the set.")],
-    ratio: Annotated[
-        list[str] | None, typer.Option(help="0.5pct, 1pct, 2pct, 5pct; all by default.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
-    data_root: Root = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace a set that is there.")] = False,
-) -> None:
-    """Write a benchmark in the public folder layout."""
-    if name != "cmnist":
-        raise RecipeError(f"there is no way to make {name!r}. Choose: cmnist.")
-    digits = idx.mnist(idx.find_root(data_root))
-    for each in ratio or list(cmnist.CONFLICTING):
-        splits = cmnist.make(digits, each, seed=seed)  # type: ignore[arg-type]
-        layout.write(splits, out, each, overwrite=overwrite)
-        err.print(f"wrote {out / each}: {len(splits.train)} training images", markup=False)
+def _scored(source: str, ratio: str, root: Path | None, model: bundle.Classifier) -> Splits:
+    """A benchmark by name, a folder in the layout of one, or a user's own images."""
+    if source in data.DATASETS:
+        side = model.shape[1] if source in data.SIZED else 0
+        return data.load(source, root=root, ratio=ratio, size=side)
+    if (Path(source) / ratio / "align").is_dir():
+        return data.load("folder", root=Path(source), ratio=ratio)
+    return own.load(source, size=model.shape[1:], classes=model.classes)
 
 
 @runs_app.command("list")
@@ -249,17 +333,50 @@ def _lab(
             f"{settings.name}: data.name is not set. Choose one of {', '.join(data.DATASETS)}."
         )
     splits = load(
-        settings.data.name, root=data_root, ratio=settings.data.ratio, seed=settings.data.seed
+        settings.data.name,
+        root=data_root,
+        ratio=settings.data.ratio,
+        seed=settings.data.seed,
+        size=settings.data.size,
     )
-    builder = models.builder(settings.model.name, len(splits.classes), settings.model.options)
+    return _lab_of(settings, splits, device=pick_device(device), store=store, quiet=quiet)
+
+
+def _lab_of(
+    settings: Recipe,
+    splits: Splits,
+    *,
+    device: torch.device,
+    store: Path | None,
+    quiet: bool,
+    suspects: Path | None = None,
+) -> Lab:
+    model = settings.model
+    given = read_suspects(suspects, sample_names(splits.train)) if suspects else None
     return Lab(
         recipe=settings,
         splits=splits,
-        builder=builder,
+        builder=models.builder(model.name, len(splits.classes), model.options, init=model.init),
         store=Store(store or default_store()),
-        device=pick_device(device),
+        device=device,
         show=show(quiet=quiet),
+        given=given,
     )
+
+
+def _described(splits: Splits) -> str:
+    """The data in a line."""
+    _, high, wide = splits.train.shape
+    parts = ", ".join(f"{len(part)} {name}" for name, part in splits.parts().items())
+    return f"{splits.name}: {parts} images of {len(splits.classes)} classes, {wide} x {high} pixels"
+
+
+def _save_skipped(splits: Splits, folder: Path) -> None:
+    """List the images that could not be read."""
+    if not splits.skipped:
+        return
+    with (folder / "skipped.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("path", "reason"), *splits.skipped.items()])
 
 
 def _finish(lab: Lab, folder: Path) -> None:
@@ -267,22 +384,24 @@ def _finish(lab: Lab, folder: Path) -> None:
     began = time.perf_counter()
     reused = [i["stage"] for i in lab.plan() if lab.store.path(i).exists()]
     made, scores = stages.run(lab)
-    bundle.save(lab, made, scores, folder)
+    page = deliver(lab, made, scores, folder, command=shlex.join(["unspur", *sys.argv[1:]]))
     console.out.print(score_table(scores.facts))
     for line in summary(scores.facts):
         console.out.print(line, markup=False)
     if reused:
         console.out.print(f"Already stored, not run again: {', '.join(reused)}.", markup=False)
     console.out.print(
-        f"{time.perf_counter() - began:.0f} s. Everything is in {folder}/.",
+        f"{time.perf_counter() - began:.0f} s. Everything is in {folder}/."
+        + (f" Open {page}." if page else ""),
         markup=False,
         soft_wrap=True,
     )
 
 
-def _say_plan(lab: Lab) -> None:
+def _say_plan(lab: Lab, *, dry_run: bool = True) -> None:
     table = Table("stage", "steps", "stored", "about", "disk")
-    for row in estimate(lab):
+    rows = estimate(lab)
+    for row in rows:
         table.add_row(
             row.stage,
             str(row.steps),
@@ -291,7 +410,11 @@ def _say_plan(lab: Lab) -> None:
             "–" if row.stored else size(row.disk),
         )
     console.out.print(table)
-    console.out.print(f"on {lab.device}; nothing was run.", markup=False)
+    minutes = sum(row.seconds for row in rows) / 60
+    told = f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} s"
+    console.out.print(
+        f"about {told} on {lab.device}" + ("; nothing was run." if dry_run else "."), markup=False
+    )
 
 
 def _numbers(text: str) -> list[int]:
@@ -304,9 +427,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _images(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(p for p in path.rglob("*") if p.suffix.lower() in layout.SUFFIXES)
-    return [path]
+    return folder_of_images.images(path) if path.is_dir() else [path]
 
 
 def _state(path: Path) -> tuple[str, dict[str, Any]]:

@@ -81,7 +81,7 @@ def score_table(scores: dict[str, Any]) -> Table:
     """The ordinary model beside the pruned and the debiased one."""
     table = Table()
     table.add_column("")
-    known = scores["ordinary"]["unbiased"] is not None
+    known = scores["debiased"]["unbiased"] is not None
     columns = ["unbiased", "aligned", "conflicting", "worst_group"] if known else ["average"]
     for name in [*columns, "weights kept"]:
         table.add_column(name.replace("_", " "), justify="right")
@@ -92,8 +92,16 @@ def score_table(scores: dict[str, Any]) -> Table:
     return table
 
 
+SCORED_ON = {
+    "test": "the test split",
+    "valid": "the validation split",
+    "train": "the training images themselves, as nothing was kept apart: this says little",
+}
+
+
 def summary(scores: dict[str, Any]) -> Iterator[str]:
     """The findings in a few lines."""
+    yield f"Scored on {SCORED_ON.get(scores['evaluated_on'], scores['evaluated_on'])}."
     if mined := scores["mining"]:
         yield mined["text"]
         if mined["precision"] is not None:
@@ -101,10 +109,26 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
                 f"Of {mined['flagged']} suspects {percent(mined['precision'])} really contradict the bias "
                 f"(precision); {percent(mined['recall'])} of those that do were found (recall)."
             )
+    if (unseen := scores.get("unseen")) and scores["debiased"]["unbiased"] is None:
+        yield from _unseen_lines(unseen)
     chosen = scores["selection"]
     if "step" in chosen:
         how = "lowest loss on suspects outside training" if chosen["rule"] == "heldout" else "last"
-        yield f"Fine-tuning iterate: step {chosen['step']} ({how})."
+        yield f"Iterate kept: step {chosen['step']} ({how})."
+
+
+def _unseen_lines(unseen: dict[str, Any]) -> Iterator[str]:
+    """What can be said where nobody labelled the shortcut."""
+    yield f"Accuracy on {unseen['split']}, where nothing was trained but the iterate was chosen:"
+    spoken = {"all": "all", "suspects": "suspects of the miner", "others": "the others"}
+    for part, name in spoken.items():
+        values = [
+            f"{model} {percent(unseen[model][part])}"
+            for model in ("ordinary", "debiased")
+            if model in unseen
+        ]
+        yield f"  {name} ({unseen['counts'][part]}): {', '.join(values)}"
+    yield "  (No label of the shortcut is known: suspects are what contradicts the miner, not the truth.)"
 
 
 def size(count: float) -> str:

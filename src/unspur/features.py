@@ -80,10 +80,21 @@ class Tap:
             ) from None
         self.model = model
         self.seen: list[Tensor] = []
-        layer.register_forward_pre_hook(lambda m, args: self.seen.append(args[0]))
+        self.hook = layer.register_forward_pre_hook(lambda m, args: self.seen.append(args[0]))
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         self.seen.clear()
         logits = self.model(x)
         # Taken out, not looked at: what stays behind would keep a step's graph alive.
         return logits, self.seen.pop().flatten(1)
+
+
+@torch.no_grad()
+def penultimate(model: nn.Module, head: str, inputs: Iterator[Tensor]) -> Tensor:
+    """What enters the head, for every input, on the CPU."""
+    tap = Tap(model, head)
+    try:
+        with evaluating(model):
+            return torch.cat([tap(x)[1].float().cpu() for x in inputs])
+    finally:
+        tap.hook.remove()

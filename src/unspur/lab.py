@@ -13,31 +13,49 @@ import torch
 from torch import Tensor, nn
 
 from . import noise
-from .data.source import Preprocess, Resident
-from .data.splits import Split, Splits, digest
+from .data.source import Preprocess, Resident, Source
+from .data.splits import Part, Split, Splits, digest, fast_layout
+from .data.streaming import Streaming, fit_on
 from .errors import RecipeError
 from .features import check_outputs, find_head
-from .models import Builder
-from .recipe import Recipe, Section
+from .methods import METHODS
+from .models import Builder, builder, paired
+from .settings import PLANS, Recipe, Section
 from .store import Artifact, Store
-from .train import Progress
+from .suspects import Given, check_left
+from .train import Progress, under
 
-VERSIONS = {"mine": 1, "pretrain": 1, "prune": 1, "finetune": 1, "evaluate": 1}
+# Raised for a stage whose result would change under the same settings.
+VERSIONS: dict[str, int] = {"evaluate": 2}
+# What a stage takes from those before it, as far as the plan has them.
 NEEDS: dict[str, tuple[str, ...]] = {
-    "mine": (),
-    "pretrain": (),
     "prune": ("mine", "pretrain"),
-    "finetune": ("mine", "pretrain", "prune"),
-}
-PLANS: dict[str, tuple[str, ...]] = {
-    "erm": ("pretrain",),
-    "dcwp": ("mine", "pretrain", "prune", "finetune"),
+    "control": ("mine", "pretrain", "prune"),
+    "finetune": ("mine", "pretrain", "prune", "control"),
+    "refit": ("mine", "pretrain"),
 }
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 Show = Callable[[str], AbstractContextManager[Progress | None]]
 Made = dict[str, Artifact]
 Result = tuple[dict[str, Tensor], dict[str, Any]]
+
+
+def weights_of(made: Made, stage: str) -> dict[str, Tensor]:
+    """The network that a stage made."""
+    tensors = made[stage].tensors
+    return dict(tensors) if stage == "pretrain" else under(tensors, "weights.")
+
+
+def last_stage(made: Made) -> str | None:
+    """The last stage that made a network, if there is one yet."""
+    return next((stage for stage in reversed(made) if stage != "mine"), None)
+
+
+def masks_of(made: Made) -> dict[str, Tensor]:
+    """The masks in force; none where nothing was pruned."""
+    stage = next((stage for stage in ("control", "prune") if stage in made), None)
+    return under(made[stage].tensors, "keep.") if stage else {}
 
 
 @dataclass(frozen=True)
@@ -50,13 +68,23 @@ class Lab:
     store: Store
     device: torch.device
     show: Show
+    given: Given | None = None  # suspects that a user has looked at
 
     def __post_init__(self) -> None:
-        given, channels = len(self.recipe.data.mean), self.splits.train.images.shape[1]
+        if self.given is not None:
+            check_left(self.given, self.splits.train.targets, self.splits.classes)
+        given, channels = len(self.recipe.data.mean), self.splits.train.shape[0]
         if given not in (0, 1, channels):
             raise RecipeError(
                 f"data.mean has {given} numbers, the images {channels} channels. Give one for each."
             )
+
+    def ready(self) -> None:
+        """Do now what a run would do first: load libraries, bring the data to the device, digest it."""
+        for split in self.splits.parts().values():
+            self.source(split)
+        torch.optim.Adam([nn.Parameter(torch.zeros(1))])  # its first use loads much of torch
+        self.plan()
 
     @cached_property
     def initial(self) -> dict[str, Tensor]:
@@ -70,9 +98,34 @@ class Lab:
         return self.recipe.model.head or find_head(self.network(), self.probe)
 
     @property
+    def final(self) -> Builder:
+        """Builds the network a plan ends in: the run's own, or for DisEnt two of it under one head."""
+        if self.recipe.plan != "disent":
+            return self.builder
+        return paired(self.builder, find_head(self.network(), self.probe))
+
+    @property
+    def biased(self) -> Builder:
+        """Builds ReBias's network that can only see the bias."""
+        network = self.recipe.rebias.network
+        return builder(network.name, len(self.splits.classes), network.options)
+
+    def bias(self, split: str = "train") -> Tensor:
+        """The bias labels of a split, for the methods that need to be told them."""
+        if split not in self.splits.bias:
+            spoken = {"train": "training", "valid": "validation"}[split]
+            raise RecipeError(
+                f'plan = "{self.recipe.plan}" needs bias labels of the {spoken} split; there are none. '
+                "`unspur methods` lists the methods that do without."
+            )
+        return self.splits.bias[split]
+
+    @property
     def probe(self) -> Tensor:
         """Two images as network input, on the CPU."""
-        return self.preprocess(self.splits.train.images[[0, -1]])
+        return self.preprocess(
+            self.splits.train.take(torch.tensor([0, len(self.splits.train) - 1]))
+        )
 
     @property
     def preprocess(self) -> Preprocess:
@@ -92,32 +145,54 @@ class Lab:
             model.load_state_dict(dict(weights))
         return model
 
+    def outcome(self, weights: Mapping[str, Tensor]) -> nn.Module:
+        """The network a plan ends in, on the CPU, with the given weights."""
+        model = self.final.build(self.seed("model"))
+        model.load_state_dict(dict(weights))
+        return model
+
     def place(self, module: ModuleT) -> ModuleT:
         """Move a module to the device, in the memory layout that is fast there."""
-        flat = all(p.dim() < 5 for p in module.parameters())
-        if self.device.type != "cuda" or not flat:
+        if any(p.dim() > 4 for p in module.parameters()):
             return module.to(self.device)
-        placed: ModuleT = module.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        layout = fast_layout(self.device)
+        placed: ModuleT = module.to(self.device, memory_format=layout)  # type: ignore[call-overload]
         return placed
 
     @cached_property
-    def kept_out(self) -> Tensor:
-        """Training samples that no stage trains on, to select an iterate by; fixed by (seed, index)."""
+    def held_out(self) -> Tensor:
+        """Training samples to select an iterate by; fixed by (seed, index)."""
         n = len(self.splits.train)
         if self.recipe.select.rule == "last" or self.splits.valid is not None:
             return torch.zeros(n, dtype=torch.bool)
         u = noise.uniform(self.seed("heldout"), 0, noise.HOLD_OUT, (n,))
-        return u < self.recipe.select.share
+        held = u < self.recipe.select.share
+        return held if self.given is None else held & ~self.given.excluded
 
-    def source(self, split: Split, **kwargs: Any) -> Resident:
-        return Resident(split, device=self.device, preprocess=self.preprocess, **kwargs)
+    @property
+    def kept_out(self) -> Tensor:
+        """Training samples that no stage trains on: those held out, and those a user excludes."""
+        return self.held_out if self.given is None else self.held_out | self.given.excluded
 
     @cached_property
-    def train(self) -> Resident:
+    def streams(self) -> bool:
+        """Whether images come to the device batch by batch, rather than all at once."""
+        asked = self.recipe.data.source
+        fit = fit_on(self.splits.parts().values(), self.device)
+        return not fit if asked == "auto" else asked == "streaming"
+
+    def source(self, split: Part, **kwargs: Any) -> Source:
+        kwargs |= {"device": self.device, "preprocess": self.preprocess}
+        if isinstance(split, Split) and not self.streams:
+            return Resident(split, **kwargs)
+        return Streaming(split, workers=self.recipe.data.workers, **kwargs)
+
+    @cached_property
+    def train(self) -> Source:
         return self.source(self.splits.train)
 
     @cached_property
-    def valid(self) -> Resident | None:
+    def valid(self) -> Source | None:
         return None if self.splits.valid is None else self.source(self.splits.valid)
 
     @cached_property
@@ -125,10 +200,10 @@ class Lab:
         """Samples outside training, as (split, which of it): validation, or those kept out of train."""
         if self.splits.valid is not None:
             return "valid", torch.ones(len(self.splits.valid), dtype=torch.bool)
-        return ("train", self.kept_out) if bool(self.kept_out.any()) else None
+        return ("train", self.held_out) if bool(self.held_out.any()) else None
 
-    def resident(self, split: str) -> Resident:
-        """A split on the device, as it is."""
+    def resident(self, split: str) -> Source:
+        """A split as it is."""
         return self.valid if split == "valid" and self.valid is not None else self.train
 
     # -- keys ------------------------------------------------------------------------------------
@@ -139,10 +214,10 @@ class Lab:
         recipe = self.recipe
         made: dict[str, Any] = {
             "stage": stage,
-            "version": VERSIONS[stage],
+            "version": VERSIONS.get(stage, 1),
             "settings": settings.model_dump(mode="json"),
             "seed": recipe.seed,
-            "parents": {name: keys[name] for name in NEEDS[stage]},
+            "parents": {name: keys[name] for name in NEEDS.get(stage, ()) if name in keys},
             "device": self.device.type,
             "precision": recipe.precision,
             "deterministic": recipe.deterministic,
@@ -153,12 +228,22 @@ class Lab:
             "builder": self.builder.source,
             "initial": self.initial_digest,
         }
-        if stage in ("prune", "finetune"):
+        if stage in ("prune", "finetune", "refit", "end", "rebias"):
             made["head"] = self.head
         if stage == "finetune":
             made["select"] = recipe.select.model_dump(mode="json")
         if stage == "mine" and recipe.mine.how == "oracle":
             made["truth"] = self.splits.truth_digest
+        if self.given is not None and bool(self.given.excluded.any()):
+            made["held_out"] = digest("", self.held_out)
+        if stage == "mine" and self.given is not None:
+            made["given"] = self.given.digest
+        if stage == "rebias":
+            made["biased"] = self.biased.source
+        if stage in METHODS and METHODS[stage].uses_bias_labels:
+            made["bias"] = digest("", self.bias())
+        if stage == "refit" and "mine" not in keys:
+            made["bias"] = digest(self.splits.conflict_when, self.bias(recipe.refit.on))
         return made
 
     @cached_property
