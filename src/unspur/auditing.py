@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from . import evidence, sampling
-from .errors import DataError, StoreError
+from .errors import DataError
 from .estimate import step_seconds
 from .evidence import FOLDS, THRESHOLDS, Evidence, Finding, Opinion
 from .lab import Lab
@@ -27,7 +27,7 @@ from .methods import ERM, Amplified
 from .mining import Suspects, surprise
 from .recipe import Recipe, parse
 from .settings import Training
-from .store import Artifact, environment, write_bytes
+from .store import Artifact, environment, make_folder, write_bytes
 from .suspects import write_suspects
 from .train import Job, fit_together, predict
 from .views import VIEWS, Viewed
@@ -211,15 +211,7 @@ class Trial:
         """The training."""
         lab, training = self.case.lab, self.training
         recipe, seed = lab.recipe, lab.seed(f"{self.seed}/order")
-        plan = training.plan(
-            precision=recipe.precision,
-            deterministic=recipe.deterministic,
-            compile=recipe.compile,
-            log_every=recipe.log_every,
-            checkpoint_every=recipe.checkpoint_every,
-            checkpoint_seconds=recipe.checkpoint_seconds,
-            seed=seed,
-        )
+        plan = recipe.plan_of(training, seed=seed)
         source = lab.source(lab.splits.train, augment=recipe.data.augment, seed=seed)
         return Job(self._method(), source, self._order(seed), plan)
 
@@ -321,13 +313,7 @@ def cost(lab: Lab) -> Cost:
 
 def write(found: Audit, lab: Lab, out: Path, *, command: str = "") -> None:
     """Write audit.json, and suspects.csv to be looked at and given to debias."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"cannot make the folder {out} ({error.strerror}). All trainings are stored: give the same "
-            "command with another --out."
-        ) from None
+    make_folder(out)
     about = {
         **found.as_json(),
         "data": {"name": lab.splits.name, "digest": lab.splits.train.digest},

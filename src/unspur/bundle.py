@@ -34,7 +34,7 @@ from .metrics import Accuracy
 from .mining import Suspects
 from .packed import NAME as PACKED
 from .packed import read_packed
-from .store import Artifact, environment, read_tensors, write_bytes, write_tensors
+from .store import Artifact, environment, make_folder, read_tensors, write_bytes, write_tensors
 from .suspects import write_suspects
 from .train import predict
 from .version import VERSION
@@ -44,13 +44,7 @@ FORMAT = 1
 
 def save(lab: Lab, made: Made, scores: Artifact, out: Path) -> None:
     """Write the folder of a run."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(
-            f"cannot make the folder {out} ({error.strerror}). All stages are stored: give the same "
-            "command with another --out."
-        ) from None
+    make_folder(out)
     weights, keep = outcome(made)
     checksum = write_tensors(out / "model.safetensors", weights)
     write_tensors(out / "masks.safetensors", {f"{name}_mask": t for name, t in keep.items()})

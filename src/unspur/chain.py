@@ -273,15 +273,7 @@ def job(
         source = lab.source(lab.splits.train, augment=recipe.data.augment, seed=seed)
     if order is None:
         order = passes(lab, settings.batch, seed)
-    plan = settings.plan(
-        precision=recipe.precision,
-        deterministic=recipe.deterministic,
-        compile=recipe.compile,
-        log_every=recipe.log_every,
-        checkpoint_every=recipe.checkpoint_every,
-        checkpoint_seconds=recipe.checkpoint_seconds,
-        seed=seed,
-    )
+    plan = recipe.plan_of(settings, seed=seed)
     if lab.unseen is not None:
         curve = Curve(Unseen(lab.resident(lab.unseen[0]), lab.unseen[1]), every=recipe.watch_every)
         watchers = [*watchers, curve]

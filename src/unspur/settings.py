@@ -313,6 +313,18 @@ class Recipe(Section):
     groupdro: GroupDRO = GroupDRO()
     select: Select = Select()
 
+    def plan_of(self, training: Training, *, seed: int) -> Plan:
+        """How one of its trainings goes."""
+        return training.plan(
+            precision=self.precision,
+            deterministic=self.deterministic,
+            compile=self.compile,
+            log_every=self.log_every,
+            checkpoint_every=self.checkpoint_every,
+            checkpoint_seconds=self.checkpoint_seconds,
+            seed=seed,
+        )
+
     def seeded(self, seed: int) -> Recipe:
         """The same recipe with another seed."""
         return self.model_copy(update={"seed": seed})

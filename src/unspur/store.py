@@ -266,6 +266,17 @@ def write_bytes(path: Path, data: bytes) -> None:
         _sync_folder(path.parent)
 
 
+def make_folder(path: Path) -> None:
+    """Make the folder of a result."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the folder {path} ({error.strerror}). All that was trained is stored: give the "
+            "same command with another --out."
+        ) from None
+
+
 def folder_size(path: Path) -> int:
     """Bytes in a folder."""
     return sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
