@@ -70,7 +70,7 @@ def captured(loops: Sequence[Loop], inputs: Inputs) -> Advance:
 
 def _seed(loop: Loop) -> None:
     """Give a network that draws from torch's own stream the numbers of this step."""
-    # Not torch.manual_seed: it visits every kind of device there could be, as slow as a training step.
+    # Not torch.manual_seed: it visits every kind of device there could be, which is slow.
     seed = loop.plan.seed + loop.step
     torch.default_generator.manual_seed(seed)
     if loop.device.type == "cuda":
