@@ -54,6 +54,41 @@ def test_results_were_made_with_the_recipes_that_ship():
         assert recipe.parse(row["recipe"], where=name) == recipe.load(name)
 
 
+def precision(kind, mode):
+    rows = json.loads((ROOT / f"docs/results/precision/{kind}-{mode}.json").read_text())["results"]
+    return [row["summary"]["debiased"] for row in rows]
+
+
+@pytest.mark.parametrize(("kind", "title"), [("dcwp", "DCWP, published"), ("unspur", "our preset")])
+def test_precisions_are_those_of_the_results(kind, title):
+    lines = (ROOT / "docs/performance.md").read_text().splitlines()
+    line = next(line for line in lines if line.startswith(f"| {title}"))
+    cells = [", ".join(map(bench.percent, precision(kind, mode))) for mode in ("tf32", "bf16")]
+    assert [cell.strip() for cell in line.split("|")[2:4]] == cells
+
+
+def test_how_far_precisions_are_apart():
+    far = []
+    for kind in ("dcwp", "unspur"):
+        for a, b in zip(precision(kind, "tf32"), precision(kind, "bf16"), strict=True):
+            error = (a["sd"] ** 2 / 4 + b["sd"] ** 2 / 4) ** 0.5  # of four seeds each
+            far += [(a["mean"] - b["mean"]) / error]
+    beyond = [each for each in far if abs(each) > 2]
+    assert [round(each, 1) for each in beyond] == [2.0]
+    assert (
+        "Seven of the eight differences are within two"
+        in (ROOT / "docs/performance.md").read_text()
+    )
+
+
+def test_times_are_those_of_the_results():
+    page = (ROOT / "docs/performance.md").read_text()
+    for name in ("together", "alone"):
+        results = json.loads((ROOT / f"docs/results/speed/{name}.json").read_text())
+        runs, setup = re.findall(r"[\d.]+(?= s)", bench.spent(results))
+        assert f"| {runs} | {setup} |" in page
+
+
 def test_commands_of_the_readme_exist():
     known = {command.name or command.callback.__name__ for command in app.registered_commands}
     known |= {group.name for group in app.registered_groups}
