@@ -656,6 +656,18 @@ def test_the_unreached_share_of_resnet18_is_that_of_the_reference(size, low, hig
     assert low <= unreached(ResNet18(10), size) <= high
 
 
+class Padding(nn.Conv2d):
+    """A convolution that pads for itself, as those of EfficientNet do."""
+
+    def forward(self, x):
+        return super().forward(nn.functional.pad(x, (1, 1, 1, 1)))
+
+
+def test_a_convolution_with_its_own_forward_reaches_all_it_has():
+    model = nn.Sequential(Padding(3, 4, 3), nn.Flatten(), nn.Linear(4, 2))
+    assert unreached(model, 1) == 0
+
+
 def conv(*args, **kwargs):
     return nn.Conv2d(*args, bias=False, **kwargs)
 

@@ -41,7 +41,7 @@ def reachable(model: nn.Module, x: Tensor, names: list[str]) -> dict[str, Tensor
 def _taps(conv: nn.Conv2d, size: torch.Size) -> Tensor:
     """Which kernel taps of a convolution (of any dimension) meet a real pixel of an input of this size."""
     taps = torch.ones((1, 1, *conv.kernel_size), dtype=torch.bool)
-    if conv.padding_mode != "zeros":
+    if conv.padding_mode != "zeros" or not _plain(conv):
         return taps
     for axis, length in enumerate(size):
         kernel, stride, dilation = (
@@ -55,6 +55,11 @@ def _taps(conv: nn.Conv2d, size: torch.Size) -> Tensor:
         meets = ((place >= 0) & (place < length)).any(0)
         taps = taps & meets.reshape([1, 1, *(kernel if a == axis else 1 for a in range(len(size)))])
     return taps
+
+
+def _plain(conv: nn.Module) -> bool:
+    """Whether a convolution does what its settings say: one with a forward of its own may pad for itself."""
+    return type(conv).forward in [kind.forward for kind in CONVS]
 
 
 def _padding(conv: nn.Conv2d, axis: int) -> tuple[int, int]:
