@@ -108,6 +108,7 @@ def test_model_json_says_how_to_build_and_feed_it(written: Path) -> None:
         "scale": 255,
         "mean": [0.1, 0.2, 0.3],
         "std": [0.5, 0.6, 0.7],
+        "crop": "stretch",
     }
 
 
@@ -262,6 +263,20 @@ def test_grey_reads_as_three_equal_channels(classifier: unspur.Classifier, tmp_p
     assert read.shape == (3, 8, 8)
     assert torch.equal(read[0], torch.from_numpy(np.array(drawing().convert("L"))))
     assert torch.equal(read[0], read[2])
+
+
+def test_files_are_cropped_as_they_were_for_training(splits: Splits, tmp_path: Path) -> None:
+    out = run(
+        tmp_path,
+        dataclasses.replace(splits, crop="square"),
+        "mlp",
+        "model.options.inputs=192",
+        'plan="erm"',
+    )
+    drawing((8, 12)).save(tmp_path / "a.png")
+    middle = np.array(drawing((8, 12)))[2:10]
+    read = unspur.load(out).read(tmp_path / "a.png")
+    assert torch.equal(read, torch.from_numpy(middle).permute(2, 0, 1))
 
 
 def test_a_model_of_grey_images_reads_grey(written: Path, tmp_path: Path) -> None:

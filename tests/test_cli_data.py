@@ -76,8 +76,8 @@ def test_check_counts_the_groups() -> None:
     said = invoke("check", "demo", "--ratio", "2pct").stdout
     assert "…" not in said  # long names are folded, not cut
     assert "180 conflicting training images" in " ".join(said.split())
-    with pytest.raises(DataError, match=r"no data set 'mnist'\. Choose one of cmnist"):
-        invoke("check", "mnist")
+    with pytest.raises(DataError, match=r"no data set 'fashion'\. Choose one of cmnist"):
+        invoke("check", "fashion")
 
 
 def test_show_draws_a_sheet(tmp_path: Path) -> None:

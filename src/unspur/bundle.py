@@ -58,6 +58,7 @@ def save(lab: Lab, made: Made, scores: Artifact, out: Path) -> None:
             "scale": 255 if lab.splits.train.dtype == torch.uint8 else 1,
             "mean": list(lab.recipe.data.mean),
             "std": list(lab.recipe.data.std),
+            "crop": lab.splits.crop,
         },
         "sha256": checksum,
     }
@@ -131,6 +132,7 @@ class Classifier(nn.Module):
         self.model = model
         self.classes: tuple[str, ...] = tuple(about["classes"])
         self.shape: tuple[int, int, int] = tuple(about["input"]["shape"])
+        self.crop: pixels.Crop = about["input"].get("crop", "stretch")
         self.preprocess = Preprocess(tuple(about["input"]["mean"]), tuple(about["input"]["std"]))
         self.eval()
 
@@ -143,7 +145,7 @@ class Classifier(nn.Module):
         """An image file as uint8 (C, H, W), decoded and resized as images in files are for training."""
         channels, high, wide = self.shape
         try:
-            found = torch.from_numpy(pixels.read(path, (high, wide)).copy())
+            found = torch.from_numpy(pixels.read(path, (high, wide), self.crop).copy())
         except pixels.DAMAGES as error:
             raise DataError(f"{path}: not a readable image ({error}).") from None
         return found if channels == 3 else found.float().mean(0, keepdim=True).to(torch.uint8)

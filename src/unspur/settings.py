@@ -18,6 +18,9 @@ PlanName = Literal[
     "lff", "disent", "end", "rebias", "groupdro", "dfr", "dfr-mined",
 ]
 # fmt: on
+DataName = Literal[
+    "cmnist", "cifar10c", "cifar10", "mnist", "bffhq", "celeba", "demo", "folder", "given"
+]
 # The stages of every plan, in order; each stage has its table of settings below.
 PLANS: dict[str, tuple[str, ...]] = {
     "erm": ("pretrain",),
@@ -49,9 +52,7 @@ class Section(BaseModel):
 class Data(Section):
     """Which data, and how pixels become network input."""
 
-    name: Literal["cmnist", "cifar10c", "cifar10", "bffhq", "celeba", "demo", "folder", "given"] = (
-        "given"
-    )
+    name: DataName = "given"
     ratio: str = "1pct"
     seed: int = 0
     size: int = Field(0, ge=0)  # of images decoded from files; 0: the set's own

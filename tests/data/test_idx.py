@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from toys import real_mnist
-from unspur.data.idx import FILES, find_root, mnist
+from unspur.data.idx import FILES, find_root, load_plain, mnist
 from unspur.errors import DataError
 
 
@@ -146,3 +146,14 @@ def test_the_real_mnist() -> None:
         *(5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)
     ]
     assert int(digits.train_images.long().sum()) == 1_567_298_545
+
+
+def test_the_plain_set_has_no_bias_and_three_equal_channels(root: Path) -> None:
+    splits, digits = load_plain(root, 3), mnist(root)
+    assert not splits.bias
+    assert splits.valid is not None
+    assert len(splits.train) + len(splits.valid) == len(digits.train_labels)
+    assert splits.test is not None
+    images = splits.test.take(torch.arange(len(digits.test_labels)))
+    assert all(torch.equal(images[:, channel], digits.test_images) for channel in range(3))
+    assert splits.digest == load_plain(root, 3).digest

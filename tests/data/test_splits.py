@@ -186,7 +186,7 @@ def test_what_training_sees_is_in_the_digest() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"name": "mnist"}, "there is no data set 'mnist'. Choose one of cmnist, cifar10c"),
+        ({"name": "fashion"}, "there is no data set 'fashion'. Choose one of cmnist, cifar10c"),
         ({"name": "demo", "ratio": "3pct"}, "the demo has no ratio '3pct'. Choose one of 1pct"),
         ({"name": "folder"}, "give the folder in the public layout with --data-root"),
     ],

@@ -48,6 +48,10 @@ def _cifar10(wanted: Request) -> Splits:
     return cifar.load_plain(wanted.found, wanted.seed)
 
 
+def _mnist(wanted: Request) -> Splits:
+    return idx.load_plain(wanted.found, wanted.seed)
+
+
 def _bffhq(wanted: Request) -> Splits:
     size = wanted.size or bffhq.SIZE
     return bffhq.load(wanted.found, wanted.ratio, size=size, cache=wanted.cache)
@@ -83,6 +87,7 @@ DATASETS: dict[str, Loader] = {
     "cmnist": _cmnist,
     "cifar10c": _cifar10c,
     "cifar10": _cifar10,
+    "mnist": _mnist,
     "bffhq": _bffhq,
     "celeba": _celeba,
     "demo": _demo,

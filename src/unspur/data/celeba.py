@@ -87,6 +87,7 @@ def load(
         bias_classes=GENDERS,
         conflict_when="equal",
         name=f"{NAME}/{variant}",
+        crop=test_crop or crop,
     )
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError
-from .splits import Split, Splits
+from .splits import Splits, with_validation
 
 ARCHIVE, FOLDER = "cifar-10-binary.tar.gz", "cifar-10-batches-bin"
 TRAIN_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
@@ -33,7 +33,6 @@ CLASSES = (
 IMAGE = (3, 32, 32)
 RECORD = 1 + 3 * 32 * 32  # bytes: a label, then the planes of red, green and blue
 RECORDS = 10_000  # in each file
-VALID_SHARE = 10  # one in so many training images is for validation
 
 
 class Cifar(NamedTuple):
@@ -63,17 +62,7 @@ def read(root: Path, *, records: int = RECORDS) -> Cifar:
 
 def load_plain(root: Path, seed: int = 0, *, records: int = RECORDS) -> Splits:
     """CIFAR-10 without any bias: 45,000 images to train, 5,000 to validate, 10,000 to test."""
-    data = read(root, records=records)
-    order = np.random.default_rng([seed, 0]).permutation(len(data.train_labels))
-    valid = len(order) // VALID_SHARE
-    kept, held_out = (torch.from_numpy(np.sort(part)) for part in (order[valid:], order[:valid]))
-    return Splits(
-        train=Split(data.train_images[kept], data.train_labels[kept]),
-        valid=Split(data.train_images[held_out], data.train_labels[held_out]),
-        test=Split(data.test_images, data.test_labels),
-        classes=CLASSES,
-        name="cifar10",
-    )
+    return with_validation(*read(root, records=records), classes=CLASSES, name="cifar10", seed=seed)
 
 
 def find(root: Path) -> Path:

@@ -15,6 +15,7 @@ RATIOS: dict[str, tuple[str, ...]] = {
     "cmnist": tuple(cmnist.CONFLICTING),
     "cifar10c": tuple(cifar10c.COUNTS),
     "cifar10": ("all",),
+    "mnist": ("all",),
     "bffhq": ("0.5pct", "1pct"),
     "celeba": ("keep2000", "keep88", "all", "csv"),
     "demo": ("1pct", "2pct", "5pct"),
@@ -47,7 +48,7 @@ def _look(name: str, root: Path) -> None:
     """Raise where the files of a set are missing."""
     if name in ("cmnist", "cifar10c") and any((root / name).glob("*pct")):
         return
-    if name == "cmnist":
+    if name in ("cmnist", "mnist"):
         for file in idx.FILES:
             idx.locate(root, file)
     elif name in ("cifar10c", "cifar10"):

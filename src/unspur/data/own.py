@@ -20,6 +20,7 @@ from ..errors import DataError
 from . import folder, hub, listing, pixels, table
 from .files import Files
 from .listing import Listing, shown
+from .pixels import Crop
 from .readers import FromFiles, Memory
 from .splits import Part, Split, Splits
 
@@ -36,11 +37,12 @@ def load(
     limit: int = LARGEST,
     size: tuple[int, int] | None = None,
     classes: tuple[str, ...] | None = None,
+    crop: Crop = "stretch",
     workers: int = 0,
 ) -> Splits:
     """A user's images, resized to the size most of them have, at most `limit` pixels.
 
-    For a model that exists, `size` (high, wide) and `classes` are those it was trained on.
+    For a model that exists, `size` (high, wide), `classes` and `crop` are those it was trained on.
     """
     if str(where).startswith(hub.PREFIX):
         return hub.load(str(where), limit=limit, size=size, classes=classes)
@@ -58,11 +60,16 @@ def load(
     else:
         listing.check_known(found, classes)
     size = size or common_size([row.path for row in found.rows], limit)
-    return opened(found, size, classes or found.classes(), workers=workers)
+    return opened(found, size, classes or found.classes(), crop=crop, workers=workers)
 
 
 def opened(
-    found: Listing, size: tuple[int, int], classes: tuple[str, ...], *, workers: int = 0
+    found: Listing,
+    size: tuple[int, int],
+    classes: tuple[str, ...],
+    *,
+    crop: Crop = "stretch",
+    workers: int = 0,
 ) -> Splits:
     """The images of a listing, decoded, numbered by class."""
     number = {name: i for i, name in enumerate(classes)}
@@ -71,7 +78,7 @@ def opened(
         if rows := found.of(part):
             targets = torch.tensor([number[row.label] for row in rows])
             names = tuple(shown(row.path, found.root) for row in rows)
-            parts[part] = Files(tuple(row.path for row in rows), targets, size, names=names)
+            parts[part] = Files(tuple(row.path for row in rows), targets, size, crop, names)
     held, skipped = _read(parts, found, workers)
     groups = {part: [row.group for row in found.of(part)] for part in parts}
     bias, biases = _biases(groups, {part: kept for part, (_, kept) in held.items()})

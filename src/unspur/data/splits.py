@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError
+from .pixels import Crop
 
 
 class Part(Protocol):
@@ -96,7 +97,7 @@ class Splits:
     `bias[split]` is for evaluation only. A sample is conflicting where its bias differs from its
     target; `conflict_when="equal"` turns that round (CelebA: blond is coded 1 and so is male), and with
     "rare" it is so where its bias is rarer among its class than in all of the training split.
-    `skipped` says what was wrong with images that were left out.
+    `skipped` says what was wrong with images that were left out, `crop` what of an image file is shown.
     """
 
     train: Part
@@ -108,6 +109,7 @@ class Splits:
     conflict_when: Literal["different", "equal", "rare"] = "different"
     name: str = "data"
     skipped: Mapping[str, str] = field(default_factory=dict)
+    crop: Crop = "stretch"
 
     def __post_init__(self) -> None:
         if len(self.train) == 0:
@@ -189,3 +191,26 @@ def digest(text: str, *tensors: Tensor) -> str:
         array = tensor.detach().cpu().contiguous().reshape(-1)
         sha.update(np.ascontiguousarray(array.view(torch.uint8).numpy()).data)
     return sha.hexdigest()[:32]
+
+
+def with_validation(
+    images: Tensor,
+    labels: Tensor,
+    test_images: Tensor,
+    test_labels: Tensor,
+    *,
+    classes: tuple[str, ...],
+    name: str,
+    seed: int,
+) -> Splits:
+    """A set without any bias whose tenth training image, drawn by the seed, is for validation."""
+    order = np.random.default_rng([seed, 0]).permutation(len(labels))
+    valid = len(order) // 10
+    kept, held_out = (torch.from_numpy(np.sort(part)) for part in (order[valid:], order[:valid]))
+    return Splits(
+        train=Split(images[kept], labels[kept]),
+        valid=Split(images[held_out], labels[held_out]),
+        test=Split(test_images, test_labels),
+        classes=classes,
+        name=name,
+    )
