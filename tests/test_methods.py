@@ -499,11 +499,30 @@ def logistic_problem(seed=0, n=60, width=5, classes=3):
     return x, (x @ true.T + noise).argmax(1)
 
 
+def fitted(x, y, strength, *, tolerance, among=None):
+    some = torch.arange(len(x)) if among is None else among
+    how = {"steps": 20_000, "tolerance": tolerance}
+    heads = dfr.l1_logistic(x, y, some[None], classes=3, strength=[strength], **how)
+    return dfr.Head(heads.weight[0], heads.bias[0])
+
+
+def test_regressions_at_once_are_those_alone():
+    x, y = logistic_problem()
+    subsets = torch.stack((torch.arange(40), torch.arange(20, 60)))
+    both = dfr.l1_logistic(
+        x, y, subsets, classes=3, strength=[0.1, 1.0], steps=20_000, tolerance=1e-12
+    )
+    for number, strength in enumerate((0.1, 1.0)):
+        alone = fitted(x, y, strength, tolerance=1e-12, among=subsets[number])
+        torch.testing.assert_close(both.weight[number], alone.weight, rtol=1e-6, atol=1e-8)
+        torch.testing.assert_close(both.bias[number], alone.bias, rtol=1e-6, atol=1e-8)
+
+
 @pytest.mark.parametrize("strength", [0.03, 0.3, 1.0])
 def test_l1_logistic_against_a_slow_solver(strength):
     """Plain proximal steps, small and many, end at the same place."""
     x, y = logistic_problem()
-    head = dfr.l1_logistic(x, y, classes=3, strength=strength, steps=20_000, tolerance=1e-12)
+    head = fitted(x, y, strength, tolerance=1e-12)
     weight = torch.zeros(3, 5, dtype=torch.float64, requires_grad=True)
     bias = torch.zeros(3, dtype=torch.float64, requires_grad=True)
     size = 1e-2 / strength
@@ -521,7 +540,7 @@ def test_l1_logistic_against_a_slow_solver(strength):
 
 def test_l1_logistic_meets_the_conditions_of_a_minimum():
     x, y = logistic_problem(1)
-    head = dfr.l1_logistic(x, y, classes=3, strength=0.3, steps=20_000, tolerance=1e-13)
+    head = fitted(x, y, 0.3, tolerance=1e-13)
     weight, bias = head.weight.clone().requires_grad_(), head.bias.clone().requires_grad_()
     loss = 0.3 * F.cross_entropy(x @ weight.T + bias, y, reduction="sum")
     grad, grad_bias = torch.autograd.grad(loss, (weight, bias))

@@ -55,6 +55,9 @@ def refit(lab: Lab, made: Made) -> Work:
         strengths=settings.strengths,
         subsets=settings.subsets,
         seed=lab.seed("refit"),
+        device=lab.device
+        if lab.device.type == "cuda"
+        else None,  # others have no doubles, or no need
     )
     weights = {**model.state_dict(), **_layer(lab, head)}
     yield from ()  # nothing to train

@@ -10,16 +10,18 @@ from torch import Tensor
 
 from .. import losses, noise
 
+CHECKED = 10  # steps between looks at whether anything still moves
+
 
 @dataclass(frozen=True)
 class Head:
-    """A linear layer."""
+    """A linear layer, or several, along a dimension in front."""
 
     weight: Tensor
     bias: Tensor
 
     def __call__(self, features: Tensor) -> Tensor:
-        return features @ self.weight.T + self.bias
+        return features @ self.weight.mT + self.bias[..., None, :]
 
     def after_scaling(self, mean: Tensor, sd: Tensor) -> Head:
         """The same layer for features as they were before (x - mean) / sd."""
@@ -36,6 +38,7 @@ def refit(
     strengths: Sequence[float],
     subsets: int,
     seed: int,
+    device: torch.device | None = None,
 ) -> tuple[Head, dict[str, float]]:
     """A new head: L1 logistic regressions on balanced subsets of standardised features, averaged.
 
@@ -46,22 +49,24 @@ def refit(
     mean, sd = features.double().mean(0), features.double().std(0).clamp(min=1e-6)
     x = (features.double() - mean) / sd
     first = noise.uniform(seed, 0, noise.HOLD_OUT, (len(x),)) < 0.5
-    trial = balanced(groups, first, seed=seed, draw=0)
-    accuracies = {}
-    for strength in strengths:
-        head = l1_logistic(x[trial], targets[trial], classes=classes, strength=strength)
-        right = head(x[~first]).argmax(1) == targets[~first]
-        accuracies[strength] = mean_by_group(right, groups[~first])
-    best = max(accuracies, key=lambda strength: accuracies[strength])
+    trial = balanced(groups, first, seed=seed, draw=0).expand(len(strengths), -1)
+    each = l1_logistic(x, targets, trial, classes=classes, strength=strengths, device=device)
+    right = each(x[~first]).argmax(2) == targets[~first]
+    accuracies = [mean_by_group(row, groups[~first]) for row in right]
+    best = max(range(len(strengths)), key=accuracies.__getitem__)
     everyone = torch.ones_like(first)
-    heads = []
-    for draw in range(1, subsets + 1):
-        some = balanced(groups, everyone, seed=seed, draw=draw)
-        heads.append(l1_logistic(x[some], targets[some], classes=classes, strength=best))
-    weight = torch.stack([head.weight for head in heads]).mean(0)
-    bias = torch.stack([head.bias for head in heads]).mean(0)
-    facts = {"strength": best, "chosen_at": accuracies[best], "subset": float(len(some))}
-    return Head(weight, bias).after_scaling(mean, sd), facts
+    draws = torch.stack(
+        [balanced(groups, everyone, seed=seed, draw=draw) for draw in range(1, subsets + 1)]
+    )
+    again = [strengths[best]] * subsets
+    heads = l1_logistic(x, targets, draws, classes=classes, strength=again, device=device)
+    head = Head(heads.weight.mean(0), heads.bias.mean(0)).after_scaling(mean, sd)
+    facts = {
+        "strength": strengths[best],
+        "chosen_at": accuracies[best],
+        "subset": float(draws.shape[1]),
+    }
+    return head, facts
 
 
 def balanced(groups: Tensor, among: Tensor, *, seed: int, draw: int) -> Tensor:
@@ -83,37 +88,48 @@ def mean_by_group(right: Tensor, groups: Tensor) -> float:
 def l1_logistic(
     x: Tensor,
     y: Tensor,
+    subsets: Tensor,
     *,
     classes: int,
-    strength: float,
+    strength: Sequence[float],
     steps: int = 2000,
     tolerance: float = 1e-7,
+    device: torch.device | None = None,
 ) -> Head:
-    """Minimise strength · Σ cross entropy + |W|₁, the intercept free, by accelerated proximal steps."""
-    x = torch.cat((x.double(), torch.ones(len(x), 1, dtype=torch.float64)), dim=1)
+    """Minimise strength · Σ cross entropy + |W|₁, the intercept free, by accelerated proximal steps.
+
+    One problem for each row of `subsets`, which tells its samples, and each of `strength`; all are solved at
+    once, on the device. The layers that come back have one more dimension in front.
+    """
+    x = torch.cat((x.double(), torch.ones(len(x), 1, dtype=torch.float64)), dim=1).to(device)[
+        subsets
+    ]
+    truth = torch.nn.functional.one_hot(y.to(device)[subsets], classes).double().mT
+    pull = torch.tensor(strength, dtype=torch.float64, device=device)[:, None, None]
     # The Hessian of the softmax is at most 1/2: a step of this size never goes up.
-    size = 2 / (strength * float(torch.linalg.matrix_norm(x, ord=2)) ** 2)
-    now = ahead = torch.zeros(classes, x.shape[1], dtype=torch.float64)
-    pace = 1.0
-    for _ in range(steps):
-        error = torch.softmax(ahead @ x.T, dim=0)
-        error[y, torch.arange(len(y))] -= 1
-        new = shrink(ahead - size * strength * error @ x, size)
+    size = 2 / (pull * torch.linalg.matrix_norm(x, ord=2, keepdim=True) ** 2)
+    now = ahead = x.new_zeros(len(x), classes, x.shape[2])
+    pace = torch.ones_like(size)
+    for step in range(steps):
+        error = torch.softmax(ahead @ x.mT, dim=1) - truth
+        new = shrink(ahead - size * pull * (error @ x), size)
         moved = new - now
-        if float((moved * (ahead - new)).sum()) > 0:
-            pace = 1.0  # the momentum points uphill: start it anew
-        next_pace = (1 + (1 + 4 * pace**2) ** 0.5) / 2
+        # Where the momentum points uphill, it starts anew.
+        uphill = (moved * (ahead - new)).sum((1, 2), keepdim=True) > 0
+        pace = torch.where(uphill, 1.0, pace)
+        next_pace = (1 + (1 + 4 * pace**2).sqrt()) / 2
         ahead = new + (pace - 1) / next_pace * moved
         now, pace = new, next_pace
-        if float(moved.abs().max()) < tolerance:
+        if step % CHECKED == 0 and float(moved.abs().max()) < tolerance:
             break
-    return Head(now[:, :-1], now[:, -1])
+    now = now.cpu()
+    return Head(now[:, :, :-1], now[:, :, -1])
 
 
-def shrink(weights: Tensor, by: float) -> Tensor:
+def shrink(weights: Tensor, by: Tensor) -> Tensor:
     """Soft thresholding of all but the last column, the intercept."""
     shrunk = weights.sign() * (weights.abs() - by).clamp(min=0)
-    return torch.cat((shrunk[:, :-1], weights[:, -1:]), dim=1)
+    return torch.cat((shrunk[..., :-1], weights[..., -1:]), dim=-1)
 
 
 def objective(head: Head, x: Tensor, y: Tensor, *, strength: float) -> float:
