@@ -5,13 +5,26 @@ from __future__ import annotations
 from itertools import pairwise
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 
 class ConvNet(nn.Module):
-    """Three strided convolutions with batch norm, a global average, a linear head (reference width 64)."""
+    """Three strided convolutions with batch norm, a global average, a linear head (reference width 64).
 
-    def __init__(self, classes: int, *, width: int = 64, kernel: int = 4, channels: int = 3):
+    With `unit`, as EnD has it: the last activation is a tanh, and the head sees features of length 1.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        *,
+        width: int = 64,
+        kernel: int = 4,
+        channels: int = 3,
+        unit: bool = False,
+    ):
         super().__init__()
+        self.unit = unit
         sizes = [channels, width, 2 * width, 4 * width]
         self.body = nn.Sequential(
             *(
@@ -20,7 +33,7 @@ class ConvNet(nn.Module):
                         a, b, kernel, stride=2, padding=kernel // 2 - (kernel % 2 == 0), bias=False
                     ),
                     nn.BatchNorm2d(b),
-                    nn.ReLU(),
+                    nn.Tanh() if unit and b == sizes[-1] else nn.ReLU(),
                 )
                 for a, b in pairwise(sizes)
             )
@@ -28,5 +41,6 @@ class ConvNet(nn.Module):
         self.head = nn.Linear(sizes[-1], classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.body(x).mean((2, 3)))
+        features = self.body(x).mean((2, 3))
+        logits: Tensor = self.head(F.normalize(features) if self.unit else features)
         return logits
