@@ -271,7 +271,7 @@ def test_help_without_arguments() -> None:
         (
             ["run", "cmnist/1pct-dcwp", "--set", 'data.name="given"'],
             "RecipeError: cmnist/1pct-dcwp: data.name is not set. "
-            "Choose one of cmnist, cifar10c, cifar10, bffhq, celeba, demo, folder.",
+            "Choose one of cmnist, cifar10c, cifar10, mnist, bffhq, celeba, demo, folder.",
         ),
         (
             ["run", "cmnist/1pct-dcwp", "--data-root", "nowhere"],
@@ -283,8 +283,8 @@ def test_help_without_arguments() -> None:
             "RecipeError: --seeds 1,two: give whole numbers separated by commas, as in 55,66.",
         ),
         (
-            ["data", "make", "mnist", "--out", "x"],
-            "RecipeError: there is no way to make 'mnist'. Choose: cmnist, cifar10c.",
+            ["data", "make", "fashion", "--out", "x"],
+            "RecipeError: there is no way to make 'fashion'. Choose: cmnist, cifar10c.",
         ),
         (
             ["predict", "nowhere", "a.png"],

@@ -8,7 +8,7 @@ The layers, from the ground up; a module may import modules of its own layer or 
     methods, mining, watchers, suspects, views, evidence
     settings, recipe, lab, evaluation
     chain, baselines, stages, inspection, estimate, budget, auditing
-    bundle, published, tables, bench, console, report, delivery, deploy
+    bundle, published, tables, bench, console, report, delivery, deploy, reproduce
     api, cli and its parts
 """
 
@@ -51,8 +51,9 @@ LAYERS = (
     {"methods", "mining", "watchers", "suspects", "views", "evidence"},
     {"settings", "recipe", "lab", "evaluation"},
     {"chain", "slimming", "baselines", "stages", "inspection", "estimate", "budget"} | {"auditing"},
-    {"bundle", "published", "tables", "bench", "console", "report", "delivery", "deploy"},
-    {"api", "cli", "cli_data", "cli_report", "cli_export", "cli_audit"},
+    {"bundle", "published", "tables", "bench", "console", "report", "delivery", "deploy"}
+    | {"reproduce"},
+    {"api", "cli", "cli_data", "cli_report", "cli_export", "cli_audit", "cli_reproduce"},
 )
 
 

@@ -272,7 +272,7 @@ def test_unknown_table_or_top_key(tmp_path: Path, text: str, message: str) -> No
         "prune.betas = [0.9]",
         "prune.betas = [0.9, 0.99, 0.999]",
         'plan = "dwcp"',
-        'data.name = "mnist"',
+        'data.name = "fashion"',
         "model.options.widths = [1.5, 2]",
         "seed = 2024-01-01",
     ],
@@ -461,6 +461,6 @@ def test_patterns(pattern: str, found: list[str]) -> None:
 
 def test_a_pattern_that_matches_nothing() -> None:
     with pytest.raises(
-        RecipeError, match=r"no recipe matches 'celeba/\*'\. Known: .*cmnist/1pct-dcwp"
+        RecipeError, match=r"no recipe matches 'waterbirds/\*'\. Known: .*cmnist/1pct-dcwp"
     ):
-        recipe.match("celeba/*")
+        recipe.match("waterbirds/*")

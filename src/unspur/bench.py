@@ -9,13 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import stages
+import torch
+
+from . import data, models, stages
 from .bundle import record
-from .lab import Lab, Made
+from .data import Splits
+from .errors import RecipeError
+from .lab import Lab, Made, Show
 from .metrics import mean_sd
 from .published import METRICS, PUBLISHED
 from .recipe import Recipe
-from .store import Artifact, environment, write_bytes
+from .report.intervals import bootstrap
+from .store import Artifact, Store, environment, write_bytes
 from .tables import HEADER, MODELS, comma_separated, latex, markdown, percent, pivot, table_row
 
 __all__ = [
@@ -23,10 +28,14 @@ __all__ = [
     "MODELS",
     "PUBLISHED",
     "bench",
+    "lab_of",
     "markdown",
     "percent",
     "pivot",
+    "row_of",
+    "run_of",
     "save",
+    "save_numbers",
     "spent",
     "summarise",
     "table_row",
@@ -51,12 +60,11 @@ def bench(
         began = time.perf_counter()
         made = stages.run_together(labs)
         seconds += time.perf_counter() - began
-        runs += [_run(lab, *each) for lab, each in zip(labs, made, strict=True)]
-    rows = []
-    for number, recipe in enumerate(recipes):
-        mine = runs[number * len(seeds) : (number + 1) * len(seeds)]
-        summary = summarise(mine, metric=METRICS.get(recipe.data.name, "unbiased"))
-        rows.append({"recipe": recipe.model_dump(mode="json"), "runs": mine, "summary": summary})
+        runs += [run_of(lab, *each) for lab, each in zip(labs, made, strict=True)]
+    rows = [
+        row_of(recipe, runs[number * len(seeds) : (number + 1) * len(seeds)])
+        for number, recipe in enumerate(recipes)
+    ]
     return {
         "made": time.strftime("%Y-%m-%d", time.gmtime()),
         "seeds": seeds,
@@ -67,13 +75,48 @@ def bench(
     }
 
 
-def _run(lab: Lab, made: Made, scores: Artifact) -> dict[str, Any]:
+def lab_of(
+    settings: Recipe,
+    *,
+    root: Path | None,
+    store: Store,
+    device: torch.device,
+    show: Show,
+    load: Callable[..., Splits] = data.load,
+) -> Lab:
+    """The lab of a recipe that names its data; `load` finds the data."""
+    if settings.data.name == "given":
+        raise RecipeError(
+            f"{settings.name}: data.name is not set. Choose one of {', '.join(data.DATASETS)}."
+        )
+    wanted, model = settings.data, settings.model
+    splits = load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
+    builder = models.builder(model.name, len(splits.classes), model.options, init=model.init)
+    return Lab(settings, splits, builder, store, device, show)
+
+
+def run_of(lab: Lab, made: Made, scores: Artifact) -> dict[str, Any]:
     """One run as the results hold it."""
     return {
         "seed": lab.recipe.seed,
         **_without_groups(scores.facts),
+        "intervals": _intervals(scores, METRICS.get(lab.recipe.data.name, "unbiased")),
         "run": record(lab, made, scores),
     }
+
+
+def row_of(recipe: Recipe, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The runs of one recipe as the results hold them."""
+    summary = summarise(runs, metric=METRICS.get(recipe.data.name, "unbiased"))
+    return {"recipe": recipe.model_dump(mode="json"), "runs": runs, "summary": summary}
+
+
+def _intervals(scores: Artifact, metric: str) -> dict[str, list[float]]:
+    """95 % bootstrap intervals, over test samples, of each network's accuracy and of the gain."""
+    found = bootstrap(scores.tensors)
+    told = {name: each[metric] for name, each in found.accuracy.items() if metric in each}
+    told |= {"gain": found.gain[metric]} if metric in found.gain else {}
+    return {name: [round(bound, 4) for bound in each] for name, each in told.items()}
 
 
 def _in_groups(runs: Sequence[Recipe], size: int) -> Iterator[list[Recipe]]:
@@ -113,11 +156,15 @@ def spent(results: dict[str, Any]) -> str:
 
 def save(results: dict[str, Any], path: Path) -> None:
     """Write the numbers as JSON, and tables beside them as Markdown, CSV and LaTeX."""
-    path = path.with_suffix(".json")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, (json.dumps(results, indent=1) + "\n").encode())
+    save_numbers(results, path.with_suffix(".json"))
     for suffix, render in {".md": markdown, ".csv": comma_separated, ".tex": latex}.items():
         write_bytes(path.with_suffix(suffix), render(results).encode())
+
+
+def save_numbers(results: dict[str, Any], path: Path) -> None:
+    """Write the numbers alone, as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, (json.dumps(results, indent=1) + "\n").encode())
 
 
 def _without_groups(facts: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from . import (
     cli_data,
     cli_export,
     cli_report,
+    cli_reproduce,
     console,
     data,
     models,
@@ -56,6 +57,7 @@ app.add_typer(runs_app, name="runs")
 app.command()(cli_audit.audit)
 app.command()(cli_report.report)
 app.command()(cli_export.export)
+app.command()(cli_reproduce.reproduce)
 
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the result.")]
 StoreAt = Annotated[
@@ -257,7 +259,7 @@ def _scored(source: str, ratio: str, root: Path | None, model: bundle.Classifier
         return data.load(source, root=root, ratio=ratio, size=side)
     if (Path(source) / ratio / "align").is_dir():
         return data.load("folder", root=Path(source), ratio=ratio)
-    return own.load(source, size=model.shape[1:], classes=model.classes)
+    return own.load(source, size=model.shape[1:], classes=model.classes, crop=model.crop)
 
 
 @runs_app.command("list")
@@ -328,18 +330,14 @@ def _lab(
     quiet: bool,
     load: Callable[..., Splits] = data.load,
 ) -> Lab:
-    if settings.data.name == "given":
-        raise RecipeError(
-            f"{settings.name}: data.name is not set. Choose one of {', '.join(data.DATASETS)}."
-        )
-    splits = load(
-        settings.data.name,
+    return benching.lab_of(
+        settings,
         root=data_root,
-        ratio=settings.data.ratio,
-        seed=settings.data.seed,
-        size=settings.data.size,
+        store=Store(store or default_store()),
+        device=pick_device(device),
+        show=show(quiet=quiet),
+        load=load,
     )
-    return _lab_of(settings, splits, device=pick_device(device), store=store, quiet=quiet)
 
 
 def _lab_of(

@@ -79,15 +79,16 @@ def _cell(row: dict[str, Any] | None) -> str:
 
 def markdown(results: dict[str, Any]) -> str:
     """The tables of a bench, generated from its numbers alone."""
-    lines = _markdown_table(HEADER, [table_row(row) for row in results["results"]])
+    lines = markdown_table(HEADER, [table_row(row) for row in results["results"]])
     header, rows = pivot(results)
     if len(header) > 2:
         lines += ["", "Ours, and in brackets the published number:", ""]
-        lines += _markdown_table(header, rows)
+        lines += markdown_table(header, rows)
     return "\n".join([*lines, "", note(results), ""])
 
 
-def _markdown_table(header: list[str], rows: list[list[str]]) -> list[str]:
+def markdown_table(header: list[str], rows: list[list[str]]) -> list[str]:
+    """A table as lines of Markdown, numbers to the right."""
     ruler = ["---"] + ["---:"] * (len(header) - 1)
     return ["| " + " | ".join(row) + " |" for row in (header, ruler, *rows)]
 

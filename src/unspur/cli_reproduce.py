@@ -1,0 +1,112 @@
+"""`unspur reproduce`: every table and figure of the paper, by name."""
+
+from __future__ import annotations
+
+import time
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated, get_args
+
+import torch
+import typer
+from rich.table import Column, Table
+
+from . import bench, console, data
+from .api import default_store, pick_device
+from .console import err, show
+from .errors import RecipeError, UnspurError
+from .reproduce import ITEMS, SEVERAL, Desk, Outcome, chosen
+from .reproduce import reproduce as reproduce_item
+from .runtime import Precision
+from .store import Store
+
+
+def reproduce(
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help=f"{', '.join([*SEVERAL, *ITEMS])}.")
+    ],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Scaled down for a CPU: shows that it works, no more.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="Folder of results (docs/results; quick: runs/reproduce-quick)."
+        ),
+    ] = None,
+    store: Annotated[
+        Path | None, typer.Option("--store", help="Folder of finished stages (runs/store).")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")
+    ] = None,
+    data_root: Annotated[
+        Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")
+    ] = None,
+    together: Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")] = 1,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Begin no run after so many minutes.")
+    ] = None,
+    only: Annotated[
+        str, typer.Option(help="Run only recipes of such names, as 'cmnist/1pct-*'.")
+    ] = "*",
+    precision: Annotated[
+        str, typer.Option(help="fp32, tf32 or bf16, for what is run; the recipe's if not given.")
+    ] = "",
+    no_run: Annotated[
+        bool, typer.Option("--no-run", help="Run nothing, draw what is on record.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Run what is missing of the paper's tables and figures, and write their pages.
+
+    A run that is on record below the folder of results is not run again.
+    """
+    if quick:
+        torch.set_num_threads(1)  # for networks this small, more threads only wait for each other
+    wanted, where, load = chosen(names), pick_device(device), cache(data.load)
+    lab_of = partial(
+        bench.lab_of,
+        root=data_root,
+        store=Store(store or default_store()),
+        device=where,
+        show=show(quiet=quiet),
+        load=load,
+    )
+    desk = Desk(
+        out=out or Path("runs/reproduce-quick" if quick else "docs/results"),
+        lab_of=lab_of,
+        load=partial(load, root=data_root),
+        say=(lambda line: None) if quiet else partial(err.print, markup=False, soft_wrap=True),
+        together=together,
+        until=time.monotonic() + 60 * minutes if minutes is not None else float("inf"),
+        only=only,
+        precision=_precision(precision),
+        run=not no_run,
+        quick=quick,
+    )
+    outcomes = {name: reproduce_item(name, ITEMS[name], desk) for name in wanted}
+    _say(outcomes)
+    failed = [name for name, outcome in outcomes.items() if outcome.problems]
+    if failed:
+        raise UnspurError(f"not everything could be made: {', '.join(failed)}; see above.")
+
+
+def _precision(name: str) -> str:
+    if name and name not in get_args(Precision):
+        raise RecipeError(f"--precision {name}: choose one of {', '.join(get_args(Precision))}.")
+    return name
+
+
+def _say(outcomes: dict[str, Outcome]) -> None:
+    table = Table(Column("item", no_wrap=True), "runs", "page")
+    for name, outcome in outcomes.items():
+        runs = f"{outcome.found} of {outcome.wanted}" if outcome.wanted else "–"
+        table.add_row(name, runs, str(outcome.page or "–"))
+    console.out.print(table)
+    left = sum(outcome.wanted - outcome.found for outcome in outcomes.values())
+    if left:
+        console.out.print(f"{left} runs are left; the pages list them.", markup=False)
+    for name, outcome in outcomes.items():
+        for problem in outcome.problems:
+            err.print(f"{name}: {problem}", markup=False, soft_wrap=True)

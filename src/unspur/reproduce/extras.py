@@ -1,0 +1,77 @@
+"""What some items need of a run beyond its accuracies, kept with it in the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import metrics
+from ..errors import UnspurError
+from ..inspection import inspect
+from ..lab import Lab, Made
+from ..report import triptych
+from ..store import Artifact
+from ..tables import MODELS
+
+FEATURES = "map.features."
+
+
+def groups(lab: Lab, made: Made, scores: Artifact) -> dict[str, Any]:
+    """The accuracy of every (class, bias) group of each network, and how many samples they are of."""
+    classes, biases = lab.splits.classes, lab.splits.bias_classes
+    known = scores.tensors
+    counts = metrics.group_counts(
+        known["targets"],
+        known["bias"],
+        classes=len(classes),
+        biases=max(len(biases), int(known["bias"].max()) + 1),
+    )
+    return {
+        "classes": list(classes),
+        "biases": list(biases),
+        "counts": counts.tolist(),
+        "conflicting": int(known["conflict"].sum()),
+        "accuracy": {name: scores.facts[name]["groups"] for name in MODELS if scores.facts[name]},
+    }
+
+
+def iterates(lab: Lab, made: Made, scores: Artifact) -> dict[str, Any]:
+    """The accuracies of the iterates that were kept, by step; on the test split, so no choice is theirs."""
+    return {
+        step: {name: value for name, value in found.items() if name != "groups"}
+        for step, found in scores.facts["iterates"].items()
+    }
+
+
+def maps(lab: Lab, made: Made, scores: Artifact) -> dict[str, Any]:
+    """Test samples in the plane as each network sees them (t-SNE of what enters its head)."""
+    tensors = inspect(lab, made).tensors
+    try:
+        places = {
+            name.removeprefix(FEATURES): _rounded(triptych.layout(found))
+            for name, found in tensors.items()
+            if name.startswith(FEATURES)
+        }
+    except ModuleNotFoundError as error:
+        raise UnspurError(str(error)) from error
+    return {
+        "places": places,
+        "targets": tensors["map.targets"].tolist(),
+        "bias": tensors["map.bias"].tolist(),
+        "classes": list(lab.splits.classes),
+        "biases": list(lab.splits.bias_classes),
+    }
+
+
+def _rounded(places: list[tuple[float, float]]) -> dict[str, list[float]]:
+    return {
+        "x": [round(x, 1) for x, _ in places],
+        "y": [round(y, 1) for _, y in places],
+    }
+
+
+EXTRAS: dict[str, Callable[[Lab, Made, Artifact], dict[str, Any]]] = {
+    "groups": groups,
+    "iterates": iterates,
+    "maps": maps,
+}

@@ -1,0 +1,158 @@
+"""Figures from numbers: curves in panels, maps of samples. The same numbers give the same bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UnspurError
+from ..metrics import mean_sd
+from ..report import charts
+from ..report.palette import GREY, INK, SERIES
+from ..report.theory_figures import MARKERS, STYLE, on_white
+from ..theory.checks import need
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SIDE, GAP, HEAD = 320, 16, 26  # of a map, between maps, above them
+STROKES = ("-", "--", ":", "-.", "-")
+HALO = "font-size:13px;paint-order:stroke;stroke:#fff;stroke-width:3px"
+TEXT = f"font-family:'DejaVu Sans',Verdana,sans-serif;fill:{INK}"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A named line through points; `spread` is one standard deviation of each."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    spread: Sequence[float] = ()
+
+
+def through(name: str, values: Mapping[float, Sequence[float]]) -> Curve:
+    """A curve through the means of several values at each place, with their spread where all have one."""
+    found = [(x, *mean_sd(list(values[x]))) for x in sorted(values) if values[x]]
+    spread = [sd for *_, sd in found if sd is not None]
+    points = [(x, mean) for x, mean, _ in found]
+    return Curve(name, points, spread if len(spread) == len(points) else ())
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves over one pair of axes, in per cent upwards; `level` is a number they are compared with."""
+
+    title: str
+    across: str
+    up: str
+    curves: Sequence[Curve]
+    level: tuple[str, float] | None = None
+    mark: tuple[str, float] | None = None
+
+
+def draw(panels: Sequence[Panel]) -> str:
+    """Panels side by side, three in a row, as SVG; curves of one name look the same in all of them."""
+    try:
+        plotting = need("matplotlib.figure")
+    except ModuleNotFoundError as error:
+        raise UnspurError(str(error)) from error
+    names = list(dict.fromkeys(curve.name for panel in panels for curve in panel.curves))
+    wide = min(len(panels), 3)
+    high = -(-len(panels) // wide)
+    with need("matplotlib").rc_context(STYLE):
+        figure: Figure = plotting.Figure(
+            figsize=(max(4.6 * wide, 6.4), 3.6 * high + 0.5), layout="constrained"
+        )
+        every = figure.subplots(high, wide, squeeze=False).ravel()
+        for axes, panel in zip(every, panels, strict=False):
+            _panel(axes, panel, names)
+        for axes in every[len(panels) :]:
+            axes.set_axis_off()
+        handles = {
+            label: handle
+            for axes in every
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        if handles:
+            figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)
+        return on_white(_svg(figure))
+
+
+def _panel(axes: Axes, panel: Panel, names: list[str]) -> None:
+    for curve in panel.curves:
+        _curve(axes, curve, names.index(curve.name))
+    if panel.level is not None:
+        name, value = panel.level
+        axes.axhline(100 * value, color=GREY, linestyle=(0, (1, 2)), label=name)
+    if panel.mark is not None:
+        name, at = panel.mark
+        axes.axvline(at, color=GREY, linewidth=1, linestyle="--")
+        axes.annotate(name, (at, 0.02), xycoords=("data", "axes fraction"), color=GREY, fontsize=8)
+    if not any(curve.points for curve in panel.curves):
+        axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", color=GREY)
+    axes.set(title=panel.title, xlabel=panel.across, ylabel=panel.up)
+
+
+def _curve(axes: Axes, curve: Curve, number: int) -> None:
+    if not curve.points:
+        return
+    how: dict[str, Any] = {
+        "color": SERIES[number % len(SERIES)],
+        "linestyle": STROKES[number % len(STROKES)],
+        "marker": MARKERS[number % len(MARKERS)],
+    }
+    x = [x for x, _ in curve.points]
+    y = [100 * y for _, y in curve.points]
+    axes.plot(x, y, label=curve.name, **how)
+    if curve.spread:
+        spread = [100 * each for each in curve.spread]
+        low = [a - b for a, b in zip(y, spread, strict=True)]
+        high = [a + b for a, b in zip(y, spread, strict=True)]
+        axes.fill_between(x, low, high, color=how["color"], alpha=0.15, linewidth=0)
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "unspur"})
+    return buffer.getvalue()
+
+
+# -- maps ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coloured:
+    """How the samples of all maps are coloured: a title, the group of each sample, the groups' names."""
+
+    title: str
+    groups: Sequence[int]
+    names: Sequence[str]
+
+
+def maps(places: Mapping[str, Sequence[charts.Point]], rows: Sequence[Coloured]) -> str:
+    """Maps of the same samples: a column for each title in `places`, a row for each way to colour them."""
+    parts = [
+        _map(points, row, column_of * (SIDE + GAP), HEAD + row_of * (SIDE + HEAD), title)
+        for row_of, row in enumerate(rows)
+        for column_of, (title, points) in enumerate(places.items())
+    ]
+    wide = len(places) * (SIDE + GAP) - GAP
+    high = HEAD + len(rows) * (SIDE + HEAD) - HEAD
+    style = f"<style>text{{{TEXT}}}.halo{{{HALO}}}</style>"
+    return on_white(
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" width="{wide}">'
+        f"{style}{''.join(parts)}</svg>\n"
+    )
+
+
+def _map(points: Sequence[charts.Point], row: Coloured, left: int, top: int, title: str) -> str:
+    named = {g: row.names[g] if g < len(row.names) else str(g) for g in sorted(set(row.groups))}
+    cloud = charts.cloud(points, row.groups, named, words="")
+    place = f'x="{left}" y="{top}" width="{SIDE}" height="{SIDE}" overflow="visible"'
+    placed = cloud.replace("<svg ", f"<svg {place} ", 1)
+    words = escape(f"{title}, {row.title}")
+    return f'<text x="{left + 6}" y="{top - 8}" font-size="13">{words}</text>{placed}'

@@ -1,0 +1,53 @@
+"""A recipe in seconds on a CPU, to show that everything works; its numbers say nothing else."""
+
+from __future__ import annotations
+
+from ..recipe import PLANS, Recipe, as_toml, change
+from ..settings import Training
+from .item import Cell, Cells
+
+SHORTER, LONGEST = 50, 60  # how many times fewer steps, and how many at most
+WORDS = (
+    "Quick: embedded digits, a small network, a few steps. "
+    "These numbers only show that the command works."
+)
+
+SMALL = (
+    'data={name="demo",ratio="5pct"}',
+    'model={name="convnet",options={width=12}}',
+    'rebias.network={name="convnet",options={width=12,kernel=1}}',
+    # So short a search must go far in each step.
+    *("prune.rate=0.2", "prune.batch_norm_batches=4"),
+    *("refit.strengths=[0.1]", "refit.subsets=2"),
+    "select.every=10",
+)
+
+
+def quick(settings: Recipe) -> Recipe:
+    """The recipe scaled down: other data, a smaller network, fewer and smaller steps; the same plan."""
+    changes = [f'name="quick {settings.name}"', *SMALL]
+    for stage in PLANS[settings.plan]:
+        if isinstance(section := getattr(settings, stage), Training):
+            changes += [f"{stage}.{change}" for change in _shorter(section)]
+    return change(settings, changes)
+
+
+def quick_cells(cells: Cells) -> Cells:
+    """Every cell scaled down, with one seed."""
+    return {key: Cell(quick(each.recipe), each.seeds[:1]) for key, each in cells.items()}
+
+
+def _shorter(section: Training) -> list[str]:
+    changes = ["batch=64"]
+    for key in ("steps", "swap_start"):
+        if steps := getattr(section, key, 0):
+            changes.append(f"{key}={_short(steps)}")
+    if iterates := getattr(section, "iterates", ()):
+        changes.append(f"iterates={as_toml(sorted({_short(step) for step in iterates}))}")
+    if sparsity := getattr(section, "sparsity", 0.0):
+        changes.append(f"sparsity={100 * sparsity}")
+    return changes
+
+
+def _short(steps: int) -> int:
+    return min(max(steps // SHORTER, 1), LONGEST)

@@ -1,0 +1,155 @@
+"""From an item to its page: run what is missing, as far as time and data allow; draw what is known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from .. import bench, stages
+from ..errors import DataError, Interrupted, UnspurError
+from ..lab import Lab
+from ..recipe import Recipe
+from . import pages
+from .extras import EXTRAS
+from .item import Cells, Desk, Item, Result, Results, Run, Sheet
+from .ledger import Ledger, identity
+from .quick import quick_cells
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an item: its page, how many runs it has of those it wants, what went wrong."""
+
+    page: Path | None
+    wanted: int = 0
+    found: int = 0
+    problems: tuple[str, ...] = ()
+
+
+def reproduce(name: str, item: Item | Sheet, desk: Desk) -> Outcome:
+    """Run what is missing of an item, then write its page."""
+    try:
+        return _sheet(name, item, desk) if isinstance(item, Sheet) else _item(name, item, desk)
+    except Interrupted:
+        raise
+    except UnspurError as error:
+        return Outcome(None, problems=(str(error),))
+
+
+def _item(name: str, item: Item, desk: Desk) -> Outcome:
+    cells = quick_cells(item.cells()) if desk.quick else item.cells()
+    ledger = Ledger(desk.out)
+    problems = _run_missing(name, cells, ledger, item.keep, desk) if desk.run else []
+    results = look_up(cells, ledger, item.keep)
+    page = pages.write(name, item, results, desk)
+    wanted = {(identity(each.recipe), seed) for each in cells.values() for seed in each.seeds}
+    left = sum(1 for _ in _missing(cells, ledger, item.keep))
+    return Outcome(page, len(wanted), len(wanted) - left, tuple(problems))
+
+
+def look_up(cells: Cells, ledger: Ledger, keep: Collection[str] = ()) -> Results:
+    """What is known of every cell."""
+    found = {}
+    for key, each in cells.items():
+        known = (ledger.find(each.recipe, seed, keep=keep) for seed in each.seeds)
+        found[key] = Result(each, tuple(one for one in known if one is not None))
+    return found
+
+
+def in_order(cells: Cells) -> Iterator[tuple[int, Recipe]]:
+    """Every run wanted, once: the first seed of all cells, then the second, ...; with the turn it is in."""
+    seen: set[tuple[str, int]] = set()
+    for turn in range(max((len(each.seeds) for each in cells.values()), default=0)):
+        for each in cells.values():
+            for seed in each.seeds[turn : turn + 1]:
+                if (key := (identity(each.recipe), seed)) not in seen:
+                    seen.add(key)
+                    yield turn, each.recipe.seeded(seed)
+
+
+def groups(runs: Iterable[tuple[int, Recipe]], size: int) -> Iterator[tuple[Recipe, ...]]:
+    """Runs of one turn, plan and data set, at most `size` of them at a time."""
+    alike: dict[tuple[int, str, str], list[Recipe]] = {}
+    for turn, settings in runs:
+        alike.setdefault((turn, settings.plan, settings.data.name), []).append(settings)
+    for some in alike.values():
+        yield from (tuple(some[start : start + size]) for start in range(0, len(some), size))
+
+
+def _missing(cells: Cells, ledger: Ledger, keep: Collection[str]) -> Iterator[tuple[int, Recipe]]:
+    for turn, settings in in_order(cells):
+        if ledger.find(settings, settings.seed, keep=keep) is None:
+            yield turn, settings
+
+
+def _run_missing(
+    name: str, cells: Cells, ledger: Ledger, keep: Collection[str], desk: Desk
+) -> list[str]:
+    """Run and record group by group; what went wrong, each thing once."""
+    absent: dict[tuple[str, str], str] = {}
+    failures: list[str] = []
+    how = {"precision": desk.precision} if desk.precision else {}
+    missing = [
+        (turn, settings.model_copy(update=how))
+        for turn, settings in _missing(cells, ledger, keep)
+        if fnmatch(settings.name, desk.only)
+    ]
+    for some in groups(missing, desk.together):
+        if time.monotonic() >= desk.until:
+            break
+        if labs := _labs(some, desk, absent):
+            failures += _record(name, labs, ledger, keep, desk)
+    return list(dict.fromkeys([*absent.values(), *failures]))
+
+
+def _labs(some: Sequence[Recipe], desk: Desk, absent: dict[tuple[str, str], str]) -> list[Lab]:
+    """The labs of those recipes whose data is there; why others are not is noted in `absent`."""
+    labs = []
+    for each in some:
+        if (key := (each.data.name, each.data.ratio)) in absent:
+            continue
+        try:
+            labs.append(desk.lab_of(each))
+        except DataError as error:
+            absent[key] = str(error)
+    return labs
+
+
+def _record(
+    name: str, labs: Sequence[Lab], ledger: Ledger, keep: Collection[str], desk: Desk
+) -> list[str]:
+    """Run a group and write it down; where that fails, one by one, so that the others are not lost."""
+    told = [f"{lab.recipe.name} seed {lab.recipe.seed}" for lab in labs]
+    desk.say(f"{name}: {', '.join(told)}")
+    began = time.perf_counter()
+    try:
+        runs = _run(labs, keep)
+    except Interrupted:
+        raise
+    except UnspurError as error:
+        if len(labs) > 1:
+            return [each for lab in labs for each in _record(name, [lab], ledger, keep, desk)]
+        return [f"{told[0]}: {error}"]
+    seconds = time.perf_counter() - began
+    ledger.add(name, runs, seconds=seconds, together=desk.together)
+    return []
+
+
+def _run(labs: Sequence[Lab], keep: Collection[str]) -> list[tuple[Recipe, Run]]:
+    runs = []
+    for lab, (made, scores) in zip(labs, stages.run_together(labs), strict=True):
+        run = bench.run_of(lab, made, scores)
+        if keep:
+            run["kept"] = {name: EXTRAS[name](lab, made, scores) for name in keep}
+        runs.append((lab.recipe, run))
+    return runs
+
+
+def _sheet(name: str, sheet: Sheet, desk: Desk) -> Outcome:
+    if not desk.run or time.monotonic() >= desk.until:
+        return Outcome(None)
+    desk.say(name)
+    return Outcome(pages.write_sheet(name, sheet, desk))
