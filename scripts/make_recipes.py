@@ -1,6 +1,6 @@
 """Write the recipe files below src/unspur/recipes, complete and with their numbers in the header.
 
-    python scripts/make_recipes.py --results docs/results/*.json
+    python scripts/make_recipes.py
 
 Settings live in recipe_settings.py, remarks in recipe_notes.py; the files are what users read and copy.
 """
@@ -19,6 +19,7 @@ import recipe_settings as settings
 
 from unspur import recipe
 from unspur.published import METRICS, SPOKEN, number
+from unspur.reproduce.ledger import identity
 from unspur.tables import percent
 
 
@@ -30,6 +31,13 @@ def every() -> Iterator[tuple[dict[str, Any], list[str]]]:
         for kind in settings.CIFAR10C:
             yield settings.cifar10c(ratio, kind), about.notes("cifar10c", kind)
     yield settings.cifar10c("5pct", "grasp"), about.notes("cifar10c", "grasp")
+    for kind in settings.CIFAR10:
+        yield settings.cifar10(kind), about.notes("cifar10", kind)
+    for data in settings.UNBIASED:
+        yield settings.debias(data), about.NOTES["debias"]
+    for data, ratio in settings.FACES_SETS:
+        for kind in settings.FACES:
+            yield settings.faces(data, ratio, kind), about.notes(f"{data}/{ratio}", kind)
     for kind in settings.ORIGINALS:
         yield settings.original(kind), about.notes("cmnist", kind)
     for data in settings.SLIM_DATA:
@@ -45,7 +53,7 @@ def header(made: recipe.Recipe, notes: list[str], results: list[dict[str, Any]])
     first, *rest = notes
     lines = [first, f"    unspur run {made.name} --seed {settings.SEEDS[made.data.name]}"]
     lines += [_published(made), *rest]
-    lines += [_ours(row, each) for each in results for row in each["results"] if _is(row, made)]
+    lines += [_ours(row, each) for each in results for row in each["results"] if _is(row, made)][:1]
     wrapped = [
         part
         for line in lines
@@ -66,16 +74,19 @@ def _published(made: recipe.Recipe) -> str:
 
 
 def _is(row: dict[str, Any], made: recipe.Recipe) -> bool:
-    return bool(row["recipe"]["name"] == made.name)
+    return identity(recipe.parse(row["recipe"], where=row["recipe"]["name"])) == identity(made)
 
 
 def _ours(row: dict[str, Any], results: dict[str, Any]) -> str:
     summary = row["summary"]
     beside = f", ERM {percent(summary['ordinary'])}" if "ordinary" in summary else ""
+    device = results["with"]["gpu"]
+    device = "a CPU" if device == "none" else device
+    seeds = f"{len(row['runs'])} seed{'s' * (len(row['runs']) > 1)}"
     shared = ", shared with other runs" if results.get("together", 2) > 1 else ""
     return (
-        f"Ours: {percent(summary['debiased'])}{beside} ({len(row['runs'])} seeds; "
-        f"{summary['seconds']['mean'] / 60:.1f} minutes a run on {results['with']['gpu']}{shared})."
+        f"Ours: {percent(summary['debiased'])}{beside} ({seeds}; "
+        f"{summary['seconds']['mean'] / 60:.1f} minutes a run on {device}{shared})."
     )
 
 
@@ -83,7 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    known = sorted(Path("docs/results").glob("*.json"))
+    known = sorted(Path("docs/results").rglob("*.json"), key=lambda path: (len(path.parts), path))
     parser.add_argument("--results", type=Path, nargs="*", default=known)
     parser.add_argument("--out", type=Path, default=Path("src/unspur/recipes"))
     args = parser.parse_args()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
+
+from unspur import budget
 
 Table = dict[str, Any]
 
 RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
-SEEDS = {"cmnist": 55, "cifar10c": 11}
+SEEDS = {"cmnist": 55, "mnist": 11, "cifar10c": 11, "cifar10": 11, "bffhq": 11, "celeba": 1006}
 UP = {"0.5pct": 80.0, "1pct": 50.0, "2pct": 30.0, "5pct": 10.0}
 PAPER_TEXT_UP = {"0.5pct": 10.0, "1pct": 30.0, "2pct": 50.0, "5pct": 80.0}
 
@@ -35,6 +39,13 @@ DCWP = merged(
 # Fine-tuning that is ordinary training, as long as the ordinary model's.
 PLAIN: Table = {"align": 0.0, "schedule": "constant", "steps": 10_000, "rate": 1e-2}
 UNIFORM: Table = {"align": 0.0, "up": 1.0}
+# The optimiser of the ordinary model, which all methods share on a network that is not their paper's own.
+AS_ERM: Table = {
+    "rate": 1e-2,
+    "betas": [0.9, 0.99],
+    "schedule": "constant",
+    "weight_decay": 0.0,
+}
 # One pass through the data with the miner's optimiser.
 EARLY: Table = {"how": "early-stopped", "steps": 215, "schedule": "constant", "decay_every": 0}
 
@@ -50,8 +61,8 @@ CMNIST: dict[str, Table] = {
     "paper-text": merged(DCWP, {"prune": {"penalty": "absolute"}}),
     "unspur": {},
     "erm": merged(LAST, {"plan": "erm"}),
-    "end": merged(LAST, {"plan": "end"}),
-    "rebias": merged(LAST, {"plan": "rebias"}),
+    "end": merged(LAST, {"plan": "end", "end": AS_ERM}),
+    "rebias": merged(LAST, {"plan": "rebias", "rebias": AS_ERM}),
     "mrm": merged(
         LAST,
         {
@@ -61,7 +72,7 @@ CMNIST: dict[str, Table] = {
         },
     ),
     "mrm-debias": merged(DCWP, {"finetune": {**PLAIN, "up": 1.0, "start": "initial"}}),
-    "lff": merged(LAST, {"plan": "lff"}),
+    "lff": merged(LAST, {"plan": "lff", "lff": AS_ERM}),
     "disent": merged(LAST, {"plan": "disent"}),
     "jtt": merged(LAST, {"plan": "jtt", "mine": EARLY, "finetune": {**PLAIN, "up": 51.0}}),
     "groupdro": merged(LAST, {"plan": "groupdro"}),
@@ -115,17 +126,16 @@ CIFAR10C: dict[str, Table] = {
         "prune": {"align": 1.0},
         "finetune": {"align": 1.0, "drop": 0.2, "steps": 1000},
     },
-    "end": {"end": {"steps": 10_000, "weight_decay": 0.0, "schedule": "constant"}},
+    "end": {"end": {"steps": 10_000, "rate": 1e-3}},
     "rebias": {
         "rebias": {
             "steps": 35_200,
-            "weight_decay": 0.0,
-            "schedule": "constant",
+            "rate": 1e-3,
             "network": {"name": "bagnet18"},
         }
     },
     "mrm": RETRAIN,
-    "lff": {"lff": {"steps": 35_200}},
+    "lff": {"lff": {"steps": 35_200, "rate": 1e-3}},
     "disent": {},
     "jtt": merged(RETRAIN, {"mine": {"how": "early-stopped", "steps": 176}}),
 }
@@ -136,10 +146,53 @@ DISENT_CIFAR = {
     "2pct": (1e-3, 5.0),
     "5pct": (1e-3, 1.0),
 }
+# Faces. Published settings at the published size; short ones for small sets of small pictures from scratch.
+FACES = (*CIFAR10C, "dcwp-erm", "dcwp-unpruned")
+FACES_DATA: dict[str, Table] = {
+    "bffhq": {"augment": "flip"},
+    "celeba": {
+        "augment": "resized-crop-flip",
+        "mean": [0.485, 0.456, 0.406],
+        "std": [0.229, 0.224, 0.225],
+    },
+}
+
+
+class Faces(NamedTuple):
+    """What a set of faces asks for: a rate, a batch, a budget, one pass through it, odds of suspects."""
+
+    rate: float
+    batch: int
+    steps: int
+    one_pass: int
+    up: float
+    small: bool = False
+
+
+FACES_SETS = {
+    ("bffhq", "0.5pct"): Faces(1e-3, 64, 10_000, 300, 80.0),
+    ("bffhq", "1pct"): Faces(1e-3, 64, 3000, 82, 50.0, small=True),
+    ("celeba", "keep2000"): Faces(1e-4, 128, 10_000, 727, 20.0),
+    ("celeba", "keep88"): Faces(1e-3, 64, 3000, 61, 20.0, small=True),
+}
+DISENT_FACES: Table = {
+    "rate": 1e-4,
+    "swap_weight": 0.1,
+    "biased_weight": 2.0,
+    "swap_biased_weight": 2.0,
+    "decay_by": 0.1,
+}
+# CIFAR-10 itself, where there is no shortcut to cut.
+CIFAR10 = ("erm", "dcwp", "unspur", "grasp", "magnitude")
+# Sets without a shortcut, and their images to train on, for what `unspur debias` chooses by itself on a GPU.
+UNBIASED = {"mnist": 54_000, "cifar10": 45_000}
 # The networks of the original papers, in place of the one all methods share here.
 DIVIDED: Table = {"mean": [0.0, 0.0, 0.0], "std": [255.0, 255.0, 255.0]}
+OWN: Table = {"rate": 1e-3, "betas": [0.9, 0.999]}  # the optimiser of those papers
+OWN_STEP: Table = {**OWN, "schedule": "step", "weight_decay": 1e-4}
 ORIGINALS: dict[str, Table] = {
     "lff-mlp": {
+        "lff": OWN,
         "data": DIVIDED,
         "model": {"name": "mlp", "options": {"hidden": [100, 100, 100]}},
     },
@@ -149,9 +202,9 @@ ORIGINALS: dict[str, Table] = {
     },
     "rebias-flatnet": {
         "model": {"name": "flatnet"},
-        "rebias": {"network": {"name": "flatnet", "options": {"kernel": 1}}},
+        "rebias": {**OWN_STEP, "network": {"name": "flatnet", "options": {"kernel": 1}}},
     },
-    "end-flatnet": {"model": {"name": "flatnet"}},
+    "end-flatnet": {"model": {"name": "flatnet"}, "end": OWN_STEP},
 }
 # Whole channels in place of weights, cut to a share of the multiply–adds: by masks that are learned, by size.
 SLIM: dict[str, Table] = {
@@ -197,6 +250,52 @@ def cifar10c(ratio: str, kind: str) -> Table:
         own = {"disent": {"rate": rate, "biased_weight": weight, "swap_biased_weight": weight}}
     name = {"name": f"cifar10c/{ratio}-{kind}", "data": {"ratio": ratio}}
     return merged(cmnist(ratio, kind), CIFAR_BASE, name, own)
+
+
+def cifar10(kind: str) -> Table:
+    name = {"name": f"cifar10/{kind}", "data": {"name": "cifar10", "ratio": ""}}
+    return merged(cifar10c("5pct", kind), name)
+
+
+def debias(data: str) -> Table:
+    """What `unspur debias` chooses for so many images on a GPU."""
+    chosen = budget.settings(
+        UNBIASED[data], torch.device("cuda"), name=f"{data}/debias", model="resnet18"
+    )
+    return merged(chosen.model_dump(), {"data": {"name": data, "ratio": ""}})
+
+
+def faces(data: str, ratio: str, kind: str) -> Table:
+    """A method on faces: the budget of its set for every training from the start."""
+    about = FACES_SETS[data, ratio]
+    budget = {"rate": about.rate, "batch": about.batch, "steps": about.steps}
+    debias = {"batch": about.batch}
+    table = merged(
+        CMNIST[kind],
+        CIFAR_BASE,
+        {"name": f"{data}/{ratio}-{kind}", "data": {"name": data, "ratio": ratio}},
+        {"data": FACES_DATA[data], "mine": {**budget, "how": "gce"}, "pretrain": budget},
+        {"prune": debias, "finetune": debias},
+    )
+    own: Table = {}
+    if kind in UPWEIGHTED:
+        own = {"finetune": {"up": about.up}}
+    elif kind == "unspur":
+        own = CIFAR10C["unspur"]
+    elif kind in ("mrm", "jtt"):
+        own = {"finetune": budget}
+    elif kind in ("lff", "end", "rebias"):
+        own = {kind: {**CIFAR10C[kind][kind], **budget}}
+    elif kind == "disent":
+        own = {"disent": {**DISENT_FACES, "batch": about.batch}}
+    if kind in ("jtt", "dcwp-erm"):
+        steps = about.one_pass if kind == "jtt" else 1000
+        own = merged(own, {"mine": {"how": "early-stopped", "steps": steps}})
+    if about.small:
+        short = {"steps": about.steps, "swap_start": 1000, "schedule": "constant", "rate": 1e-3}
+        own = merged(own, {"data": {"size": 96, "augment": "flip"}})
+        own = merged(own, {"disent": short} if kind == "disent" else {})
+    return merged(table, own)
 
 
 def original(kind: str) -> Table:

@@ -10,6 +10,7 @@ from unspur import bench, recipe
 from unspur.cli import app
 
 ROOT = Path(__file__).parent.parent
+RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
@@ -67,6 +68,48 @@ def test_precisions_are_those_of_the_results(kind, title):
     assert [cell.strip() for cell in line.split("|")[2:4]] == cells
 
 
+def methods(file):
+    """Unbiased accuracies of a bench of methods, by recipe."""
+    results = json.loads((ROOT / f"docs/results/methods/{file}.json").read_text())["results"]
+    return {row["recipe"]["name"]: row["summary"]["debiased"] for row in results}
+
+
+@pytest.mark.parametrize(
+    ("title", "file", "kind"),
+    [
+        ("DisEnt", "disent", "disent"),
+        ("LfF", "lff", "lff"),
+        ("EnD", "end", "end"),
+        ("ReBias", "rebias", "rebias"),
+        ("MRM", "mrm", "mrm"),
+    ],
+)
+def test_methods_are_those_of_the_results(title, file, kind):
+    found = methods(file)
+    means = [f"{100 * found[f'cmnist/{ratio}-{kind}']['mean']:.1f}" for ratio in RATIOS]
+    page = (ROOT / "docs/results/README.md").read_text()
+    assert f"| {title} | {' / '.join(means)} |" in page
+
+
+@pytest.mark.parametrize(
+    ("title", "file", "kind"),
+    [
+        ("ERM, with EnD's and ReBias's", "erm-low-rate", "erm"),
+        ("ReBias, its own", "rebias-own-optimiser", "rebias"),
+        ("ReBias, ERM's", "rebias", "rebias"),
+        ("EnD, its own", "end-own-optimiser", "end"),
+        ("EnD, ERM's", "end", "end"),
+        ("LfF, its own", "lff-own-optimiser", "lff"),
+        ("LfF, ERM's", "lff", "lff"),
+    ],
+)
+def test_optimisers_are_those_of_the_results(title, file, kind):
+    found = methods(file)
+    cells = [bench.percent(found.get(f"cmnist/{ratio}-{kind}")) for ratio in RATIOS]
+    page = (ROOT / "docs/decisions/optimiser.md").read_text()
+    assert f"| {title} | {' | '.join(cells)} |" in page
+
+
 def test_how_far_precisions_are_apart():
     far = []
     for kind in ("dcwp", "unspur"):
@@ -83,10 +126,17 @@ def test_how_far_precisions_are_apart():
 
 def test_times_are_those_of_the_results():
     page = (ROOT / "docs/performance.md").read_text()
-    for name in ("together", "alone"):
+    for name in ("together", "alone", "alone-bf16", "alone-compiled"):
         results = json.loads((ROOT / f"docs/results/speed/{name}.json").read_text())
         runs, setup = re.findall(r"[\d.]+(?= s)", bench.spent(results))
         assert f"| {runs} | {setup} |" in page
+
+
+@pytest.mark.parametrize("name", ["first-tf32", "compiled-first", "compiled-next"])
+def test_setups_are_those_of_the_results(name):
+    results = json.loads((ROOT / f"docs/results/speed/{name}.json").read_text())
+    _, setup = re.findall(r"[\d.]+(?= s)", bench.spent(results))
+    assert re.search(rf"\b{re.escape(setup)}\b", (ROOT / "docs/performance.md").read_text())
 
 
 def test_commands_of_the_readme_exist():
