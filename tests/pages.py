@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -73,3 +76,48 @@ class Page(HTMLParser):
 
     def sections(self) -> list[str]:
         return [attrs["id"] for attrs in self.all("section") if "id" in attrs]
+
+
+def plain(text: str) -> str:
+    """The same with ordinary spaces and hyphens, as a person types them."""
+    return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NON-BREAKING HYPHEN}", "-")
+
+
+def check_whole(html: str) -> None:
+    """A page needs nothing else, adapts, and lets no name be more than a name."""
+    read = Page(html)
+    _needs_nothing(read, html)
+    for how in ("prefers-color-scheme: dark", "@media print", "max-width: 48rem"):
+        assert how in html
+    ids = [attrs["id"] for _, attrs in read.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {attrs["href"][1:] for attrs in read.all("a")} == set(read.sections())
+    assert html.count("<script") == 1
+    assert "alert(" not in html.split("<script>")[1]
+    script = html.split("<script>")[1].split("</script>")[0]
+    allowed = re.search(r"script-src 'sha256-([^']+)'", html.replace("&#39;", "'"))[1]
+    assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() == allowed
+    assert all(len(attrs.get("alt") or "") > 5 for attrs in read.all("img"))
+    charts = [attrs for attrs in read.all("svg") if attrs.get("aria-hidden") != "true"]
+    assert all(a["role"] == "img" and len(a["aria-label"]) > 30 for a in charts)
+
+
+def _needs_nothing(read: Page, html: str) -> None:
+    assert not {tag for tag, _ in read.tags} & {"link", "iframe", "object", "base"}
+    for tag, attrs in read.tags:
+        for name in ("src", "href", "xlink:href", "action", "srcset"):
+            value = attrs.get(name) or ""
+            assert value == "" or value.startswith(("data:image/", "#")), (tag, value)
+    style = html.split("<style>")[1].split("</style>")[0]
+    assert "@import" not in style
+    assert "url(" not in style
+    assert "default-src 'none'" in html
+    assert len(html.encode()) < 5_000_000
+
+
+def shown(page):
+    """The suspects that can be seen, class by class, as the page has them."""
+    return page.eval_on_selector_all(
+        ".shelf:not([hidden]) .suspects .card:not([hidden])",
+        "cards => cards.map(c => [c.closest('.shelf').dataset.label, c.dataset.name, +c.dataset.score])",
+    )

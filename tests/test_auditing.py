@@ -13,64 +13,15 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import unspur
-from toys import Counting, TinyNet, same
-from unspur import auditing, cli, models, recipe
-from unspur.data import synthetic
-from unspur.data.splits import Split, Splits
+from audits import SMALL, lab, network, tinted
+from toys import Counting, same
+from unspur import auditing, cli, models
+from unspur.data.splits import Split
 from unspur.errors import DataError, Interrupted, ModelError
-from unspur.lab import Lab
 from unspur.store import Store
 from unspur.train import Loop
 
-SMALL = {
-    f"{stage}.{name}": value
-    for stage in ("mine", "pretrain")
-    for name, value in {"steps": 100, "batch": 32, "rate": 0.02}.items()
-}
 TRAININGS = 12
-
-
-def tinted(kind, *, n=600, odd=30, seed=0):
-    """Faint bars that stand or lie; the tint of the image tells which, nearly always, or says nothing."""
-    g = torch.Generator().manual_seed(seed)
-    targets = torch.randint(2, (n,), generator=g)
-    tint = targets.clone() if kind == "shortcut" else torch.randint(2, (n,), generator=g)
-    if kind == "shortcut":
-        tint[torch.randperm(n, generator=g)[:odd]] ^= 1
-    images = torch.randint(0, 60, (n, 3, 8, 8), generator=g)
-    at = torch.randint(1, 7, (n,), generator=g)
-    rows = torch.arange(n)
-    images[rows, 2 * tint] += 40
-    bar = torch.zeros(n, 8, 8, dtype=torch.int64)
-    bar[rows, :, at] = 60
-    images[:, 1] += torch.where(targets[:, None, None] == 0, bar, bar.mT)
-    splits = Splits(
-        train=Split(images.to(torch.uint8), targets),
-        classes=("stands", "lies"),
-        bias={"train": tint},
-        name="tinted",
-    )
-    return synthetic.mislabelled(splits, share=0.1, seed=seed) if kind == "noise" else splits
-
-
-def network(classes=2):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return TinyNet(classes)
-
-
-def lab(store, splits=None, **changes):
-    splits = tinted("shortcut") if splits is None else splits
-    base = auditing.settings(len(splits.train), name="tinted")
-    settings = {**SMALL, **changes}
-    return Lab(
-        recipe=recipe.change(base, [f"{key}={value}" for key, value in settings.items()]),
-        splits=splits,
-        builder=models.given(network()),
-        store=store,
-        device=torch.device("cpu"),
-        show=lambda stage: nullcontext(),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +72,20 @@ def test_the_same_seed_gives_the_same_bits(stored, tmp_path):
     assert len(counting.made) == TRAININGS
     assert again.evidence == first.evidence
     assert same(again.suspects.tensors("s"), first.suspects.tensors("s"))
+
+
+def test_progress_says_which_training_it_is(tmp_path):
+    told = []
+
+    def show(stage):
+        told.append(stage)
+        return nullcontext()
+
+    auditing.audit(
+        replace(lab(Store(tmp_path), **{"mine.steps": 5, "pretrain.steps": 5}), show=show)
+    )
+    assert told[:2] == ["mine 1/2", "mine 2/2"]
+    assert len(told) in (2, TRAININGS)
 
 
 def test_another_seed_cuts_the_data_otherwise(stored):
@@ -242,6 +207,7 @@ def test_python_users_get_the_same_and_a_folder(stored, tmp_path):
     rows = list(csv.DictReader((tmp_path / "out" / "suspects.csv").read_text().splitlines()))
     assert len(rows) == 600
     assert sum(row["flag"] == "suspect" for row in rows) == int(first.suspects.conflict.sum())
+    assert "unspur.debias(model, data, suspects=" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_the_command_says_the_verdict_and_how_to_go_on(tmp_path):
@@ -268,3 +234,5 @@ def test_the_command_says_the_verdict_and_how_to_go_on(tmp_path):
     assert about["text"] in done.output.replace("\n", "")
     assert f"unspur {'debias' if about['verdict'] != 'unclear' else 'audit'}" in done.output
     assert (out / "suspects.csv").read_text().startswith("path,label,score")
+    assert f"Open {out / 'report.html'}." in done.output.replace("\n", "")
+    assert str(tmp_path / "photos") in (out / "report.html").read_text()

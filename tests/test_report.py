@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import importlib
-import re
 import shutil
 import sys
 from dataclasses import replace
@@ -15,7 +12,7 @@ import torch
 from typer.testing import CliRunner
 
 import toys
-from pages import NASTY, Page, named, page_of, unlabelled
+from pages import NASTY, Page, check_whole, named, page_of, plain, unlabelled
 from toys import shapes_set, without_valid
 from unspur import cli, delivery, stages
 from unspur.errors import StoreError, UnspurError
@@ -62,57 +59,22 @@ def test_everything_is_there(read):
     assert read.text.count("A shortcut is likely") == 2  # title and headline
 
 
-def test_it_needs_nothing_else(read, html):
-    assert not {tag for tag, _ in read.tags} & {"link", "iframe", "object", "base"}
-    for tag, attrs in read.tags:
-        for name in ("src", "href", "xlink:href", "action", "srcset"):
-            value = attrs.get(name) or ""
-            assert value == "" or value.startswith(("data:image/", "#")), (tag, value)
-    style = html.split("<style>")[1].split("</style>")[0]
-    assert "@import" not in style
-    assert "url(" not in style
-    assert "default-src 'none'" in html
-    assert len(html.encode()) < 5_000_000
+def test_it_needs_nothing_else_and_names_stay_names(html):
+    check_whole(html)
 
 
-def test_it_adapts(html):
-    for how in ("prefers-color-scheme: dark", "@media print", "max-width: 48rem"):
-        assert how in html
-
-
-def test_links_lead_somewhere_and_ids_are_unique(read):
-    ids = [attrs["id"] for _, attrs in read.tags if "id" in attrs]
-    assert len(ids) == len(set(ids))
-    assert {attrs["href"][1:] for attrs in read.all("a")} == set(SECTIONS)
-
-
-def test_names_stay_names(read, html):
+def test_names_are_shown(read, html):
     assert any((attrs.get("data-name") or "").endswith(NASTY) for attrs in read.all("li"))
-    assert html.count("<script") == 1
-    assert "alert(" not in html.split("<script>")[1]
     assert "<b>bars" not in html
     assert COMMAND in read.text
     assert "<blue>" in read.text
-
-
-def test_the_script_is_the_one_that_is_allowed(html):
-    script = html.split("<script>")[1].split("</script>")[0]
-    allowed = re.search(r"script-src 'sha256-([^']+)'", html.replace("&#39;", "'"))[1]
-    assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() == allowed
-
-
-def test_every_picture_has_words(read):
-    assert all(len(attrs.get("alt") or "") > 5 for attrs in read.all("img"))
-    charts = [attrs for attrs in read.all("svg") if attrs.get("aria-hidden") != "true"]
-    assert charts
-    assert all(a["role"] == "img" and len(a["aria-label"]) > 30 for a in charts)
 
 
 def test_the_table_says_what_was_measured(read, path):
     run = open_run(path.parent)
     for name in ("ordinary", "pruned", "debiased"):
         for metric in words.GROUPED:
-            assert words.percent(run.scores[name][metric]) in read.text
+            assert plain(words.percent(run.scores[name][metric])) in read.text
     assert "95 % bootstrap interval" in read.text
     assert run.recipe.split("\n")[0] in read.text
     for stage in run.record["stages"].values():
@@ -217,8 +179,22 @@ def test_a_store_that_moved_is_named(folder, html):
 
 
 def test_not_the_folder_of_a_run(tmp_path):
-    with pytest.raises(StoreError, match="is not the folder of a run"):
+    with pytest.raises(StoreError, match=r"neither run\.json nor audit\.json"):
         page.write(tmp_path)
+    with pytest.raises(StoreError, match="is not the folder of a run or of an audit: it does not"):
+        page.write(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("run.json", "{}"), ("run.json", "[1"), ("recipe.toml", None), ("scores.json", None)],
+)
+def test_a_damaged_run_is_told_in_a_message(folder, name, text):
+    (folder / name).unlink()
+    if text is not None:
+        (folder / name).write_text(text)
+    with pytest.raises(StoreError, match=name):
+        page.write(folder)
 
 
 def refuse(monkeypatch, missing):
@@ -337,7 +313,7 @@ def test_the_verdict_is_the_audits_where_there_is_one():
     [((0.3, 0.5), "90.0 %."), ((-0.1, 0.5), "no clear gain."), ((-0.5, -0.1), "made it worse.")],
 )
 def test_the_change_says_how_sure_it_is(gain, ending):
-    told = words.change(scores(), Intervals({}, {"conflicting": gain}))
+    told = plain(words.change(scores(), Intervals({}, {"conflicting": gain})))
     assert "from 40.0 % to 80.0 % (+40.0 points, 95 % interval" in told
     assert told.endswith(ending)
 
@@ -347,10 +323,8 @@ def test_a_cost_over_all_samples_is_told():
     before, after = {**unknown, "average": 0.9}, {**unknown, "average": 0.1}
     parts = {"suspects": 0.0, "others": 1.0}
     unseen = {"ordinary": parts, "debiased": {"suspects": 1.0, "others": 0.0}}
-    told = words.change(
-        scores(ordinary=before, debiased=after, unseen=unseen),
-        Intervals({}, {"average": (-0.9, -0.7)}),
-    )
+    changed = scores(ordinary=before, debiased=after, unseen=unseen)
+    told = plain(words.change(changed, Intervals({}, {"average": (-0.9, -0.7)})))
     assert told.startswith("On suspects outside training, accuracy goes from 0.0 % to 100.0 %")
     assert told.endswith("Over all of the test split it does worse: 10.0 % instead of 90.0 %.")
 

@@ -13,8 +13,8 @@ from PIL import Image
 from torch import nn
 
 from unspur import metrics
-from unspur.inspection import CLASSES, PICTURES, SIDE, saliency
-from unspur.report import charts, curves, palette, pictures, triptych
+from unspur.inspection import CLASSES, LOOKS, PICTURES, SIDE, saliency
+from unspur.report import charts, curves, palette, pictures, strips, triptych
 from unspur.report.charts import Line
 from unspur.report.intervals import DRAWS, bootstrap, share_interval
 
@@ -141,6 +141,45 @@ def test_lines_stay_in_the_picture():
             assert 0 <= y <= charts.HIGH
 
 
+@pytest.mark.parametrize("high", [4.0, 40.0, 5e5])
+def test_a_logarithmic_axis_has_more_than_one_number(high):
+    line = Line("a", [(1.0, high), (2.0, high / 31)])
+    root = ElementTree.fromstring(charts.lines([line], words="w"))
+    upwards = [
+        t for t in root.findall("text") if t.attrib["text-anchor"] == "end" and t.text != "step"
+    ]
+    assert len(upwards) >= 3
+
+
+# Strips
+
+
+AXIS = strips.Axis(
+    -0.2, 0.6, [strips.Zone(0.1, "no"), strips.Zone(0.6, "<yes>", "found")], chance=0
+)
+
+
+def test_a_strip_shows_its_marks_and_where_it_turns():
+    marks = [strips.Mark("<a>", 0.3, "0.3"), strips.Mark("b", 0.2, "20 %", start=0.1, counts=False)]
+    root = ElementTree.fromstring(strips.strip(marks, AXIS, words='says "<so>"'))
+    assert root.attrib["aria-label"] == 'says "<so>"'
+    told = [text.text for text in root.findall("text")]
+    assert told == ["no", "<yes>", "<a>", "0.3", "b", "20 %", "0.1", "0", "−0.2", "0.6"]
+    kinds = [circle.attrib["class"] for circle in root.findall("circle")]
+    assert kinds == ["mark", "mark open", "mark open"]
+    turns = {
+        p.attrib["d"][1:].split()[0] for p in root.findall("path") if p.attrib["class"] == "turn"
+    }
+    assert turns == {root.findall("rect")[1].attrib["x"]}
+
+
+@pytest.mark.parametrize("value", [-9.0, -0.2, 0.0, 0.6, 1.0])
+def test_marks_stay_on_the_axis(value):
+    drawn = strips.strip([strips.Mark("a", value, "x")], AXIS, words="w")
+    (circle,) = ElementTree.fromstring(drawn).findall("circle")
+    assert strips.EDGE <= float(circle.attrib["cx"]) <= charts.WIDE - strips.EDGE
+
+
 def test_a_cloud_names_its_clusters_and_nothing_else():
     rng = np.random.default_rng(0)
     middles = [(0, 0), (10, 0), (0, 10), (10, 10)]
@@ -237,11 +276,11 @@ def test_small_pictures_are_kept_to_the_pixel():
 
 
 def test_a_full_gallery_fits_the_page():
-    """Noise is the worst there is; two hundred pictures and twelve with heat."""
+    """Noise is the worst there is; the gallery, and twelve with heat or as two views show them."""
     g = torch.Generator().manual_seed(0)
     noise = torch.randint(0, 256, (3, SIDE, SIDE), generator=g, dtype=torch.uint8)
     assert CLASSES <= PICTURES // 8
-    assert len(pictures.uri(noise)) * (PICTURES + 36) < 4_000_000
+    assert len(pictures.uri(noise)) * (PICTURES + 2 * 3 * LOOKS) < 4_500_000
 
 
 def test_heat_is_orange_and_the_rest_grey():

@@ -25,6 +25,7 @@ from .errors import DataError, RecipeError
 from .lab import Lab, Made, Show
 from .mining import Suspects
 from .recipe import Recipe
+from .report import audit_folder, page
 from .store import Artifact, Store
 from .suspects import read_suspects, sample_names
 
@@ -102,8 +103,8 @@ def audit(
 
     `train` is as for `debias`. The error rates of the verdict are those of the built-in small network; a
     `model` of yours has others. `settings` are dotted changes, as {"mine.steps": 2000}: `mine` for the
-    network that follows what is easy, `pretrain` for all others. With `out`, audit.json and suspects.csv are
-    written; trainings are kept as by `debias`.
+    network that follows what is easy, `pretrain` for all others. With `out`, audit.json, suspects.csv and
+    report.html are written; trainings are kept as by `debias`.
     """
     whole = isinstance(train, Splits | Path | str)
     splits = (
@@ -124,7 +125,8 @@ def audit(
         )
         found = auditing.audit(lab)
         if out is not None:
-            auditing.write(found, lab, Path(out))
+            audit_folder.save(found, lab, Path(out))
+            page.attempt(Path(out))
         return found
 
 

@@ -8,10 +8,8 @@ does no work.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,15 +18,14 @@ from torch import Tensor, nn
 from . import evidence, sampling
 from .errors import DataError
 from .estimate import step_seconds
-from .evidence import FOLDS, THRESHOLDS, Evidence, Finding, Opinion
+from .evidence import FOLDS, FULL, THRESHOLDS, Evidence, Finding, Opinion
 from .lab import Lab
 from .method import Method
 from .methods import ERM, Amplified
 from .mining import Suspects, surprise
 from .recipe import Recipe, parse
 from .settings import Training
-from .store import Artifact, environment, make_folder, write_bytes
-from .suspects import write_suspects
+from .store import Artifact
 from .train import Job, fit_together, predict
 from .views import VIEWS, Viewed
 
@@ -39,14 +36,40 @@ TOGETHER = 16  # trainings side by side on a GPU
 WIDTH = 16  # of the network; the thresholds belong to it
 
 
+@dataclass(frozen=True)
+class Trained:
+    """One training of an audit: what it cost, and the artifact it is kept as."""
+
+    network: str
+    half: int
+    seconds: float  # its share, where several were trained at once
+    artifact: str
+
+
 @dataclass(frozen=True, eq=False)
 class Audit:
     """What an audit found: the verdict, the numbers behind it, and a score and a flag for every sample."""
 
     finding: Finding
     evidence: Evidence
-    suspects: Suspects
-    seconds: float
+    suspects: Suspects  # flagged where the deprived network contradicts the label too
+    mistaken: Tensor  # what the miner gets wrong: all that the evidence calls suspects
+    opinions: Mapping[str, Opinion]  # of each network, in the order of samples; the miner is "mine"
+    trained: tuple[Trained, ...]
+
+    @property
+    def seconds(self) -> float:
+        return sum(each.seconds for each in self.trained)
+
+    @property
+    def insisted(self) -> Tensor:
+        """The suspects to which the deprived network gives the miner's answer with a full margin."""
+        if "deprived" not in self.opinions:
+            return torch.zeros_like(self.mistaken)
+        margin = self.opinions["deprived"].margin
+        return self.mistaken & (
+            evidence.relative(margin, self.mistaken, self.suspects.predicted) >= FULL
+        )
 
     def as_json(self) -> dict[str, Any]:
         e = self.evidence
@@ -158,8 +181,19 @@ class Case:
 
     def audit(self) -> Audit:
         weighed = self.weighed()
-        seconds = [a.about["seconds"] / a.about["beside"] for a in self.made.values()]
-        return Audit(evidence.judge(weighed), weighed, self.flagged(), sum(seconds))
+        return Audit(
+            finding=evidence.judge(weighed),
+            evidence=weighed,
+            suspects=self.flagged(),
+            mistaken=self.suspects.conflict,
+            opinions={name: self.opinion(name) for name, half in self.made if half == 0},
+            trained=tuple(_trained(*key, artifact) for key, artifact in self.made.items()),
+        )
+
+
+def _trained(name: str, half: int, artifact: Artifact) -> Trained:
+    seconds = artifact.about["seconds"] / artifact.about["beside"]
+    return Trained(name, half, round(seconds, 3), artifact.path.name)
 
 
 @dataclass(frozen=True)
@@ -268,13 +302,20 @@ def _made(trials: Sequence[Trial], together: int) -> Iterator[tuple[Trial, Artif
             for workspace in open_.values():
                 workspace.beside = len(open_)
             if jobs:
-                with lab.show(some[0].name) as progress:
+                with lab.show(_told([wanted[path][0] for path in jobs])) as progress:
                     fit_together(list(jobs.values()), progress=progress)
             for path, job in jobs.items():
                 trial, ingredients = wanted[path]
                 found[path] = open_[path].promote(path, ingredients, trial.answers(job.method), {})
         for path, (trial, _) in wanted.items():
             yield trial, found[path]
+
+
+def _told(trials: Sequence[Trial]) -> str:
+    """Trainings that go side by side, as progress names them."""
+    first = trials[0]
+    alone = f"{first.name} {first.half + 1}/{FOLDS}"
+    return alone if len(trials) == 1 else f"{len(trials)} networks"
 
 
 def check(lab: Lab) -> None:
@@ -309,20 +350,3 @@ def cost(lab: Lab) -> Cost:
     training = lab.recipe.pretrain
     each = step_seconds(lab, training.batch)
     return Cost(trainings, training.steps, trainings * training.steps * each)
-
-
-def write(found: Audit, lab: Lab, out: Path, *, command: str = "") -> None:
-    """Write audit.json, and suspects.csv to be looked at and given to debias."""
-    make_folder(out)
-    about = {
-        **found.as_json(),
-        "data": {"name": lab.splits.name, "digest": lab.splits.train.digest},
-        "settings": lab.recipe.model_dump(
-            mode="json", include={"seed", "model", "mine", "pretrain"}
-        ),
-        "device": lab.device.type,
-        "command": command,
-        "with": environment(),
-    }
-    write_bytes(out / "audit.json", (json.dumps(about, indent=1) + "\n").encode())
-    write_suspects(out / "suspects.csv", lab.splits.train, lab.splits.classes, found.suspects)

@@ -18,6 +18,9 @@ from .console import err, percent, show
 from .data import own
 from .evidence import THRESHOLDS
 from .lab import Lab
+from .report import audit_folder, page
+from .report.audit_words import next_step
+from .report.decision import deciding
 from .store import Store
 
 PIXELS = 64  # largest side of an image; small networks see no more
@@ -29,7 +32,7 @@ def audit(
         typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME."),
     ],
     out: Annotated[
-        Path, typer.Option("--out", help="Folder for audit.json and suspects.csv.")
+        Path, typer.Option("--out", help="Folder for the report, the suspects and all numbers.")
     ] = Path("runs/audit"),
     model: Annotated[
         str, typer.Option(help="Built-in name, file.py:builder, or timm:NAME.")
@@ -68,8 +71,12 @@ def audit(
     if not quiet:
         _say_cost(lab)
     found = auditing.audit(lab)
-    auditing.write(found, lab, out, command=shlex.join(["unspur", *sys.argv[1:]]))
-    _say(found, source, out, time.perf_counter() - began)
+    command = shlex.join(["unspur", *sys.argv[1:]])
+    audit_folder.save(found, lab, out, command=command, source=source)
+    report = page.attempt(out)
+    _say(found)
+    _say_where(out, report, time.perf_counter() - began)
+    _say_next(found, source, out, settings.mine.steps)
 
 
 def _say_cost(lab: Lab) -> None:
@@ -83,21 +90,29 @@ def _say_cost(lab: Lab) -> None:
     )
 
 
-def _say(found: Audit, source: str, out: Path, seconds: float) -> None:
-    """The verdict, the numbers behind it, and how to go on."""
-    console.out.print(found.finding.text, markup=False, soft_wrap=True)
+def _say(found: Audit) -> None:
+    """The verdict, and the numbers behind it."""
+    _print(found.finding.text)
     console.out.print(table(found))
-    console.out.print(
-        f"{seconds:.0f} s. The numbers are in {out / 'audit.json'}, every image with its score in "
-        f"{out / 'suspects.csv'}.",
-        markup=False,
-        soft_wrap=True,
+
+
+def _say_where(out: Path, report: Path | None, seconds: float) -> None:
+    opened = f"Open {report}. " if report else ""
+    _print(
+        f"{seconds:.0f} s. {opened}The numbers are in {out / audit_folder.RECORD}, every image with its "
+        f"score in {out / audit_folder.CSV}."
     )
-    console.out.print(
-        NEXT[found.finding.code].format(data=shlex.quote(source), out=shlex.quote(str(out))),
-        markup=False,
-        soft_wrap=True,
-    )
+
+
+def _say_next(found: Audit, source: str, out: Path, steps: int) -> None:
+    """How to go on."""
+    step = deciding(found.evidence, THRESHOLDS)
+    following = next_step(step, out=str(out), source=source, steps=steps)
+    _print(f"{following.text} {following.command}")
+
+
+def _print(text: str) -> None:
+    console.out.print(text, markup=False, soft_wrap=True)
 
 
 def table(found: Audit) -> Table:
@@ -105,22 +120,11 @@ def table(found: Audit) -> Table:
     e = found.evidence
     shown = Table("measured", "value", "verdict turns at")
     shown.add_row("suspects: the miner's mistakes", f"{e.suspects} ({percent(e.error)})", "–")
-    shown.add_row("insistence", f"{e.insistence:.2f}", f"{THRESHOLDS.insistence}")
+    if e.networks:
+        shown.add_row("insistence", f"{e.insistence:.2f}", f"{THRESHOLDS.insistence}")
     for name, seen in e.networks.items():
         shown.add_row(f"gain, network {name!r}", f"{seen.gain.value:.2f}", f"{THRESHOLDS.gain}")
         if seen.separation:
             told = f"{seen.separation.value:.2f}"
             shown.add_row(f"separation, network {name!r}", told, f"{THRESHOLDS.separation}")
     return shown
-
-
-# What to do next, by verdict.
-NEXT = {
-    "shortcut": "Look through the suspects, correct their flags, then go on with: "
-    "unspur debias {data} --suspects {out}/suspects.csv --out {out}/debiased",
-    "noise": "Look through the suspects; repair wrong labels, or flag them `exclude` and go on with: "
-    "unspur debias {data} --suspects {out}/suspects.csv --out {out}/debiased",
-    "nothing": "There is nothing to remove. To debias all the same: "
-    "unspur debias {data} --out {out}/debiased",
-    "unclear": "To ask again with longer training: unspur audit {data} --steps 3000 --out {out}",
-}

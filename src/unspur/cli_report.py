@@ -1,4 +1,4 @@
-"""`unspur report`: the page about a run, made again from what is stored."""
+"""`unspur report`: the page about a run or an audit, made again from what is stored."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from . import console
 from .errors import UnspurError
 from .report import page
 from .report.events import write_events
-from .report.reading import open_run
+from .report.reading import is_audit, open_run
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or an audit.")],
     out: Annotated[
         Path | None, typer.Option("--out", help="File for the page [RUN/report.html].")
     ] = None,
@@ -26,7 +26,9 @@ def report(
         Path | None, typer.Option(help="Write the course of training for TensorBoard here, too.")
     ] = None,
 ) -> None:
-    """Write the page about a run: verdict, scores, suspects, pictures, settings."""
+    """Write the page about a run or an audit: verdict, numbers, suspects, pictures, settings."""
+    if tensorboard is not None and is_audit(folder):
+        raise UnspurError(f"{folder} is an audit; --tensorboard shows the training of a run.")
     try:
         path = page.write(folder, store, out=out)
     except ModuleNotFoundError as error:

@@ -1,15 +1,16 @@
-"""What a report shows of a run's networks and images, kept as an artifact: a report runs no network.
+"""What a report shows of networks and images, kept with the result: a report runs no network.
 
-A run is looked at three ways:
+A run is looked at three ways, and an audit two:
 
     map       features that enter the head, of samples outside training, for every network of the run
     gallery   for every class its strongest suspects and typical members, as small pictures
     looks     what a network's decision depends on, in pictures of suspects
+    views     suspects as a network gets them that cannot see something
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from .mining import Suspects
 from .runtime import matmul_precision
 from .store import Artifact
 from .suspects import sample_names
+from .views import VIEWS
 
 POINTS, COMPONENTS = 1000, 30  # of the map: samples, and principal components of their features
 PICTURES, CLASSES = 200, 20  # in the gallery, at most
@@ -32,6 +34,8 @@ SUSPECTS, FEWEST, TYPICAL = 12, 4, 4  # of each class there: suspects at most an
 LOOKS, COPIES = 12, 16  # pictures, and steps on the way from a blank one to each
 SIDE = 96  # pixels of a picture's longer side
 CHUNK = 64  # pictures a network looks at at once
+
+Says = Callable[[Tensor], Mapping[str, Sequence[int]]]  # what each network says to samples by index
 
 
 def inspect(lab: Lab, made: Made) -> Artifact:
@@ -63,7 +67,9 @@ def _inspect(lab: Lab, made: Made) -> Result:
         }
         parts = [_map(lab, networks)]
         if "mine" in made:
-            parts += [_gallery(lab, made, networks), _looks(lab, made, networks)]
+            suspects = Suspects.of(made["mine"].tensors, "train")
+            says = _asked(lab, networks, lab.splits.train)
+            parts += [gallery(lab, suspects, says), _looks(lab, made, networks)]
     for more_tensors, more_facts in parts:
         tensors |= more_tensors
         facts |= more_facts
@@ -121,8 +127,14 @@ def _components(features: Tensor) -> Tensor:
 # -- the gallery --------------------------------------------------------------------------------------
 
 
-def _gallery(lab: Lab, made: Made, networks: dict[str, nn.Module]) -> Result:
-    suspects, part = Suspects.of(made["mine"].tensors, "train"), lab.splits.train
+def gallery(
+    lab: Lab, suspects: Suspects, says: Says, marks: Mapping[str, Tensor] | None = None
+) -> Result:
+    """The strongest suspects of each class and typical members of it, of the training split.
+
+    `marks` are other things to know of a sample: yes or no.
+    """
+    part = lab.splits.train
     shown = ~lab.given.excluded if lab.given else torch.ones(len(part), dtype=torch.bool)
     flagged = [int((suspects.conflict & shown & (part.targets == c)).sum()) for c in _labels(lab)]
     most = sorted(_labels(lab), key=lambda c: -flagged[c])[:CLASSES]
@@ -133,13 +145,13 @@ def _gallery(lab: Lab, made: Made, networks: dict[str, nn.Module]) -> Result:
         chosen += [(i, "suspect") for i in _strongest(suspects, own, count)]
         easy = Suspects(-suspects.score, suspects.conflict, suspects.predicted)
         chosen += [(i, "typical") for i in _strongest(easy, own & ~suspects.conflict, TYPICAL)]
-    samples = _described(lab, "train", suspects, [index for index, _ in chosen], networks)
-    for sample, (_, role) in zip(samples, chosen, strict=True):
-        sample["role"] = role
-    pictures = _pictures(part, [index for index, _ in chosen])
+    index = [index for index, _ in chosen]
+    samples = _described(lab, "train", suspects, index, says)
+    for sample, (i, role) in zip(samples, chosen, strict=True):
+        sample |= {"role": role, **{name: bool(t[i]) for name, t in (marks or {}).items()}}
     totals = torch.bincount(part.targets, minlength=len(flagged)).tolist()
     counts = [{"samples": n, "flagged": k} for n, k in zip(totals, flagged, strict=True)]
-    return {"gallery.images": pictures}, {"gallery": samples, "counts": counts}
+    return {"gallery.images": _pictures(part, index)}, {"gallery": samples, "counts": counts}
 
 
 def _labels(lab: Lab) -> range:
@@ -159,12 +171,11 @@ def _described(
     split: str,
     suspects: Suspects,
     index: Sequence[int],
-    networks: dict[str, nn.Module],
+    says: Says,
 ) -> list[dict[str, Any]]:
     """What is known of some samples of a split, and what each network says to them."""
-    part, where = lab.splits.parts()[split], torch.tensor(index, dtype=torch.long)
+    part, said = lab.splits.parts()[split], says(torch.tensor(index, dtype=torch.long))
     named, conflicting = sample_names(part), lab.splits.conflicting(split)
-    said = {name: _said(lab, model, part, where) for name, model in networks.items()}
     return [
         {
             "split": split,
@@ -179,6 +190,11 @@ def _described(
         }
         for place, i in enumerate(index)
     ]
+
+
+def _asked(lab: Lab, networks: Mapping[str, nn.Module], part: Part) -> Says:
+    """Networks to be asked about samples of a split."""
+    return lambda index: {name: _said(lab, model, part, index) for name, model in networks.items()}
 
 
 @torch.no_grad()
@@ -219,6 +235,39 @@ def _smaller(images: Tensor) -> Tensor:
     return smaller.clamp(images.min(), images.max())
 
 
+# -- through a view -----------------------------------------------------------------------------------
+
+
+def through(lab: Lab, view: str, suspects: Suspects, among: Tensor, says: Says) -> Result:
+    """Suspects of the training split, and what a network behind a view gets to see of them."""
+    part = lab.splits.train
+    index = _in_turns(suspects, among, part.targets, len(lab.splits.classes))
+    if not index:
+        return {}, {}
+    tensors = {
+        f"views.{view}.images": _pictures(part, index),
+        f"views.{view}.seen": _seen(lab, view, index),
+    }
+    return tensors, {view: _described(lab, "train", suspects, index, says)}
+
+
+def _seen(lab: Lab, view: str, index: Sequence[int]) -> Tensor:
+    """Training samples as they are behind a view, as small pictures."""
+    where, part = torch.tensor(index, dtype=torch.long), lab.splits.train
+    seen = torch.cat([VIEWS[view](x).cpu() for x in _inputs(lab, part, where)])
+    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in _scaling(lab))
+    pixels = seen * std + mean
+    if part.dtype == torch.uint8:
+        pixels = (255 * pixels).clamp(0, 255).round().byte()
+    return _smaller(_colours(pixels)).byte()
+
+
+def _scaling(lab: Lab) -> tuple[Sequence[float], Sequence[float]]:
+    """What images are normalised by: nothing, unless a user has said so."""
+    data = lab.recipe.data
+    return (data.mean, data.std) if data.mean else ((0.0,), (1.0,))
+
+
 # -- where networks look ------------------------------------------------------------------------------
 
 
@@ -235,7 +284,7 @@ def _looks(lab: Lab, made: Made, networks: dict[str, nn.Module]) -> Result:
         heat = torch.cat([saliency(model, x) for x in _inputs(lab, part, where)])
         tensors[f"looks.{name}"] = (255 * _smaller(heat[:, None])).squeeze(1).round().byte().cpu()
     trained_on = split == "train" and not bool(lab.kept_out[where].any())
-    described = _described(lab, split, suspects, index, compared)
+    described = _described(lab, split, suspects, index, _asked(lab, compared, part))
     return tensors, {"looks": described, "looks_trained_on": trained_on}
 
 

@@ -1,19 +1,15 @@
-"""The report in a real browser: Debian's chromium, driven by playwright; skipped where either is missing."""
+"""The report of a run in a real browser."""
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 
 import pytest
 
-from pages import named, page_of
+from pages import named, page_of, shown
 from toys import shapes_set
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytest.importorskip("jinja2", reason="the report is made with the extra 'report'")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
 WIDTHS = {"desktop": 1200, "tablet": 800, "phone": 360}
 
@@ -23,43 +19,6 @@ def report(tmp_path_factory):
     splits = replace(named(shapes_set(seed=1)), bias_classes=("red", "blue"))
     command = "unspur debias " + "a-folder-with-a-long-name/" * 12
     return page_of(tmp_path_factory.mktemp("run"), splits=splits, command=command)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
-
-
-@pytest.fixture
-def open_page(browser, report):
-    """Opens the report; at the end nothing may have been complained of, nor asked of the network."""
-    pages, trouble = [], []
-
-    def open_(width=1200, **how):
-        page = browser.new_page(viewport={"width": width, "height": 800}, **how)
-        page.on("console", lambda message: trouble.append(message.text))
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("dialog", lambda dialog: trouble.append(dialog.message))
-        page.on("request", lambda r: trouble.append(r.url) if r.url[:4] == "http" else None)
-        page.goto(report.as_uri())
-        pages.append(page)
-        return page
-
-    yield open_
-    for page in pages:
-        page.close()
-    assert trouble == []
-
-
-def shown(page):
-    """The suspects that can be seen, class by class, as the page has them."""
-    return page.eval_on_selector_all(
-        ".shelf:not([hidden]) .suspects .card:not([hidden])",
-        "cards => cards.map(c => [c.closest('.shelf').dataset.label, c.dataset.name, +c.dataset.score])",
-    )
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -1,6 +1,7 @@
 """Small charts as SVG text: the same numbers give the same bytes, and a page's style colours the ink.
 
-Classes the page styles: `grid` (lines), `tick` (text), `halo` (text over marks).
+Classes the page styles: `grid`, `tally` and `turn` (lines), `tick` and `name` (text), `halo` and `over` (text
+over marks), `mark` and `mark open` (dots), `span` (between dots), `zone` (of an axis) with a kind of verdict.
 """
 
 from __future__ import annotations
@@ -57,17 +58,17 @@ def lines(
     across = Scale(0, max(xs, default=1) or 1, LEFT, WIDE - RIGHT)
     up = _upwards(ys, percent=percent)
     drawn = [*_grid(across, up, percent=percent)]
-    if mark is not None:
-        drawn += _mark(across(mark[0]), mark[1])
     for number, line in enumerate(series):
         places = [(across(x), up(y)) for x, y in _thinned(line.points)]
         drawn.append(_polyline(places, number))
-    return _svg(drawn, WIDE, HIGH, words)
+    if mark is not None:
+        drawn += _mark(across(mark[0]), mark[1])
+    return svg(drawn, WIDE, HIGH, words)
 
 
 def swatch(number: int) -> str:
     """The stroke of a line, for a legend."""
-    return _svg([_polyline([(1, 6), (27, 6)], number)], 28, 12, "", style="width:28px")
+    return svg([_polyline([(1, 6), (27, 6)], number)], 28, 12, "", style="width:28px")
 
 
 def cloud(
@@ -81,7 +82,7 @@ def cloud(
         for group in sorted(set(groups))
     }
     marks = [_marks(own, group) for group, own in by_group.items()]
-    return _svg([*marks, *_labels(by_group, names, _width(fitted))], side, side, words)
+    return svg([*marks, *_labels(by_group, names, _width(fitted))], side, side, words)
 
 
 def _labels(
@@ -95,18 +96,18 @@ def _labels(
         free = all(abs(x - tx) > half + th or abs(y - ty) > 14 for tx, ty, th in taken)
         if free and _width(own) < 0.7 * width:
             taken.append((x, y, half))
-            yield _text(x, y + 4, names[group], "halo", "middle")
+            yield label(x, y + 4, names[group], "halo", "middle")
 
 
 def dot(group: int) -> str:
     """The mark of a group, for a legend."""
-    return _svg([_marks([(6.0, 6.0)], group)], 12, 12, "", style="width:16px")
+    return svg([_marks([(6.0, 6.0)], group)], 12, 12, "", style="width:16px")
 
 
 # -- pieces -------------------------------------------------------------------------------------------
 
 
-def _svg(parts: Iterable[str], wide: float, high: float, words: str, *, style: str = "") -> str:
+def svg(parts: Iterable[str], wide: float, high: float, words: str, *, style: str = "") -> str:
     told = f'role="img" aria-label="{escape(words)}"' if words else 'aria-hidden="true"'
     style = f' style="{style}"' if style else ""
     return f'<svg viewBox="0 0 {wide:g} {high:g}" {told}{style}>{"".join(parts)}</svg>'
@@ -125,10 +126,8 @@ def _polyline(places: Sequence[Point], number: int) -> str:
     )
 
 
-def _text(x: float, y: float, text: str, kind: str, anchor: str) -> str:
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(text)}</text>'
-    )
+def label(x: float, y: float, words: str, kind: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
 def _upwards(ys: Sequence[float], *, percent: bool) -> Scale:
@@ -147,32 +146,33 @@ def _grid(across: Scale, up: Scale, *, percent: bool) -> Iterable[str]:
     for y in _ticks(up):
         at = up(y)
         yield f'<path d="M{LEFT} {at:.1f}H{WIDE - RIGHT}" class="grid"/>'
-        yield _text(LEFT - 6, at + 4, f"{100 * y:.0f} %" if percent else f"{y:.4g}", "tick", "end")
+        yield label(LEFT - 6, at + 4, f"{100 * y:.0f} %" if percent else f"{y:.4g}", "tick", "end")
     for x in _ticks(across):
-        yield _text(
+        yield label(
             across(x),
             HIGH - BOTTOM + 18,
             f"{x:,.0f}",
             "tick",
             "middle" if x < 0.9 * across.high else "end",
         )
-    yield _text(LEFT - 14, HIGH - BOTTOM + 18, "step", "tick", "end")
+    yield label(LEFT - 14, HIGH - BOTTOM + 18, "step", "tick", "end")
 
 
 def _mark(x: float, name: str) -> list[str]:
     line = f'<path d="M{x:.1f} {TOP}V{HIGH - BOTTOM}" class="grid" stroke-dasharray="3 3"/>'
     near_end = x > WIDE / 2
     at, anchor = (x - 5, "end") if near_end else (x + 5, "start")
-    return [line, _text(at, HIGH - BOTTOM - 6, name, "tick", anchor)]
+    return [line, label(at, TOP + 12, name, "tick over", anchor)]
 
 
 def _ticks(scale: Scale) -> list[float]:
     """About five round numbers between the ends; powers of ten on a logarithmic scale."""
     if scale.log:
         first, last = math.ceil(math.log10(scale.low)), math.floor(math.log10(scale.high))
-        if first <= last:
+        if first < last:
             return [10.0**k for k in range(first, last + 1, 1 + (last - first) // 5)]
-        return [scale.low, scale.high]
+        powers = [m * 10.0**k for k in range(first - 1, last + 2) for m in (1, 2, 5)]
+        return [power for power in powers if scale.low <= power <= scale.high]
     rough = (scale.high - scale.low) / 4
     power = 10 ** math.floor(math.log10(rough))
     step = next(power * m for m in (1, 2, 2.5, 5, 10) if power * m >= rough * 0.999)

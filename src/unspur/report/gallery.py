@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
-from .pictures import overlaid, uri
+from .pictures import SMALL, overlaid, uri
+
+Sample = Mapping[str, Any]
+Marks = Callable[[Sample], Sequence[str]]  # what a sample can be filtered by
+
+# Filters that every gallery has, and those where somebody knows the truth.
+FILTERS = {"all": "everything here", "flagged": "flagged"}
+TRUTH = {"contradicts": "truly contradicting", "follows": "not contradicting"}
 
 
 @dataclass(frozen=True)
@@ -21,9 +28,9 @@ class Card:
     predicted: str
     score: float
     flagged: bool
-    conflicting: bool | None
     bias: str
     says: dict[str, str]
+    marks: tuple[str, ...] = ()
 
 
 @dataclass
@@ -45,7 +52,7 @@ class Look:
     heats: dict[str, str]
 
 
-def shelves(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[Shelf]:
+def shelves(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], marks: Marks) -> list[Shelf]:
     """The gallery by class, in the order of the classes; only those that have something to show."""
     found = {
         label: Shelf(facts["classes"][label], count["samples"], count["flagged"])
@@ -54,8 +61,25 @@ def shelves(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[She
     for sample, picture in zip(facts["gallery"], tensors["gallery.images"], strict=True):
         shelf = found[sample["label"]]
         side = shelf.suspects if sample["role"] == "suspect" else shelf.typical
-        side.append(_card(sample, picture, facts))
+        side.append(card(sample, picture, facts, (*known(sample), *marks(sample))))
     return [shelf for shelf in found.values() if shelf.suspects or shelf.typical]
+
+
+def known(sample: Sample) -> list[str]:
+    """Marks of a sample that every gallery has."""
+    truth = {True: ["contradicts"], False: ["follows"]}.get(sample["conflicting"], [])
+    return [*(["flagged"] if sample["flagged"] else []), *truth]
+
+
+def filters(found: Sequence[Shelf], more: Mapping[str, str]) -> dict[str, str]:
+    """What to filter a gallery by: what all have, more, and the truth where it is known."""
+    marks = {mark for shelf in found for each in shelf.suspects for mark in each.marks}
+    return {**FILTERS, **more, **(TRUTH if marks & TRUTH.keys() else {})}
+
+
+def tiny(images: Tensor) -> bool:
+    """Whether pictures are so small that their pixels should be seen."""
+    return max(images.shape[-2:]) <= SMALL
 
 
 def looks(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[Look]:
@@ -68,11 +92,14 @@ def looks(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[Look]
             for name in ("ordinary", "debiased")
             if f"looks.{name}" in tensors
         }
-        found.append(Look(_card(sample, picture, facts), heats))
+        found.append(Look(card(sample, picture, facts), heats))
     return found
 
 
-def _card(sample: Mapping[str, Any], picture: Tensor, facts: Mapping[str, Any]) -> Card:
+def card(
+    sample: Sample, picture: Tensor, facts: Mapping[str, Any], marks: tuple[str, ...] = ()
+) -> Card:
+    """A sample with its picture, classes by name."""
     classes: Sequence[str] = facts["classes"]
     return Card(
         picture=uri(picture),
@@ -81,9 +108,9 @@ def _card(sample: Mapping[str, Any], picture: Tensor, facts: Mapping[str, Any]) 
         predicted=classes[sample["predicted"]],
         score=sample["score"],
         flagged=sample["flagged"],
-        conflicting=sample["conflicting"],
         bias=_bias(sample["bias"], facts["bias_classes"]),
         says={name: classes[label] for name, label in sample["says"].items()},
+        marks=marks,
     )
 
 

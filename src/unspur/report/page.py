@@ -1,14 +1,13 @@
-"""The page people look at: one HTML file about a run, made from what the run left behind.
+"""The page people look at: one HTML file about a run or an audit, made from what that left behind.
 
 It needs nothing else, neither network nor files; it trains nothing and runs no network.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import tomllib
-from importlib import resources
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +15,38 @@ from torch import Tensor
 
 from ..store import Artifact, write_bytes
 from ..theory.checks import need
-from . import curves, gallery, triptych, words
+from . import audit_folder, audit_page, curves, gallery, triptych, words
 from .intervals import Intervals, bootstrap
-from .reading import Finished, open_run
+from .reading import Finished, is_audit, open_run
+from .templates import paint
 
 UNTRAINED = ("inspect", "evaluate")  # stages without a course to show
 
 
 def write(folder: Path, store: Path | None = None, *, out: Path | None = None) -> Path:
-    """Write the report of a run, by default as report.html in its folder."""
+    """Write the report of a run or an audit, by default as report.html in its folder."""
     need("jinja2")
     path = out or folder / "report.html"
-    write_bytes(path, render(open_run(folder, store)).encode())
+    if is_audit(folder):
+        text = audit_page.render(audit_folder.read(folder))
+    else:
+        text = render(open_run(folder, store))
+    write_bytes(path, text.encode())
     return path
 
 
+def attempt(folder: Path) -> Path | None:
+    """The same at the end of other work, which is done without it: None, and a warning that says why."""
+    try:
+        return write(folder)
+    except ModuleNotFoundError as error:
+        warnings.warn(f"no report.html was written: {error}.", stacklevel=2)
+        return None
+
+
 def render(run: Finished) -> str:
-    """The page as text."""
-    jinja2 = need("jinja2")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    script = _asset("report.js")
-    text: str = environment.from_string(_asset("report.html.j2")).render(
-        **content(run),
-        style=_asset("report.css"),
-        script=script,
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-    )
-    return text
+    """The page of a run as text."""
+    return paint("report.html.j2", content(run))
 
 
 def content(run: Finished) -> dict[str, Any]:
@@ -55,6 +57,7 @@ def content(run: Finished) -> dict[str, Any]:
     inspected = run.stages.get("inspect")
     facts, tensors = (inspected.facts, inspected.tensors) if inspected else ({}, {})
     biases = facts.get("bias_classes", [])
+    shelves = gallery.shelves(facts, tensors, _marks) if facts.get("gallery") else []
     return {
         "run": run,
         "settings": settings,
@@ -64,7 +67,8 @@ def content(run: Finished) -> dict[str, Any]:
         "accuracies": words.accuracies(run.scores, names, intervals),
         "unseen": words.unseen(run.scores, names),
         "matrices": words.matrices(run.scores, names, run.classes, biases),
-        "shelves": gallery.shelves(facts, tensors) if facts.get("gallery") else [],
+        "shelves": shelves,
+        "filters": gallery.filters(shelves, {"wrong": "wrong to the end"}),
         "looks": gallery.looks(facts, tensors) if facts.get("looks") else [],
         **_maps(tensors, names, run.classes, biases),
         "charts": _charts(run),
@@ -73,6 +77,13 @@ def content(run: Finished) -> dict[str, Any]:
         "percent": words.percent,
         "scored_on": words.scored_on(run.scores),
     }
+
+
+def _marks(sample: gallery.Sample) -> Sequence[str]:
+    """Whether the last network still gets a sample wrong."""
+    says = sample["says"]
+    final = says.get("debiased", says.get("ordinary", sample["label"]))
+    return ["wrong"] if final != sample["label"] else []
 
 
 def _intervals(evaluated: Artifact | None) -> Intervals | None:
@@ -101,7 +112,3 @@ def _charts(run: Finished) -> dict[str, list[curves.Chart]]:
         for name, stage in trained.items()
     }
     return {name: drawn for name, drawn in found.items() if drawn}
-
-
-def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath(f"assets/{name}").read_text("utf-8")

@@ -9,6 +9,7 @@ from typing import Any
 from ..bundle import read_json
 from ..errors import StoreError
 from ..store import Artifact, open_artifact
+from .audit_folder import RECORD
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,21 @@ class Finished:
         return list(self.about["classes"])
 
 
+def is_audit(folder: Path) -> bool:
+    """Whether a folder is that of an audit, not of a run; an error where it is of neither."""
+    if (folder / "run.json").exists():
+        return False
+    if (folder / RECORD).exists():
+        return True
+    what = f"it holds neither run.json nor {RECORD}" if folder.exists() else "it does not exist"
+    raise StoreError(f"{folder} is not the folder of a run or of an audit: {what}.")
+
+
 def open_run(folder: Path, store: Path | None = None) -> Finished:
     """Read a run's folder and what the store still has of its stages."""
     record = read_json(folder / "run.json")
+    if not isinstance(record.get("stages"), dict):
+        raise StoreError(f"{folder / 'run.json'} is damaged (it says nothing of stages).")
     where = store or folder / record.get("store", "../store")
     stages: dict[str, Artifact] = {}
     for name, stage in record["stages"].items():
@@ -43,7 +56,14 @@ def open_run(folder: Path, store: Path | None = None) -> Finished:
         about=read_json(folder / "model.json"),
         scores=read_json(folder / "scores.json"),
         record=record,
-        recipe=(folder / "recipe.toml").read_text("utf-8"),
+        recipe=_text(folder / "recipe.toml"),
         stages=stages,
         missing=tuple(name for name in record["stages"] if name not in stages),
     )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path} cannot be read ({error}).") from None

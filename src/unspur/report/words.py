@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,10 +48,15 @@ def verdict(scores: Mapping[str, Any], plan: str) -> Verdict:
         about = ABOUT.get(plan)
         title = about.title if about else plan
         return Verdict("none", f"{title}: scores of a run", "This plan looks for no suspects.")
+    return judged(found)
+
+
+def judged(found: Mapping[str, Any]) -> Verdict:
+    """A verdict as the miner or an audit gives it: what is before its colon is the headline."""
     headline, colon, text = found["text"].partition(": ")
     if not colon or len(headline) > SHORT:
         headline, text = "A shortcut, or wrong labels", found["text"]
-    return Verdict(KINDS[found["verdict"]], headline, text[:1].upper() + text[1:])
+    return Verdict(KINDS[found["verdict"]], headline, unbroken(text[:1].upper() + text[1:]))
 
 
 def spoken(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
@@ -75,8 +81,19 @@ def scored_on(scores: Mapping[str, Any]) -> str:
     return names.get(name, name)
 
 
-def percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f} %"
+def percent(value: float | None, digits: int = 1) -> str:
+    """A share for people; the sign stays on the line of its number."""
+    return "–" if value is None else f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
+
+
+def signed(value: float) -> str:
+    """A number with two digits; its sign is a minus, and nothing is less than nothing."""
+    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
+
+
+def unbroken(text: str) -> str:
+    """The same with powers of ten, as in 4e-09, that stay on one line."""
+    return re.sub(r"(?<=\de)-(?=\d)", "\N{NON-BREAKING HYPHEN}", text)
 
 
 def between(interval: Interval | None, *, signed: bool = False) -> str:

@@ -4,19 +4,13 @@
   if (controls) {
     const field = (name) => controls.elements[name];
     const shelves = [...document.querySelectorAll(".shelf")];
-    const tests = {
-      all: () => true,
-      flagged: (card) => card.dataset.flagged === "yes",
-      wrong: (card) => card.dataset.wrong === "yes",
-      contradicts: (card) => card.dataset.truth === "yes",
-      follows: (card) => card.dataset.truth === "no",
-    };
+    const has = (card, mark) => mark === "all" || card.dataset.marks.split(" ").includes(mark);
     const text = (key) => (a, b) => a.dataset[key].localeCompare(b.dataset[key], undefined, { numeric: true });
     const number = (sign) => (a, b) => sign * (Number(a.dataset.score) - Number(b.dataset.score));
     const orders = { strongest: number(-1), weakest: number(1), name: text("name"), taken: text("predicted") };
     const update = () => {
       const word = field("search").value.trim().toLowerCase();
-      const passes = tests[field("show").value];
+      const mark = field("show").value;
       const order = orders[field("sort").value];
       let shown = 0, total = 0;
       for (const shelf of shelves) {
@@ -26,11 +20,11 @@
         const right = chosen === "" || shelf.dataset.label === chosen;
         let here = 0;
         for (const card of cards) {
-          card.hidden = !(passes(card) && card.dataset.name.toLowerCase().includes(word));
+          card.hidden = !(has(card, mark) && card.dataset.name.toLowerCase().includes(word));
           here += card.hidden ? 0 : 1;
         }
         list.append(...cards);
-        shelf.hidden = !right || (here === 0 && (word !== "" || field("show").value !== "all"));
+        shelf.hidden = !right || (here === 0 && (word !== "" || mark !== "all"));
         shown += right ? here : 0;
         total += cards.length;
       }

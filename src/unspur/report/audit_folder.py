@@ -1,0 +1,216 @@
+"""The folder of an audit: written once, and read for every report of it.
+
+audit.json             verdict, evidence, thresholds, classes, settings, times, versions
+suspects.csv           every training sample with its score and flag, to be corrected and given to debias
+pictures.safetensors   the pictures of the report, and what is known of them
+report.html            all of it on one page
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from torch import Tensor
+
+from .. import inspection
+from ..auditing import Audit
+from ..bundle import read_json
+from ..errors import StoreError
+from ..evidence import THRESHOLDS, Evidence, Seen, Shown, Thresholds
+from ..lab import Lab, Result
+from ..metrics import mining_quality
+from ..store import environment, make_folder, read_tensors, write_bytes, write_tensors
+from ..suspects import write_suspects
+from ..views import VIEWS
+from . import decision
+
+RECORD, PICTURES, CSV = "audit.json", "pictures.safetensors", "suspects.csv"
+FEWEST_RIGHT = 3  # examples that a view sets right, to show those alone
+
+
+def save(found: Audit, lab: Lab, out: Path, *, command: str = "", source: str = "") -> None:
+    """Write the folder of an audit: audit.json, suspects.csv for debias, and pictures for the report.
+
+    `command` and `source` are what it was asked with, so that the report can say how to go on.
+    """
+    make_folder(out)
+    write_suspects(out / CSV, lab.splits.train, lab.splits.classes, found.suspects)
+    tensors, facts = pictured(found, lab)
+    checksum = write_tensors(out / PICTURES, tensors, {"facts": json.dumps(facts)})
+    about = {
+        **found.as_json(),
+        "truth": _truth(found, lab),
+        "classes": _classes(found, lab),
+        "data": {"name": lab.splits.name, "digest": lab.splits.train.digest, "source": source},
+        "network": dict(lab.builder.how),
+        "settings": lab.recipe.model_dump(mode="json", include=SETTINGS),
+        "device": lab.device.type,
+        "command": command,
+        "trained": [asdict(each) for each in found.trained],
+        "with": environment(),
+        "pictures": checksum,
+    }
+    write_bytes(out / RECORD, (json.dumps(about, indent=1) + "\n").encode())
+
+
+SETTINGS: dict[str, Any] = {
+    **dict.fromkeys(("seed", "model", "mine", "pretrain", "precision", "deterministic"), True),
+    "data": {"augment", "mean", "std"},
+    "finetune": {"share", "cap"},  # how often suspects are drawn for the taught network
+}
+
+
+def _truth(found: Audit, lab: Lab) -> dict[str, Any] | None:
+    """How right the flags are, where somebody knows."""
+    conflicting = lab.splits.conflicting("train")
+    if conflicting is None:
+        return None
+    count = int(conflicting.sum())
+    return {"contradicting": count, **mining_quality(found.suspects.conflict, conflicting)}
+
+
+def _classes(found: Audit, lab: Lab) -> list[dict[str, Any]]:
+    """Each class: how many suspects it has, and which class most of them are taken for."""
+    targets, names = lab.splits.train.targets, lab.splits.classes
+    told = []
+    for label, name in enumerate(names):
+        own = targets == label
+        taken = torch.bincount(found.suspects.predicted[own & found.mistaken], minlength=len(names))
+        told.append(
+            {
+                "name": name,
+                "samples": int(own.sum()),
+                "suspects": int(taken.sum()),
+                "flagged": int((own & found.suspects.conflict).sum()),
+                "taken_for": names[int(taken.argmax())] if bool(taken.any()) else None,
+                "taken": int(taken.max()),
+            }
+        )
+    return told
+
+
+def pictured(found: Audit, lab: Lab) -> Result:
+    """What the report shows of the images: a gallery, and suspects through the views that explain them."""
+
+    def says(index: Tensor) -> dict[str, list[int]]:
+        return {name: o.predicted[index].tolist() for name, o in found.opinions.items()}
+
+    tensors, facts = inspection.gallery(
+        lab, found.suspects, says, {"insisted": found.insisted, "mistaken": found.mistaken}
+    )
+    views: dict[str, Any] = {}
+    for view in hiding(found):
+        more_tensors, more = inspection.through(
+            lab, view, found.suspects, _examples(found, lab, view), says
+        )
+        tensors, views = tensors | more_tensors, views | more
+    names = {"classes": list(lab.splits.classes), "bias_classes": list(lab.splits.bias_classes)}
+    return tensors, {**names, **facts, "views": views}
+
+
+def _examples(found: Audit, lab: Lab, view: str) -> Tensor:
+    """Suspects that a network behind a view gets right; where these are few, those that are insisted on."""
+    right = found.opinions[view].predicted == lab.splits.train.targets
+    enough = int((right & found.suspects.conflict).sum()) >= FEWEST_RIGHT
+    return right if enough else found.insisted
+
+
+def hiding(found: Audit) -> list[str]:
+    """The views that notice the suspects, so that what they cannot see is the shortcut; surest first."""
+    e, limits = found.evidence, THRESHOLDS
+    if found.finding.code != "shortcut":
+        return []
+    passed: dict[str, float] = {}
+    for name in VIEWS:
+        for shown, turn in _tests(e, name, limits):
+            # As in the verdict, the p-value allows for the choice among several networks.
+            corrected = Shown(shown.value, min(1.0, shown.p_value * len(e.networks)))
+            if decision.passes(corrected, turn, limits):
+                passed[name] = min(corrected.p_value, passed.get(name, 1.0))
+    return sorted(passed, key=lambda name: passed[name])
+
+
+def _tests(e: Evidence, name: str, limits: Thresholds) -> list[tuple[Shown, float]]:
+    """The numbers by which a network can show a shortcut, and where they turn."""
+    seen = e.networks[name]
+    tests = [(seen.gain, limits.gain)]
+    if seen.separation and decision.insisted(e, limits):
+        tests.append((seen.separation, limits.separation))
+    return tests
+
+
+# -- read back ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Audited:
+    """An audit as its folder tells it; without pictures, facts and tensors are empty."""
+
+    folder: Path
+    about: dict[str, Any]
+    evidence: Evidence
+    thresholds: Thresholds
+    facts: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+
+def read(folder: Path) -> Audited:
+    """Read the folder of an audit; pictures may be missing, but what is there must be whole."""
+    path = folder / RECORD
+    about = read_json(path)
+    if wrong := [name for name, kind in KINDS.items() if not isinstance(about.get(name), kind)]:
+        raise _damaged(path, f"look at {', '.join(wrong)}")
+    try:
+        found = _evidence(about["evidence"])
+        thresholds = Thresholds(**about["thresholds"])
+    except (TypeError, KeyError, AttributeError) as error:
+        raise _damaged(path, str(error)) from None
+    facts, tensors = _pictures(folder / PICTURES, about["pictures"])
+    return Audited(folder, about, found, thresholds, facts, tensors)
+
+
+# What audit.json holds.
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(("verdict", "text", "device", "command", "pictures"), str),
+    **dict.fromkeys(("evidence", "thresholds", "data", "network", "settings", "with"), dict),
+    **dict.fromkeys(("classes", "trained"), list),
+    "flagged": int,
+    "seconds": float,
+    "truth": dict | None,
+}
+
+
+def _damaged(path: Path, why: str) -> StoreError:
+    return StoreError(
+        f"{path} is damaged, or of another version of unspur ({why}). Give the command of the audit again: "
+        "what is stored is not trained twice."
+    )
+
+
+def _evidence(told: Mapping[str, Any]) -> Evidence:
+    """Evidence from JSON."""
+    networks = {name: _network(seen) for name, seen in told["networks"].items()}
+    plain = {k: v for k, v in told.items() if k not in ("networks", "insistence")}
+    return Evidence(**plain, networks=networks)
+
+
+def _network(told: Mapping[str, Any]) -> Seen:
+    separation = Shown(**told["separation"]) if told["separation"] else None
+    return Seen(Shown(**told["gain"]), separation, told["before"], told["right"])
+
+
+def _pictures(path: Path, checksum: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    if not path.exists():
+        return {}, {}
+    if hashlib.sha256(path.read_bytes()).hexdigest() != checksum:
+        raise _damaged(path, f"its checksum differs from the one in {RECORD}")
+    with safetensors.safe_open(path, framework="pt") as file:
+        facts: dict[str, Any] = json.loads(file.metadata()["facts"])
+    return facts, read_tensors(path)

@@ -1,0 +1,107 @@
+"""Numbers on one axis, one below the other, and where on it a verdict turns, as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .charts import WIDE, Scale, label, svg
+
+EDGE = 14  # left and right of the axis
+ROW, HEAD, FOOT = (
+    46,
+    30,
+    26,
+)  # of a row; above the first, for names of zones; below the last, for numbers
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A number with its name; `start` is where it comes from. The verdict goes by those that count."""
+
+    name: str
+    value: float
+    told: str
+    start: float | None = None
+    counts: bool = True
+
+
+@dataclass(frozen=True)
+class Zone:
+    """A part of the axis: up to where, what numbers in it speak for, and of which kind that is."""
+
+    end: float
+    name: str = ""
+    kind: str = "none"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From where to where, in which zones; `chance` is what there would be without a cause."""
+
+    low: float
+    high: float
+    zones: Sequence[Zone] = ()
+    chance: float | None = None
+    percent: bool = False
+
+    def told(self, value: float) -> str:
+        return f"{100 * value:.0f} %" if self.percent else f"{value:.2g}".replace("-", "−")
+
+
+def strip(marks: Sequence[Mark], axis: Axis, *, words: str) -> str:
+    """The marks, each on a line of its own over the zones of the axis."""
+    across = Scale(axis.low, axis.high, EDGE, WIDE - EDGE)
+    foot = HEAD + ROW * len(marks)
+    drawn = list(_zones(axis, across, foot))
+    for number, mark in enumerate(marks):
+        top = HEAD + ROW * number
+        drawn += [*_lines(axis, across, top), *_row(mark, across, top)]
+    return svg([*drawn, *_numbers(axis, across, foot)], WIDE, foot + FOOT, words)
+
+
+def _zones(axis: Axis, across: Scale, foot: float) -> Iterable[str]:
+    start = axis.low
+    for zone in axis.zones:
+        left, right = across(start), across(zone.end)
+        yield (
+            f'<rect x="{left:.1f}" y="0" width="{right - left:.1f}" height="{foot}" '
+            f'class="zone {zone.kind}"/>'
+        )
+        if zone.name:
+            yield label((left + right) / 2, 18, zone.name, "tick", "middle")
+        start = zone.end
+
+
+def _lines(axis: Axis, across: Scale, top: float) -> Iterable[str]:
+    """Where the verdict turns and what chance would give, at the mark of a row and not through its name."""
+    for zone in axis.zones[:-1]:
+        yield f'<path d="M{across(zone.end):.1f} {top + 22}v20" class="turn"/>'
+    if axis.chance is not None:
+        yield f'<path d="M{across(axis.chance):.1f} {top + 25}v14" class="tally"/>'
+
+
+def _row(mark: Mark, across: Scale, top: float) -> Iterable[str]:
+    line, x = top + 32, across(min(max(mark.value, across.low), across.high))
+    yield f'<path d="M{EDGE} {line}H{WIDE - EDGE}" class="grid"/>'
+    yield label(EDGE, top + 16, mark.name, "name", "start")
+    yield label(WIDE - EDGE, top + 16, mark.told, "name", "end")
+    if mark.start is not None:
+        start = across(mark.start)
+        yield f'<path d="M{start:.1f} {line}H{x:.1f}" class="span"/>'
+        yield f'<circle cx="{start:.1f}" cy="{line}" r="5" class="mark open"/>'
+    kind = "mark" if mark.counts else "mark open"
+    yield f'<circle cx="{x:.1f}" cy="{line}" r="6.5" class="{kind}"/>'
+
+
+def _numbers(axis: Axis, across: Scale, foot: float) -> Iterable[str]:
+    """The ends of the axis and where it turns, as far as there is room between them."""
+    turns = [zone.end for zone in axis.zones[:-1]]
+    chance = [] if axis.chance is None else [axis.chance]
+    taken: list[float] = []
+    for value in (*turns, *chance, axis.low, axis.high):
+        x = across(value)
+        if all(abs(x - other) > 34 for other in taken):
+            taken.append(x)
+            ends = {axis.low: "start", axis.high: "end"}
+            yield label(x, foot + 17, axis.told(value), "tick", ends.get(value, "middle"))
