@@ -6,6 +6,10 @@ import pytest
 
 from audits import named, page_of, tinted
 from pages import NASTY, shown
+from promises import (  # noqa: F401
+    test_it_prints_with_its_settings,
+    test_without_scripts_it_is_whole_and_has_no_dead_controls,
+)
 
 pytest.importorskip("jinja2", reason="the report is made with the extra 'report'")
 
@@ -106,19 +110,3 @@ def test_sorting(open_page, choice, key):
         own = [row for row in shown(page) if row[0] == label]
         assert len(own) > 3
         assert [key(row) for row in own] == sorted(key(row) for row in own)
-
-
-def test_it_prints_with_its_settings(open_page, tmp_path):
-    page = open_page()
-    page.pdf(path=tmp_path / "report.pdf", format="A4")
-    assert (tmp_path / "report.pdf").stat().st_size > 20_000
-    page.emulate_media(media="print")
-    page.set_viewport_size({"width": 718, "height": 1000})  # what A4 leaves between its margins
-    assert not page.is_visible(".controls")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 718
-
-
-def test_without_scripts_it_is_whole_and_has_no_dead_controls(open_page):
-    page = open_page(java_script_enabled=False)
-    assert not page.is_visible(".controls")
-    assert page.locator(".suspects .card").first.is_visible()

@@ -7,6 +7,10 @@ from dataclasses import replace
 import pytest
 
 from pages import named, page_of, shown
+from promises import (  # noqa: F401
+    test_it_prints_with_its_settings,
+    test_without_scripts_it_is_whole_and_has_no_dead_controls,
+)
 from toys import shapes_set
 
 pytest.importorskip("jinja2", reason="the report is made with the extra 'report'")
@@ -107,19 +111,3 @@ def test_controls_by_keyboard(open_page):
     page.focus("[name=label]")
     page.keyboard.press("ArrowDown")
     assert {label for label, _, _ in shown(page)} == {"stands"}
-
-
-def test_it_prints_with_its_settings(open_page, tmp_path):
-    page = open_page()
-    page.pdf(path=tmp_path / "report.pdf", format="A4")
-    assert (tmp_path / "report.pdf").stat().st_size > 20_000
-    page.emulate_media(media="print")
-    page.set_viewport_size({"width": 718, "height": 1000})  # what A4 leaves between its margins
-    assert not page.is_visible(".controls")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 718
-
-
-def test_without_scripts_it_is_whole_and_has_no_dead_controls(open_page):
-    page = open_page(java_script_enabled=False)
-    assert not page.is_visible(".controls")
-    assert page.locator(".suspects .card").first.is_visible()
