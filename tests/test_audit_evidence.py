@@ -10,6 +10,7 @@ import torch
 from unspur.evidence import (
     FULL,
     THRESHOLDS,
+    Asked,
     Evidence,
     Opinion,
     Seen,
@@ -21,6 +22,7 @@ from unspur.evidence import (
     relative,
     separation,
     settled,
+    surest,
     weigh,
 )
 from unspur.mining import Suspects
@@ -150,8 +152,14 @@ def test_without_pairs_there_is_no_separation():
 # -- the verdict --------------------------------------------------------------------------------------
 
 
-def seen(*, gain=-0.05, gain_p=0.9, separation=0.9, separation_p=1e-9):
-    return Seen(Shown(gain, gain_p), Shown(separation, separation_p), before=0.2, right=0.3)
+def seen(*, gain=-0.05, gain_p=0.9, separation=0.9, separation_p=1e-9, reliance=None):
+    return Seen(
+        gain=Shown(gain, gain_p),
+        separation=Shown(separation, separation_p),
+        reliance=reliance,
+        before=0.2,
+        right=0.3,
+    )
 
 
 def evidence(**changes):
@@ -182,8 +190,43 @@ def test_insisted_suspects_are_a_shortcut_or_noise_by_their_separation():
     assert judge(evidence(full=90, networks=even)).code == "noise"
     weak = {"taught": seen(separation=0.55, separation_p=1e-9)}  # sure, but hardly anything
     assert judge(evidence(full=90, networks=weak)).code == "noise"
-    between = {"taught": seen(separation=0.68, separation_p=1e-9)}
-    assert judge(evidence(full=90, networks=between)).code == "unclear"
+
+
+@pytest.mark.parametrize(
+    ("full", "separation", "code"),
+    [
+        (50, 0.79, "shortcut"),  # insistence 0.42 and separation together: just enough
+        (50, 0.77, "unclear"),
+        (60, 0.71, "shortcut"),
+        (60, 0.68, "unclear"),
+        (110, 0.62, "shortcut"),
+        (110, 0.58, "noise"),  # however high the insistence
+        (40, 0.95, "nothing"),  # hard samples are told apart, but not insisted on
+    ],
+)
+def test_the_more_is_insisted_on_the_less_separation_it_takes(full, separation, code):
+    networks = {"taught": seen(separation=separation)}
+    assert judge(evidence(full=full, networks=networks)).code == code
+
+
+def test_separation_turns_above_what_hard_samples_and_wrong_labels_reach_together():
+    """A mixture of the hardest null seen (two classes of photographs) and of wrong labels."""
+    hard, wrong = (0.42, 0.75), (0.75, 0.51)
+    for percent in range(101):
+        share = percent / 100  # of hard ones, among the clear
+        insistence = share * hard[0] + (1 - share) * wrong[0]
+        of_full = share * hard[0] / insistence
+        mixed = of_full * hard[1] + (1 - of_full) * wrong[1]
+        assert mixed < THRESHOLDS.separation(insistence)
+
+
+def test_an_answer_that_rests_on_what_is_hidden_is_a_shortcut():
+    for value, p, code in ((0.62, 1e-9, "shortcut"), (0.62, 0.01, "nothing"), (0.55, 0, "nothing")):
+        networks = {"taught": seen(), "detail": seen(reliance=Shown(value, p))}
+        found = judge(evidence(networks=networks, full=40))
+        assert found.code == code
+        assert ("light, shade and the colour of large areas" in found.text) == (code == "shortcut")
+        assert judge(evidence(networks=networks, full=20)).code == "nothing"  # hard samples
 
 
 def test_p_values_allow_for_the_choice_of_a_network():
@@ -191,6 +234,13 @@ def test_p_values_allow_for_the_choice_of_a_network():
     name, told = evidence(networks=networks).gain
     assert told.p_value == pytest.approx(0.04)
     assert name in networks
+
+
+def test_the_verdict_goes_by_the_largest_number_that_is_no_chance():
+    sure, large, chance = Shown(0.1, 1e-20), Shown(0.3, 1e-5), Shown(0.9, 0.1)
+    assert surest({"sure": sure, "large": large, "chance": chance})[0] == "large"
+    assert surest({"sure": Shown(0.1, 0.02), "chance": chance})[0] == "sure"
+    assert surest({}) is None
 
 
 def test_what_cannot_be_told_is_said():
@@ -232,7 +282,13 @@ def opinions(kind, *, n=3000, classes=4, seed=0):
         return Opinion(torch.where(margin > 0, answer, right), margin)
 
     suspects = Suspects(conflict.float(), conflict, answer)
-    return targets, suspects, opinion(deprived), {"taught": (opinion(taught), opinion(deprived))}
+    # The network that sees everything; where there is a shortcut, it goes by it.
+    whole = (
+        torch.where(conflict, hard, normal) if kind == "hard" else 5 + torch.randn(n, generator=g)
+    )
+    others = {"taught": Asked(opinion(taught), opinion(deprived))}
+    others["grey"] = Asked(opinion(taught), opinion(deprived), whole=opinion(whole))
+    return targets, suspects, opinion(deprived), others
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -251,17 +307,37 @@ def test_weighing_counts_what_it_says():
     assert e.full == int((margin[suspects.conflict] >= FULL).sum())
     assert e.insistence == e.full / e.clear
     assert e.blind == 1 - max(int((targets == c).sum()) for c in range(4)) / len(targets)
-    right = others["taught"][0].predicted == targets
+    right = others["taught"].opinion.predicted == targets
     assert e.networks["taught"].right == pytest.approx(
         float(right[suspects.conflict].float().mean())
     )
+
+
+@pytest.mark.parametrize(("kind", "least", "most"), [("shortcut", 0.9, 1), ("noise", 0.4, 0.6)])
+def test_reliance_counts_pairs(kind, least, most):
+    targets, suspects, deprived, others = opinions(kind, n=600)
+    conflict, answer = suspects.conflict, suspects.predicted
+    full = relative(deprived.margin, conflict, answer) >= FULL
+    whole, view = others["grey"].whole.margin, others["grey"].opinion.margin
+    lost = relative(whole, conflict, answer) - relative(view, conflict, answer)
+    pairs = [
+        (float(lost[i]), float(lost[j]))
+        for i in (conflict & full).nonzero().flatten()
+        for j in (~conflict & full & (answer == answer[i])).nonzero().flatten()
+    ]
+    seen = weigh(targets, suspects, deprived, others).networks
+    assert seen["grey"].reliance.value == pytest.approx(
+        sum((a > b) + (a == b) / 2 for a, b in pairs) / len(pairs)
+    )
+    assert least <= seen["grey"].reliance.value <= most
+    assert seen["taught"].reliance is None  # it sees everything
 
 
 def test_without_suspects_nothing_breaks():
     targets = torch.tensor([0, 1, 0, 1])
     suspects = Suspects(torch.zeros(4), torch.zeros(4, dtype=torch.bool), targets)
     opinion = Opinion(targets, torch.ones(4))
-    e = weigh(targets, suspects, opinion, {"taught": (opinion, opinion)})
-    assert (e.insistence, e.gain, e.separation) == (0.0, None, None)
+    e = weigh(targets, suspects, opinion, {"taught": Asked(opinion, opinion, whole=opinion)})
+    assert (e.insistence, e.gain, e.separation, e.reliance) == (0.0, None, None, None)
     assert not math.isnan(e.error)
     assert judge(e).code == "unclear"

@@ -142,7 +142,7 @@ def test_every_suspect_is_marked_by_who_sets_it_right(path, found):
         i = place[sample["name"]]
         marks = audit_page._marks(sample)
         assert ("insisted" in marks) == bool(found.insisted[i])
-        for name in ("taught", "grey", "centre"):
+        for name in ("taught", "grey", "centre", "detail"):
             right = int(found.opinions[name].predicted[i]) == int(targets[i])
             assert (name in marks) == right
 
@@ -176,13 +176,11 @@ def test_evidence_and_thresholds_are_read_back(path, found):
 
 
 def test_views_that_notice_the_suspects_are_shown_whoever_decides(path, found):
-    """The colours hide the shortcut here, though the verdict goes by the network that was taught."""
-    assert "shown others like them more often" in found.finding.text
-    assert (
-        list(audit_folder.read(path.parent).facts["views"])
-        == audit_folder.hiding(found)
-        == ["grey"]
-    )
+    """The shortcut is a tint: it hides in the colours and in large areas; the verdict goes by the latter."""
+    assert "Look at light, shade and the colour of large areas first." in found.finding.text
+    hiding = audit_folder.hiding(found)
+    assert list(audit_folder.read(path.parent).facts["views"]) == hiding
+    assert sorted(hiding) == ["detail", "grey"]
     nothing = replace(found, finding=evidence.Finding("nothing", "No sign."))
     assert audit_folder.hiding(nothing) == []
 
@@ -195,22 +193,23 @@ def test_views_that_notice_the_suspects_are_shown_whoever_decides(path, found):
         ({"grey": (0.4, 0.01, 0.5)}, []),  # may be chance
         ({"grey": (0.07, 1e-9, 0.5)}, []),  # not large
         ({"centre": (0.0, 1.0, 0.9)}, ["centre"]),  # by separation
+        ({"detail": (0.0, 1.0, 0.5, 0.7)}, ["detail"]),  # by reliance
     ],
 )
 def test_a_view_must_pass_where_the_verdict_turns(found, seen, hiding):
-    numbers = dict.fromkeys(("taught", "grey", "centre"), (0.0, 1.0, 0.5)) | seen
+    numbers = dict.fromkeys(("taught", "grey", "centre", "detail"), (0.0, 1.0, 0.5)) | seen
     networks = {
-        name: Seen(Shown(gain, p), Shown(apart, 1e-9), 0.1, 0.5)
-        for name, (gain, p, apart) in numbers.items()
+        name: told(gain, p, apart, rests=rests[0] if rests else None)
+        for name, (gain, p, apart, *rests) in numbers.items()
     }
-    told = replace(found, evidence=shown_evidence(networks=networks))
-    assert audit_folder.hiding(told) == hiding
+    shown = replace(found, evidence=shown_evidence(networks=networks))
+    assert audit_folder.hiding(shown) == hiding
     hard = replace(found, evidence=shown_evidence(networks=networks, full=4))
     assert audit_folder.hiding(hard) == [name for name in hiding if numbers[name][0]]
 
 
 @pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("view", ["grey", "centre"])
+@pytest.mark.parametrize("view", ["grey", "centre", "detail"])
 def test_a_picture_through_a_view_is_what_the_network_gets(small, found, view, scaled):
     mean, std = ([0.2, 0.4, 0.6], [0.5, 0.25, 0.2]) if scaled else ([0.0] * 3, [1.0] * 3)
     data = small.recipe.data.model_copy(
@@ -223,11 +222,13 @@ def test_a_picture_through_a_view_is_what_the_network_gets(small, found, view, s
     assert len(facts[view]) == 1
     (image,) = tensors[f"views.{view}.images"]
     high, wide = image.shape[1:]
+    scaled_ = (image / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
     for row, column in itertools.product(range(high), range(wide)):
-        pixel = [float(image[c, row, column]) / 255 for c in range(3)]
-        inputs = [(p - m) / s for p, m, s in zip(pixel, mean, std, strict=True)]
+        inputs = scaled_[:, row, column].tolist()
         if view == "grey":
             inputs = [sum(inputs) / 3] * 3
+        elif view == "detail":
+            inputs = [x - coarse(scaled_[c], row, column) for c, x in enumerate(inputs)]
         elif min(row, column) < 1 or row >= high - 1 or column >= wide - 1:  # 3 * 8 // 16
             inputs = [0.0] * 3
         seen = [255 * (x * s + m) for x, m, s in zip(inputs, mean, std, strict=True)]
@@ -235,24 +236,45 @@ def test_a_picture_through_a_view_is_what_the_network_gets(small, found, view, s
         assert shown == pytest.approx([min(max(x, 0), 255) for x in seen], abs=1.01)
 
 
+def coarse(channel, row, column):
+    """Between the averages of the four quarters of an image of 8 x 8 pixels."""
+
+    def weights(place):
+        second = min(max((place + 0.5) / 4 - 0.5, 0), 1)
+        return 1 - second, second
+
+    return sum(
+        down * across * float(channel[4 * i : 4 * i + 4, 4 * j : 4 * j + 4].mean())
+        for i, down in enumerate(weights(row))
+        for j, across in enumerate(weights(column))
+    )
+
+
 # -- the rule -----------------------------------------------------------------------------------------
+
+
+def told(gain=0.0, p=1.0, apart=None, q=1e-9, *, rests=None, r=1e-9):
+    """What a network makes of the suspects."""
+    return Seen(
+        gain=Shown(gain, p),
+        separation=None if apart is None else Shown(apart, q),
+        reliance=None if rests is None else Shown(rests, r),
+        before=0.1,
+        right=0.5,
+    )
 
 
 def shown_evidence(**changes):
     """Evidence of a shortcut by its gain, changed."""
     seen = {"taught": (0.02, 0.5, 0.6, 0.2), "grey": (0.4, 1e-9, 0.9, 1e-8)}
-    networks = {
-        name: Seen(Shown(gain, p), Shown(apart, q), 0.1, 0.5)
-        for name, (gain, p, apart, q) in seen.items()
-    }
+    networks = {name: told(*numbers) for name, numbers in seen.items()}
     plain = {"samples": 1000, "suspects": 40, "error": 0.04, "blind": 0.9, "clear": 30, "full": 20}
     return Evidence(**{**plain, "networks": networks, **changes})
 
 
-def only(gain=0.0, p=1.0, apart=None, q=1e-9, **changes):
+def only(gain=0.0, p=1.0, apart=None, q=1e-9, *, rests=None, r=1e-9, **changes):
     """Evidence with one network."""
-    separation = None if apart is None else Shown(apart, q)
-    return shown_evidence(networks={"grey": Seen(Shown(gain, p), separation, 0.1, 0.5)}, **changes)
+    return shown_evidence(networks={"grey": told(gain, p, apart, q, rests=rests, r=r)}, **changes)
 
 
 CASES = {
@@ -260,27 +282,30 @@ CASES = {
     ("nothing", "easy"): shown_evidence(error=0.5, suspects=500, networks={}, clear=0, full=0),
     ("unclear", "enough"): shown_evidence(error=0.005, suspects=5, networks={}, clear=0, full=0),
     ("shortcut", "gain"): shown_evidence(),
+    ("shortcut", "reliance"): only(apart=0.5, q=0.4, rests=0.7, full=9),
     ("nothing", "insistence"): only(full=3),
-    ("shortcut", "separation"): only(apart=0.9),
+    ("shortcut", "separation"): only(apart=0.9, rests=0.5, r=0.4),
     ("noise", "separation"): only(apart=0.5, q=0.4),
-    ("unclear", "separation"): only(apart=0.7),
+    ("unclear", "separation"): only(apart=0.65, full=15),
 }
 
 
 def test_the_steps_come_to_the_verdict():
     """On a grid around every threshold, the deciding step says what the verdict is."""
     numbers = itertools.product(
-        (0.004, 0.2, 0.31, 0.6, 0.85),
+        (0.004, 0.2, 0.34, 0.36, 0.85),
         (5, 10, 300),
-        (4, 5, 12),
-        (0.07, 0.08, 0.5),
+        (4, 5, 8, 9, 16),
+        (0.14, 0.15, 0.5),
         (1e-5, 0.01),
-        (None, 0.5, 0.61, 0.79, 0.9),
+        (None, 0.5, 0.6, 0.62, 0.76, 0.9),
         (1e-5, 0.01),
+        ((None, 1.0), (0.59, 1e-5), (0.6, 1e-5), (0.9, 0.01)),
     )
     reached = set()
-    for error, suspects, full, gain, p, apart, q in numbers:
-        e = only(gain, p, apart, q, error=error, suspects=suspects, full=full, clear=20)
+    for error, suspects, full, gain, p, apart, q, (rests, r) in numbers:
+        counts = {"error": error, "suspects": suspects, "full": full, "clear": 20}
+        e = only(gain, p, apart, q, rests=rests, r=r, **counts)
         if evidence.settled(e):
             e = replace(e, networks={}, clear=0, full=0)
         step = decision.deciding(e, THRESHOLDS)
@@ -315,14 +340,20 @@ def test_networks_and_settings_that_nobody_measured_are_named(path):
 
 
 def test_a_large_number_that_may_be_chance_is_told():
-    told = [figure.text for figure in figures(only(gain=0.1, p=0.02, apart=0.9), THRESHOLDS)]
-    assert [("chance is not ruled out (p = 0.02)" in text) for text in told] == [
-        True,
-        False,
-        False,
-        False,
-    ]
-    assert len(list(figures(only(gain=0.1, p=0.02), THRESHOLDS))) == 3  # nothing to separate
+    e = only(gain=0.2, p=0.02, apart=0.9, rests=0.8, r=0.02)
+    doubted = {f.title: "not ruled out (p = 0.02)" in f.text for f in figures(e, THRESHOLDS)}
+    assert [title for title, doubt in doubted.items() if doubt] == ["Gain", "Reliance"]
+    assert {"Separation", "Insistence"} < doubted.keys()
+    bare = [figure.title for figure in figures(only(gain=0.2, p=0.02), THRESHOLDS)]
+    assert not {"Separation", "Reliance"} & set(bare)  # nothing to compare
+
+
+@pytest.mark.parametrize(("full", "zones"), [(15, True), (24, False)])
+def test_separation_is_drawn_with_where_it_turns_at_this_insistence(full, zones):
+    e = only(apart=0.65, full=full)
+    picture = list(figures(e, THRESHOLDS))[-1].picture
+    assert f"From {THRESHOLDS.separation(full / 30):.2f} on it speaks for a shortcut" in picture
+    assert ("cannot tell" in picture) == zones
 
 
 # -- words --------------------------------------------------------------------------------------------
@@ -365,10 +396,11 @@ def test_how_to_go_on(case):
         (CASES["nothing", "easy"], "Not here. Where 50.0 %"),
         (CASES["unclear", "enough"], "Not here: 5 suspects"),
         (CASES["nothing", "insistence"], "Few suspects look like wrong labels: only on 3"),
-        (CASES["shortcut", "separation"], "Yes."),
+        (CASES["shortcut", "separation"], "Yes. A network is as sure"),
+        (CASES["shortcut", "reliance"], "Yes. Wrong labels do not depend on what a network sees"),
         (CASES["unclear", "separation"], "Not clearly. Other networks doubt"),
         (CASES["noise", "separation"], "As far as possible"),
-        (only(gain=0.5, p=1e-9, apart=0.7), "Not clearly. Other networks doubt"),
+        (only(gain=0.5, p=1e-9, apart=0.65, full=15), "Not clearly. Other networks doubt"),
         (only(gain=0.5, p=1e-9, apart=0.5), "Not clearly. There is a shortcut"),
     ],
 )

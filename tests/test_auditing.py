@@ -21,7 +21,7 @@ from unspur.errors import DataError, Interrupted, ModelError
 from unspur.store import Store
 from unspur.train import Loop
 
-TRAININGS = 12
+TRAININGS = 14
 
 
 @pytest.fixture(scope="module")

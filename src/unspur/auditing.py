@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from . import evidence, sampling
 from .errors import DataError
 from .estimate import step_seconds
-from .evidence import FOLDS, FULL, THRESHOLDS, Evidence, Finding, Opinion
+from .evidence import FOLDS, FULL, THRESHOLDS, Asked, Evidence, Finding, Opinion
 from .lab import Lab
 from .method import Method
 from .methods import ERM, Amplified
@@ -174,9 +174,9 @@ class Case:
     def weighed(self) -> Evidence:
         if ("deprived", 0) not in self.made:
             return evidence.weigh(self.targets, self.suspects)
-        deprived = self.opinion("deprived")
-        others = {"taught": (self.opinion("taught"), self.opinion("matched"))}
-        others |= {name: (self.opinion(name), deprived) for name in VIEWS}
+        deprived, matched = self.opinion("deprived"), self.opinion("matched")
+        others = {"taught": Asked(self.opinion("taught"), like=matched)}
+        others |= {n: Asked(self.opinion(n), like=deprived, whole=matched) for n in VIEWS}
         return evidence.weigh(self.targets, self.suspects, deprived, others)
 
     def audit(self) -> Audit:

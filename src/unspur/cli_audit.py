@@ -124,7 +124,10 @@ def table(found: Audit) -> Table:
         shown.add_row("insistence", f"{e.insistence:.2f}", f"{THRESHOLDS.insistence}")
     for name, seen in e.networks.items():
         shown.add_row(f"gain, network {name!r}", f"{seen.gain.value:.2f}", f"{THRESHOLDS.gain}")
+        if seen.reliance:
+            told = f"{seen.reliance.value:.2f}"
+            shown.add_row(f"reliance, network {name!r}", told, f"{THRESHOLDS.reliance}")
         if seen.separation:
-            told = f"{seen.separation.value:.2f}"
-            shown.add_row(f"separation, network {name!r}", told, f"{THRESHOLDS.separation}")
+            told, turn = f"{seen.separation.value:.2f}", THRESHOLDS.separation(e.insistence)
+            shown.add_row(f"separation, network {name!r}", told, f"{turn:.2f}")
     return shown

@@ -4,20 +4,21 @@ The training data are cut into two halves, and each network, trained on one, is 
 
     the miner       learns what is easy; what it gets wrong are the suspects
     the deprived    an ordinary network that has not seen the suspects of its half
-    grey, centre    deprived ones that see no colours, or no border
+    grey, centre,   deprived ones that see no colours, no border, or nothing coarse (light and shade, large
+      detail        areas)
     the taught      an ordinary network that has seen the suspects more often
     the matched     one that has seen as many samples of each class, taken at random, as much more often
 
-Exceptions to a shortcut, merely hard samples and wrong labels differ in three numbers.
+Exceptions to a shortcut, merely hard samples and wrong labels differ in four numbers.
 
 *Gain* of a network over its like (of the taught over the matched, of those that see less over the deprived):
-what it gets right more of the suspects, less what it gets wrong more of the others. Of hard samples, a
-network that sees less gets fewer right, and one that has seen the like in plenty trades one mistake for
-another. Of wrong labels, it can only get right what it gets wrong of others. For both the gain is at most 0,
-the null of its p-value. It is positive if suspects have something in common that its like could not learn, or
-did not look at for something easier: a shortcut.
+what it gets right more of the suspects, less what it gets wrong more of the others. Of hard samples, one that
+has seen the like in plenty trades one mistake for another, and one that sees less makes a few other mistakes.
+Of wrong labels, a network can only get right what it gets wrong of others. For both the gain is about 0, the
+null of its p-value. It is large if suspects have something in common that its like could not learn, or did
+not look at for something easier: a shortcut.
 
-The other two look at the margin of the miner's answer: its logit less the best other, relative to what
+The other three look at the margin of the miner's answer: its logit less the best other, relative to what
 ordinary samples of that answer have. They find shortcuts so strong, or with so few exceptions, that nothing
 is learned against them.
 
@@ -29,7 +30,13 @@ labels, as the images are ordinary.
 *Separation*: how well a network tells such insisted suspects from ordinary samples of the same answer, as the
 chance that the suspect has the smaller margin. Where labels are wrong at random nothing tells them apart: it
 is 1/2 for any network, the null of its p-value. Where there is a shortcut, the images differ in all else, and
-a network that was taught or cannot see the shortcut notices.
+a network that was taught or cannot see the shortcut notices. Hard samples are separated, too, but insisted
+on less: what hard samples and wrong labels reach together is a line, insistence + separation.
+
+*Reliance* on what a view hides: the chance that an insisted suspect loses more of its margin than an ordinary
+sample of the same answer does, from the matched network, which sees it, to the one that does not. It is 1/2
+for wrong labels, and no more for hard samples: neither network had a part in the choice of the suspects, so
+both find them hard. It is larger if the miner's answers rest on what is hidden.
 """
 
 from __future__ import annotations
@@ -44,6 +51,7 @@ from torch import Tensor
 
 from . import noise
 from .mining import Suspects
+from .views import HIDDEN
 
 FOLDS = 2
 FOLD, MATCH = 700, 701  # streams of random numbers
@@ -55,29 +63,34 @@ class Thresholds:
     """Where the verdict turns."""
 
     gain: float  # of a network, from which suspects are exceptions to a shortcut
+    reliance: float  # on what is hidden, likewise
+    resting: float  # insistence from which reliance counts
     insistence: float  # from which suspects are more than hard samples
-    separation: float  # from which insisted ones are exceptions to a shortcut
-    mixed: float  # separation up to which they are wrong labels
+    together: float  # insistence + separation, from which insisted ones are exceptions, too
+    mixed: float  # separation below which they are wrong labels
     p_value: float  # up to which chance is ruled out, all networks taken together
     fewest: int  # suspects to judge by
     fewest_full: int  # of them, with a full margin
     error: float  # of a miner that has found nothing that gives the class away
     learned: float  # share of a blind guess's error above which a miner has learned nothing
 
+    def separation(self, insistence: float) -> float:
+        """Where separation turns: the more suspects are insisted on, the less can be due to hard samples."""
+        return max(self.mixed, self.together - insistence)
 
-# Chosen on digits and CIFAR-10, 10,000 images each, seeds 0 to 3 (docs/audit.md lists the cases). Gains of
-# nulls went up to 0.063 and insistence to 0.42, there with a separation of 0.75; wrong labels were separated
-# by 0.51 at most; shortcuts found had a gain from 0.08 on, or insistence from 0.42 and separation from
-# 0.82 on.
+
+# Chosen on digits and CIFAR-10, 10,000 images each (docs/audit.md gives the reason for each).
 THRESHOLDS = Thresholds(
-    gain=0.08,
+    gain=0.15,
+    reliance=0.6,
+    resting=0.25,
     insistence=0.4,
-    separation=0.79,
+    together=1.2,
     mixed=0.6,
     p_value=0.001,
     fewest=10,
     fewest_full=5,
-    error=0.3,
+    error=0.35,
     learned=0.9,
 )
 
@@ -109,12 +122,38 @@ class Shown:
     p_value: float
 
 
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a network says, and whom it is compared with."""
+
+    opinion: Opinion
+    like: Opinion
+    whole: Opinion | None = None  # where it sees less, one that sees everything
+
+
+def surest(found: Mapping[str, Shown]) -> tuple[str, Shown] | None:
+    """The largest number that is no chance, or the surest; p-values allow for the choice."""
+    if not found:
+        return None
+    corrected = {  # Bonferroni
+        name: replace(shown, p_value=min(1.0, shown.p_value * len(found)))
+        for name, shown in found.items()
+    }
+    sure = [name for name, shown in corrected.items() if shown.p_value <= THRESHOLDS.p_value]
+    if sure:
+        name = max(sure, key=lambda name: corrected[name].value)
+    else:
+        name = min(corrected, key=lambda name: (found[name].p_value, -found[name].value))
+    return name, corrected[name]
+
+
 @dataclass(frozen=True)
 class Seen:
     """What one network makes of the suspects."""
 
     gain: Shown
     separation: Shown | None  # None where nothing is insisted on
+    reliance: Shown | None  # on what it does not see; None also where it sees everything
     before: float  # share of the suspects whose label its like gives
     right: float  # share whose label it gives itself
 
@@ -137,22 +176,23 @@ class Evidence:
 
     @property
     def gain(self) -> tuple[str, Shown] | None:
-        """The network with the surest gain; the p-value allows for the choice among several."""
-        return self._surest({name: seen.gain for name, seen in self.networks.items()})
+        """The network with the largest gain that is no chance, or with the surest one.
+
+        The p-value allows for the choice among several.
+        """
+        return surest({name: seen.gain for name, seen in self.networks.items()})
 
     @property
     def separation(self) -> tuple[str, Shown] | None:
-        """The network that separates most surely, likewise."""
+        """The network that separates most, likewise."""
         found = {name: seen.separation for name, seen in self.networks.items()}
-        return self._surest({name: shown for name, shown in found.items() if shown})
+        return surest({name: shown for name, shown in found.items() if shown})
 
-    @staticmethod
-    def _surest(found: Mapping[str, Shown]) -> tuple[str, Shown] | None:
-        if not found:
-            return None
-        name = min(found, key=lambda name: (found[name].p_value, -found[name].value))
-        corrected = min(1.0, found[name].p_value * len(found))  # Bonferroni
-        return name, Shown(found[name].value, corrected)
+    @property
+    def reliance(self) -> tuple[str, Shown] | None:
+        """The network whose view hides most of what the answers rest on, likewise."""
+        found = {name: seen.reliance for name, seen in self.networks.items()}
+        return surest({name: shown for name, shown in found.items() if shown})
 
 
 @dataclass(frozen=True)
@@ -191,12 +231,9 @@ def weigh(
     targets: Tensor,
     suspects: Suspects,
     deprived: Opinion | None = None,
-    others: Mapping[str, tuple[Opinion, Opinion]] | None = None,
+    others: Mapping[str, Asked] | None = None,
 ) -> Evidence:
-    """Everything the verdict depends on; margins are of the miner's answers.
-
-    `others` are networks, each with its like.
-    """
+    """Everything the verdict depends on; margins are of the miner's answers."""
     conflict, n = suspects.conflict, len(suspects)
     mined = Evidence(
         samples=n,
@@ -207,22 +244,29 @@ def weigh(
     if deprived is None or not conflict.any():
         return mined
     margin = relative(deprived.margin, conflict, suspects.predicted)
-    networks = {}
-    for name, (opinion, like) in (others or {}).items():
-        right, before = opinion.predicted == targets, like.predicted == targets
-        networks[name] = Seen(
-            gain=gain(before, right, conflict),
-            separation=separation(
-                -opinion.margin, conflict, suspects.predicted, among=margin >= FULL
-            ),
-            before=_share(before[conflict]),
-            right=_share(right[conflict]),
-        )
+    full = margin >= FULL
     return replace(
         mined,
         clear=int((conflict & (margin >= HALF)).sum()),
-        full=int((conflict & (margin >= FULL)).sum()),
-        networks=networks,
+        full=int((conflict & full).sum()),
+        networks={n: _seen(asked, targets, suspects, full) for n, asked in (others or {}).items()},
+    )
+
+
+def _seen(asked: Asked, targets: Tensor, suspects: Suspects, full: Tensor) -> Seen:
+    """What a network makes of the suspects; `full` are samples with a full margin in the deprived one."""
+    conflict, answer, margin = suspects.conflict, suspects.predicted, asked.opinion.margin
+    right, before = asked.opinion.predicted == targets, asked.like.predicted == targets
+    reliance = None
+    if asked.whole is not None:
+        lost = relative(asked.whole.margin, conflict, answer) - relative(margin, conflict, answer)
+        reliance = separation(lost, conflict, answer, among=full)
+    return Seen(
+        gain=gain(before, right, conflict),
+        separation=separation(-margin, conflict, answer, among=full),
+        reliance=reliance,
+        before=_share(before[conflict]),
+        right=_share(right[conflict]),
     )
 
 
@@ -310,9 +354,9 @@ def judge(evidence: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> Finding
             f"Cannot tell: {found}, too few to judge by. There is no shortcut, or one that all images "
             "follow; only images from elsewhere can show which.",
         )
-    if text := _gained(e, limits) or _separated(e, limits):
+    if text := _gained(e, limits) or _reliant(e, limits) or _separated(e, limits):
         return Finding("shortcut", f"A shortcut is likely: {found}. {text}")
-    if _insisted(e, limits):
+    if _insisted(e, limits, limits.insistence):
         return _insisted_alone(e, limits, found)
     return Finding(
         "nothing",
@@ -325,7 +369,7 @@ def _insisted_alone(e: Evidence, limits: Thresholds, found: str) -> Finding:
     """The verdict on suspects that a network insists on, where no other network makes much of them."""
     agreed = f"{found}. A network that has not seen them fully agrees on {e.full}"
     doubt = e.separation[1].value if e.separation else 0.5
-    if doubt > limits.mixed:
+    if doubt >= limits.mixed:
         return Finding(
             "unclear",
             f"Cannot tell: {agreed}; others doubt that answer, but not clearly (separation {doubt:.2f}, by "
@@ -343,8 +387,13 @@ SPOKEN = {
     "taught": "that is shown others like them more often",
     "grey": "that sees no colours",
     "centre": "that sees the centre alone",
+    "detail": "that sees detail alone",
 }
-HINTS = {"grey": " Look at the colours first.", "centre": " Look around the centre first."}
+HINTS = {
+    "grey": " Look at the colours first.",
+    "centre": " Look around the centre first.",
+    "detail": " Look at light, shade and the colour of large areas first.",
+}
 
 
 def _gained(e: Evidence, limits: Thresholds) -> str:
@@ -352,7 +401,7 @@ def _gained(e: Evidence, limits: Thresholds) -> str:
     if e.gain is None:
         return ""
     name, gain = e.gain
-    if gain.value < limits.gain or gain.p_value > limits.p_value:
+    if not _passes(gain, limits.gain, limits):
         return ""
     seen = e.networks[name]
     return (
@@ -361,12 +410,26 @@ def _gained(e: Evidence, limits: Thresholds) -> str:
     )
 
 
+def _reliant(e: Evidence, limits: Thresholds) -> str:
+    """Why they are, if the answer they are given rests on what a network does not see."""
+    if e.reliance is None or not _insisted(e, limits, limits.resting):
+        return ""
+    name, told = e.reliance
+    if not _passes(told, limits.reliance, limits):
+        return ""
+    return (
+        f"A network that has not seen them fully agrees on {e.full}. Hiding {HIDDEN[name]} takes more of "
+        f"that answer from them than from ordinary images (reliance {told.value:.2f}, by chance 0.50; "
+        f"p = {told.p_value:.1g}).{HINTS[name]}"
+    )
+
+
 def _separated(e: Evidence, limits: Thresholds) -> str:
     """Why they are, if a network doubts what another insists on."""
-    if e.separation is None or not _insisted(e, limits):
+    if e.separation is None or not _insisted(e, limits, limits.insistence):
         return ""
     name, told = e.separation
-    if told.value < limits.separation or told.p_value > limits.p_value:
+    if not _passes(told, limits.separation(e.insistence), limits):
         return ""
     return (
         f"A network that has not seen them fully agrees on {e.full}, one {SPOKEN[name]} doubts that answer "
@@ -374,6 +437,11 @@ def _separated(e: Evidence, limits: Thresholds) -> str:
     )
 
 
-def _insisted(e: Evidence, limits: Thresholds) -> bool:
-    """Whether suspects are more than hard samples."""
-    return e.full >= limits.fewest_full and e.insistence >= limits.insistence
+def _insisted(e: Evidence, limits: Thresholds, least: float) -> bool:
+    """Whether suspects are insisted on, enough of them and a large enough share."""
+    return e.full >= limits.fewest_full and e.insistence >= least
+
+
+def _passes(shown: Shown, turn: float, limits: Thresholds) -> bool:
+    """Whether a number is large enough, and no chance."""
+    return shown.value >= turn and shown.p_value <= limits.p_value

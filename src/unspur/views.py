@@ -1,4 +1,4 @@
-"""Networks that cannot see something: no colours, no border. What they notice is due to the rest."""
+"""Networks that cannot see colours, the border, or what is coarse. What they notice is due to the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,25 @@ def centre(x: Tensor) -> Tensor:
     return F.pad(inner, (left, left, top, top))
 
 
-VIEWS: dict[str, Callable[[Tensor], Tensor]] = {"grey": grey, "centre": centre}
+def detail(x: Tensor) -> Tensor:
+    """What differs from its surroundings, an eighth of each side.
+
+    Light and shade, fog and the colours of large areas are gone. Contrast stays as it is: more of it would
+    show more.
+    """
+    high, wide = x.shape[2:]
+    cells = (max(1, min(8, high // 4)), max(1, min(8, wide // 4)))
+    coarse = F.interpolate(F.adaptive_avg_pool2d(x, cells), size=(high, wide), mode="bilinear")
+    return x - coarse
+
+
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {"grey": grey, "centre": centre, "detail": detail}
+
+HIDDEN = {
+    "grey": "the colours",
+    "centre": "the border",
+    "detail": "light, shade and the colour of large areas",
+}
 
 
 class Viewed(nn.Module):

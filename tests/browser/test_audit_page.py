@@ -44,7 +44,7 @@ def test_every_picture_is_drawn(open_page):
     heights = page.eval_on_selector_all(
         "svg", "all => all.map(s => s.getBoundingClientRect().height)"
     )
-    assert len(heights) == 4
+    assert len(heights) == 5
     assert min(heights) > 60
 
 

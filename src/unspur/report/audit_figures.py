@@ -29,6 +29,8 @@ def figures(e: Evidence, limits: Thresholds) -> Iterator[Figure]:
         return
     yield _gain(e, limits)
     yield _right(e)
+    if any(seen.reliance for seen in e.networks.values()):
+        yield _reliance(e, limits)
     yield _insistence(e, limits)
     if any(seen.separation for seen in e.networks.values()):
         yield _separation(e, limits)
@@ -46,7 +48,7 @@ def _gain(e: Evidence, limits: Thresholds) -> Figure:
     return Figure(
         "Gain",
         "How much more of the suspects a network gets right than its like, less what it loses on all other "
-        "images. On hard images and wrong labels it is 0 or less."
+        "images. On hard images and wrong labels it is about 0."
         + _doubt(e.gain[1], limits.gain, limits),
         strip(
             marks,
@@ -99,6 +101,27 @@ def _right(e: Evidence) -> Figure:
     )
 
 
+def _reliance(e: Evidence, limits: Thresholds) -> Figure:
+    found = {name: seen.reliance for name, seen in e.networks.items() if seen.reliance}
+    assert e.reliance is not None, "somebody sees less"
+    low = min(0.3, *(shown.value for shown in found.values()))
+    zones = [Zone(limits.reliance, "no sign"), Zone(1.0, "a shortcut", "found")]
+    marks = _surest(found, e.reliance[0])
+    told = ", ".join(f"{mark.name} {mark.told}" for mark in marks)
+    return Figure(
+        "Reliance",
+        "How often hiding something takes more from the class a suspect is taken for than from that of an "
+        "ordinary image. By chance, and for wrong labels, in half of all pairs. It counts from an insistence "
+        f"of {limits.resting:g} on." + _doubt(e.reliance[1], limits.reliance, limits),
+        strip(
+            marks,
+            Axis(low, 1.0, zones, chance=0.5),
+            words=f"Reliance on what each network does not see: {told}; by chance 0.5. From "
+            f"{limits.reliance:g} on it speaks for a shortcut.",
+        ),
+    )
+
+
 def _insistence(e: Evidence, limits: Thresholds) -> Figure:
     zones = [
         Zone(limits.insistence, "hard images"),
@@ -123,23 +146,23 @@ def _separation(e: Evidence, limits: Thresholds) -> Figure:
     found = {name: seen.separation for name, seen in e.networks.items() if seen.separation}
     assert e.separation is not None, "somebody separates"
     low = min(0.4, *(shown.value for shown in found.values()))
-    zones = [
-        Zone(limits.mixed, "wrong labels", "unsure"),
-        Zone(limits.separation, "cannot tell"),
-        Zone(1.0, "a shortcut", "found"),
-    ]
+    turn = limits.separation(e.insistence)
+    unclear = [Zone(turn, "cannot tell")] if turn > limits.mixed else []
+    zones = [Zone(limits.mixed, "wrong labels", "unsure"), *unclear]
+    if turn < 1:
+        zones.append(Zone(1.0, "a shortcut", "found"))
     marks = _surest(found, e.separation[0])
     told = ", ".join(f"{mark.name} {mark.told}" for mark in marks)
     return Figure(
         "Separation",
         "How often another network doubts such an answer more for a suspect than for an ordinary image. By "
-        "chance, and for wrong labels, in half of all pairs. It counts where insistence is high."
-        + _doubt(e.separation[1], limits.separation, limits),
+        "chance, and for wrong labels, in half of all pairs. It counts where insistence is high: the higher, "
+        "the less of it is due to hard images." + _doubt(e.separation[1], turn, limits),
         strip(
             marks,
             Axis(low, 1.0, zones, chance=0.5),
-            words=f"Separation by each network: {told}; by chance 0.5. From {limits.separation:g} on it "
-            f"speaks for a shortcut, up to {limits.mixed:g} for wrong labels.",
+            words=f"Separation by each network: {told}; by chance 0.5. From {turn:.2f} on it speaks for a "
+            f"shortcut, below {limits.mixed:g} for wrong labels.",
         ),
     )
 
@@ -152,6 +175,7 @@ def numbers(e: Evidence) -> Table | None:
         ("its like gets right", "of the suspects"),
         ("it gets right", "of the suspects"),
         ("gain", "and p-value"),
+        ("reliance", "and p-value"),
         ("separation", "and p-value"),
     ]
     rows = [
@@ -161,6 +185,7 @@ def numbers(e: Evidence) -> Table | None:
                 Cell(percent(seen.before)),
                 Cell(percent(seen.right)),
                 _cell(seen.gain, len(e.networks)),
+                _cell(seen.reliance, sum(s.reliance is not None for s in e.networks.values())),
                 _cell(seen.separation, sum(s.separation is not None for s in e.networks.values())),
             ],
         )

@@ -141,8 +141,10 @@ def _tests(e: Evidence, name: str, limits: Thresholds) -> list[tuple[Shown, floa
     """The numbers by which a network can show a shortcut, and where they turn."""
     seen = e.networks[name]
     tests = [(seen.gain, limits.gain)]
+    if seen.reliance and decision.weighs(e, limits):
+        tests.append((seen.reliance, limits.reliance))
     if seen.separation and decision.insisted(e, limits):
-        tests.append((seen.separation, limits.separation))
+        tests.append((seen.separation, limits.separation(e.insistence)))
     return tests
 
 
@@ -202,8 +204,14 @@ def _evidence(told: Mapping[str, Any]) -> Evidence:
 
 
 def _network(told: Mapping[str, Any]) -> Seen:
-    separation = Shown(**told["separation"]) if told["separation"] else None
-    return Seen(Shown(**told["gain"]), separation, told["before"], told["right"])
+    shown = {name: Shown(**told[name]) for name in ("gain", "separation", "reliance") if told[name]}
+    return Seen(
+        gain=shown["gain"],
+        separation=shown.get("separation"),
+        reliance=shown.get("reliance"),
+        before=told["before"],
+        right=told["right"],
+    )
 
 
 def _pictures(path: Path, checksum: str) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..auditing import settings
+from ..views import HIDDEN
 from . import audit_words, decision, gallery, words
 from .audit_figures import figures, numbers
 from .audit_folder import SETTINGS, Audited
-from .audit_words import HEADLINES, HIDDEN, NETWORKS, SET_RIGHT, WHO
+from .audit_words import HEADLINES, NETWORKS, SET_RIGHT, WHO
 from .gallery import Card, Sample
 from .pictures import uri
 from .templates import paint
@@ -63,7 +64,7 @@ def content(audit: Audited) -> dict[str, Any]:
     }
 
 
-SHORT = {"taught": "✓ taught", "grey": "✓ in grey", "centre": "✓ centre"}
+SHORT = {"taught": "✓ taught", "grey": "✓ in grey", "centre": "✓ centre", "detail": "✓ detail"}
 FILTERS = {"insisted": "insisted on", **SET_RIGHT}
 
 

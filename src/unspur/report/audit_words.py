@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..evidence import Evidence, Thresholds
-from .decision import Step, deciding, insisted, passes
+from ..views import HIDDEN
+from .decision import Step, deciding, insisted, passes, relies, weighs
 from .words import percent, signed
 
 HEADLINES = {
@@ -17,24 +18,26 @@ HEADLINES = {
     "noise": "The labels look noisy",
     "unclear": "Cannot tell",
 }
-# The networks that are compared with their like, what a suspect is that one gets right, what it cannot see.
+# The networks that are compared with their like, what a suspect is that one gets right.
 NETWORKS = {
     "taught": "shown the like more often",
     "grey": "sees no colours",
     "centre": "sees no border",
+    "detail": "sees nothing coarse",
 }
 SET_RIGHT = {
     "taught": "right when taught",
     "grey": "right without colours",
     "centre": "right without the border",
+    "detail": "right from detail alone",
 }
-HIDDEN = {"grey": "the colours", "centre": "the border"}
 
 WHO = {
     "miner": "learns what is easy first; what it gets wrong are the suspects",
     "deprived": "has not seen the suspects of its half",
     "grey": "the same, and sees no colours; its like is deprived",
     "centre": "the same, and sees no border; its like is deprived",
+    "detail": "the same, and sees no light, shade or colour of large areas; its like is deprived",
     "taught": "has seen the suspects of its half more often; its like is matched",
     "matched": "has seen as many other images of each class more often",
 }
@@ -101,6 +104,7 @@ GO_ON = {
         "again",
     ),
     ("shortcut", "gain"): DEBIAS,
+    ("shortcut", "reliance"): DEBIAS,
     ("nothing", "insistence"): NOTHING,
     ("shortcut", "separation"): DEBIAS,
     ("noise", "separation"): (
@@ -163,16 +167,22 @@ def sureness(e: Evidence, limits: Thresholds) -> list[str]:
     told = []
     if e.gain:
         name, gain = e.gain
-        null = (
-            "If the suspects were merely hard, or had wrong labels, no network would gain on them. "
-        )
+        null = "If the suspects were merely hard, or had wrong labels, no network would gain much on them. "
         if gain.value > 0:
             told.append(
                 f"{null}The gain of {signed(gain.value)} ({name}) comes about by chance "
-                f"{often(gain.p_value)}, allowing for the choice of the surest of {len(e.networks)} networks."
+                f"{often(gain.p_value)}, allowing for the choice among {len(e.networks)} networks."
             )
         else:
-            told.append(f"{null}The surest here does not ({name}, {signed(gain.value)}).")
+            told.append(f"{null}None does here ({name}, {signed(gain.value)}).")
+    if e.reliance and weighs(e, limits):
+        name, found = e.reliance
+        told.append(
+            "Hiding something takes no more from the answers to hard or mislabelled suspects than from those "
+            "to ordinary images: more from a suspect in at most half of all pairs. It is "
+            f"{percent(found.value, 0)} of them ({name}), which comes about by chance "
+            f"{often(found.p_value)}."
+        )
     if e.separation and insisted(e, limits):
         name, found = e.separation
         told.append(
@@ -214,22 +224,29 @@ def _apart(e: Evidence, limits: Thresholds, step: Step) -> str:
         )
     if step.name == "enough":
         return f"Not here: {e.suspects} suspects are too few to say why they are suspects."
+    if relies(e, limits) and e.reliance:
+        name, found = e.reliance
+        return (
+            "Yes. Wrong labels do not depend on what a network sees. Here the class that suspects are taken "
+            f"for rests on {HIDDEN[name]} (reliance {found.value:.2f}, by chance 0.50)."
+        )
     if not insisted(e, limits):
         return (
             f"Few suspects look like wrong labels: only on {e.full:,} is a network that has not seen them as "
             "sure of another class as it is of ordinary images. Images with wrong labels are ordinary ones."
         )
-    if e.separation and e.separation[1].value > limits.mixed:
+    if e.separation and e.separation[1].value >= limits.mixed:
+        turn = limits.separation(e.insistence)
         doubt = f"separation {e.separation[1].value:.2f}, by chance 0.50"
-        if passes(e.separation[1], limits.separation, limits):
+        if passes(e.separation[1], turn, limits):
             return (
                 "Yes. A network is as sure of another class as it would be with wrong labels, but others "
                 f"doubt it ({doubt}): the images differ in more than their label."
             )
         return (
             f"Not clearly. Other networks doubt what one insists on ({doubt}), but less than it takes for a "
-            f"shortcut ({limits.separation:g}) and more than for wrong labels ({limits.mixed:g}): the two "
-            "cannot be told apart here."
+            f"shortcut ({turn:.2f}) and more than for wrong labels ({limits.mixed:g}): the two cannot be "
+            "told apart here."
         )
     if step.verdict == "shortcut":
         return (

@@ -52,6 +52,17 @@ def insisted(e: Evidence, limits: Thresholds) -> bool:
     return e.full >= limits.fewest_full and e.insistence >= limits.insistence
 
 
+def weighs(e: Evidence, limits: Thresholds) -> bool:
+    """Whether enough suspects are insisted on for reliance to count."""
+    return e.full >= limits.fewest_full and e.insistence >= limits.resting
+
+
+def relies(e: Evidence, limits: Thresholds) -> bool:
+    """Whether the answer that suspects are given rests on what a view hides."""
+    found = e.reliance
+    return found is not None and weighs(e, limits) and passes(found[1], limits.reliance, limits)
+
+
 def passes(shown: Shown, turn: float, limits: Thresholds) -> bool:
     """Whether a number is large enough, and no chance."""
     return shown.value >= turn and shown.p_value <= limits.p_value
@@ -111,6 +122,26 @@ def _gained(e: Evidence, limits: Thresholds) -> Step:
     return replace(told, answer="no")
 
 
+def _reliant(e: Evidence, limits: Thresholds) -> Step:
+    asked = Step(
+        "reliance",
+        "Does the class they are taken for rest on something that can be hidden?",
+        "",
+        f"reliance of at least {limits.reliance:g}, p at most {limits.p_value:g}, insistence of at least "
+        f"{limits.resting:g} on at least {limits.fewest_full} suspects",
+        "not asked",
+    )
+    if e.reliance is None:
+        nothing = "nothing to compare" if e.networks else ""
+        return replace(asked, measured=nothing, answer="no" if e.networks else "not asked")
+    name, found = e.reliance
+    measured = f"reliance {found.value:.2f} ({name}), {p_value(found.p_value)}"
+    told = replace(asked, measured=f"{measured}; insistence {e.insistence:.2f}, on {e.full:,}")
+    if relies(e, limits):
+        return replace(told, answer="yes", verdict="shortcut")
+    return replace(told, answer="no")
+
+
 def _insisting(e: Evidence, limits: Thresholds) -> Step:
     asked = Step(
         "insistence",
@@ -132,8 +163,8 @@ def _separated(e: Evidence, limits: Thresholds) -> Step:
         "separation",
         "Does another network doubt that class?",
         "",
-        f"separation of at least {limits.separation:g}, p at most {limits.p_value:g}; up to "
-        f"{limits.mixed:g} the labels look wrong",
+        f"separation of at least {limits.separation(e.insistence):.2f} with this insistence, p at most "
+        f"{limits.p_value:g}; below {limits.mixed:g} the labels look wrong",
         "not asked",
     )
     if not e.networks:
@@ -142,9 +173,9 @@ def _separated(e: Evidence, limits: Thresholds) -> Step:
         return replace(asked, measured="nothing to compare them with", answer="no", verdict="noise")
     name, told = e.separation
     measured = f"separation {told.value:.2f} ({name}), {p_value(told.p_value)}"
-    if passes(told, limits.separation, limits):
+    if passes(told, limits.separation(e.insistence), limits):
         return replace(asked, measured=measured, answer="yes", verdict="shortcut")
-    verdict: Code = "unclear" if told.value > limits.mixed else "noise"
+    verdict: Code = "unclear" if told.value >= limits.mixed else "noise"
     return replace(asked, measured=measured, answer="no", verdict=verdict)
 
 
@@ -153,6 +184,7 @@ QUESTIONS: tuple[Callable[[Evidence, Thresholds], Step], ...] = (
     _easy,
     _enough,
     _gained,
+    _reliant,
     _insisting,
     _separated,
 )
