@@ -235,3 +235,16 @@ def test_a_plan_without_suspects_writes_none(tmp_path):
     bundle.save(lab, made, scores, tmp_path / "out")
     assert not (tmp_path / "out" / "suspects.csv").exists()
     assert Path(tmp_path / "out" / "run.json").exists()
+
+
+def test_a_file_that_a_person_worked_on_is_kept(file, suspects):
+    write_suspects(file, part(), CLASSES, suspects)  # the same again: nothing to keep
+    assert [each.name for each in file.parent.iterdir()] == ["suspects.csv"]
+    new = file.read_text()
+    for edit in ("first", "second"):
+        file.write_text(edit)
+        with pytest.warns(UserWarning, match="kept as"):
+            write_suspects(file, part(), CLASSES, suspects)
+    assert file.read_text() == new
+    assert file.with_name("suspects-1.csv").read_text() == "first"
+    assert file.with_name("suspects-2.csv").read_text() == "second"

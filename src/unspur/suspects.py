@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +75,21 @@ def write_suspects(
         score = f"{float(suspects.score[i]):.4f}"
         row = (names[i], classes[label[i]], score, classes[predicted[i]], flags[i])
         writer.writerow([*row, notes.get(i, "")])
-    write_bytes(path, text.getvalue().encode())
+    content = text.getvalue().encode()
+    _keep_other(path, content)
+    write_bytes(path, content)
+
+
+def _keep_other(path: Path, content: bytes) -> None:
+    """Move a file aside that says something else: a person may have worked on it."""
+    if not path.exists() or path.read_bytes() == content:
+        return
+    free = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(1))
+    kept = next(each for each in free if not each.exists())
+    path.rename(kept)
+    warnings.warn(
+        f"{path} was there and differs from the new one; it is kept as {kept}.", stacklevel=3
+    )
 
 
 def read_suspects(path: Path | str, names: Sequence[str]) -> Given:
