@@ -145,3 +145,14 @@ def test_commands_of_the_readme_exist():
     used = set(re.findall(r"`unspur (\w+)", (ROOT / "README.md").read_text()))
     assert used
     assert used <= known
+
+
+def test_rates_of_the_audit_are_those_of_the_results():
+    found = json.loads((ROOT / "docs/results/audit.json").read_text())
+    page = (ROOT / "docs/audit.md").read_text()
+    for case in ("shortcut", "shortcut that the miner takes"):
+        told = found["summary"]["unseen"][case].removesuffix(" right")
+        assert f"| {told} |" in page
+    nulls = [row for row in found["cases"] if row["truth"] == "null"]
+    alarms = sum(row["verdict"] == "shortcut" for row in nulls)
+    assert f"| nulls called a shortcut | {alarms} of {len(nulls)} |" in page
