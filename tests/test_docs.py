@@ -2,9 +2,11 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from unspur import bench, recipe
 from unspur.cli import app
@@ -156,3 +158,12 @@ def test_rates_of_the_audit_are_those_of_the_results():
     nulls = [row for row in found["cases"] if row["truth"] == "null"]
     alarms = sum(row["verdict"] == "shortcut" for row in nulls)
     assert f"| nulls called a shortcut | {alarms} of {len(nulls)} |" in page
+
+
+def test_the_main_table_is_what_the_command_draws(tmp_path):
+    shutil.copytree(ROOT / "docs/results", tmp_path / "results")
+    drawn = tmp_path / "results/main-cmnist.md"
+    drawn.unlink()
+    args = ["reproduce", "main-cmnist", "--no-run", "--quiet", "--out", str(tmp_path / "results")]
+    assert CliRunner().invoke(app, args).exit_code == 0
+    assert drawn.read_text() == (ROOT / "docs/results/main-cmnist.md").read_text()

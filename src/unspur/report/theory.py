@@ -32,8 +32,10 @@ Say = Callable[[str], None]
 PACKAGES = ("torch", "numpy", "scipy", "matplotlib", "jinja2")
 
 
-def write(out: Path, *, quick: bool = False, progress: Say | None = None) -> Numbers:
-    """Compute everything and write the report into the folder `out`; the numbers come back."""
+def write(
+    out: Path, *, quick: bool = False, html: bool = True, progress: Say | None = None
+) -> Numbers:
+    """Compute everything and write figures, numbers and the page into a folder; the numbers come back."""
     _check_extras()
     _make_folder(out)
     say = progress or (lambda line: None)
@@ -43,7 +45,8 @@ def write(out: Path, *, quick: bool = False, progress: Say | None = None) -> Num
     for name, svg in drawn.items():
         write_bytes(out / f"{name}.svg", figures.on_white(svg).encode())
     write_bytes(out / "theory.json", _json(numbers))
-    write_bytes(out / "theory.html", page(numbers, drawn, quick=quick).encode())
+    if html:
+        write_bytes(out / "theory.html", page(numbers, drawn, quick=quick).encode())
     return numbers
 
 

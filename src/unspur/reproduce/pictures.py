@@ -89,15 +89,14 @@ EXAMPLES = Sheet("Examples of the data", _examples)
 
 
 def _theory(desk: Desk) -> Page:
-    numbers = theory.write(desk.out / "theory", quick=desk.quick, progress=desk.say)
+    numbers = theory.write(desk.out / "theory", quick=desk.quick, html=False, progress=desk.say)
     made = numbers["about"]
     versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
     seconds = sum(made["seconds"].values())
     return Page(
         [
-            "The paper's bounds, its simulation and our checks of them. "
-            "[theory.html](theory/theory.html) tells the story, [theory.json](theory/theory.json) has every "
-            "number with its settings and seeds.",
+            "The paper's bounds, its simulation and our checks of them. `unspur theory` writes a page "
+            "that tells the story; [theory.json](theory/theory.json) has every number, settings and seeds.",
             *(figure(f"theory/{name}.svg", f"Theory: {name}") for name in FIGURES),
             f"{versions}; {made['made'][:10]}; {seconds:.0f} s on a CPU.",
         ]
