@@ -17,6 +17,7 @@ from .splits import Split, fast_layout
 
 Augment = Literal["none", "flip", "crop-flip", "resized-crop-flip"]
 CHUNK = 1000  # images a network looks at at once when it does not train
+PIXELS = 5_000_000  # or, of small images on a GPU, as many as have so many pixels
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Source(Protocol):
 
     def feed(self, order: Iterator[Tensor]) -> Iterator[tuple[Tensor, ...]]: ...
     def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch: ...
-    def plain(self, size: int = CHUNK, *, among: Tensor | None = None) -> Iterator[Tensor]: ...
+    def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]: ...
 
 
 class Labelled:
@@ -130,13 +131,21 @@ class Resident(Labelled):
             gathered(self.images, index) if pixels is None else pixels, index, step
         )
 
-    def plain(self, size: int = CHUNK, *, among: Tensor | None = None) -> Iterator[Tensor]:
+    def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]:
+        size = size or _at_once(self.images)
         if among is None:
             yield from map(self.preprocess, torch.split(self.images, size))
             return
         where = among.nonzero().squeeze(1).to(self.images.device)
         for index in torch.split(where, size):
             yield self.preprocess(self.images[index])
+
+
+def _at_once(images: Tensor) -> int:
+    """How many images keep the device busy: on a GPU, launching kernels for a few small ones takes longer
+    than running them."""
+    few = PIXELS // (images.shape[-1] * images.shape[-2]) if images.is_cuda else 0
+    return max(CHUNK, few)
 
 
 def gathered(images: Tensor, index: Tensor) -> Tensor:

@@ -72,9 +72,9 @@ class Streaming(Labelled):
             pixels = self.split.take(index.cpu()).to(self.device)
         return self.labelled(pixels, index, step)
 
-    def plain(self, size: int = CHUNK, *, among: Tensor | None = None) -> Iterator[Tensor]:
+    def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]:
         where = torch.arange(len(self.split)) if among is None else among.cpu().nonzero().squeeze(1)
-        for _, pixels in self._read(iter(torch.split(where, size)), 2):
+        for _, pixels in self._read(iter(torch.split(where, size or CHUNK)), 2):
             yield self.preprocess(pixels)
 
     def _read(self, order: Iterator[Tensor], ahead: int) -> Iterator[tuple[Tensor, ...]]:

@@ -21,7 +21,7 @@ from ..channels import Slimmed, slim
 from ..errors import StoreError
 from ..packed import NAME as PACKED
 from ..packed import plain_zeros, write_packed
-from ..store import write_bytes, write_tensors
+from ..store import environment, write_bytes, write_tensors
 from . import card, formats, measure
 
 EXACT = 1e-5  # what a slim model's logits may differ by
@@ -177,6 +177,11 @@ def _report(
         "removed": {} if done.slimmed is None else done.slimmed.removed,
         "kept": {} if done.slimmed is None else done.slimmed.kept,
         "threads": torch.get_num_threads(),
+        "run": {
+            **{name: run.get(name) for name in ("recipe", "seed")},
+            "accuracy": _accuracy(scores)[2],
+        },
+        "with": environment(),
     }
     _write(stage / "export.json", facts)
     about = bundle.read_json(stage / "model.json")
@@ -230,11 +235,16 @@ def _table(
     for batch in measure.BATCHES if onnx else ():
         times = (onnx["whole"][batch], onnx["exported"][batch])
         row(f"ONNX Runtime, batch {batch}", *times, lambda ms: f"{ms:.2f} ms")
-    kind = "average" if scores["debiased"]["unbiased"] is None else "unbiased"
-    before = (scores.get("ordinary") or {}).get(kind)
+    kind, before, after = _accuracy(scores)
     name = f"{kind} accuracy, ordinary and debiased"
-    rows.append([name, card.percent(before), card.percent(scores["debiased"][kind]), "–"])
+    rows.append([name, card.percent(before), card.percent(after), "–"])
     return rows
+
+
+def _accuracy(scores: Mapping[str, Any]) -> tuple[str, float | None, float | None]:
+    """The accuracy a model is judged by: its kind, then that of the ordinary and of the debiased model."""
+    kind = "average" if scores["debiased"]["unbiased"] is None else "unbiased"
+    return kind, (scores.get("ordinary") or {}).get(kind), scores["debiased"][kind]
 
 
 def _write(path: Path, content: Any) -> None:

@@ -4,7 +4,7 @@ item      what is wanted of an item, what is known of it
 ledger    results below a folder, found again by what they depend on
 running   run what is missing, group by group
 pages     Markdown; figures, SVG
-main, ablation, mining, sweeps, pruning, faces, pictures    the items
+main, ablation, mining, sweeps, pruning, faces, harmless, slim, pictures    the items
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from collections.abc import Iterable
 from ..errors import RecipeError
 from .ablation import ABLATION, READINGS
 from .faces import CELEBA, FACES
+from .harmless import HARMLESS
 from .item import Desk, Item, Sheet
 from .main import MAIN_CIFAR10C, MAIN_CMNIST
 from .mining import MINING
 from .pictures import EXAMPLES, THEORY, TSNE
 from .pruning import PRUNING, RESET
 from .running import Outcome, reproduce
+from .slim import SLIM
 from .sweeps import ITERATIONS, SPARSITY
 
 __all__ = ["ITEMS", "Desk", "Outcome", "chosen", "reproduce"]
@@ -39,6 +41,8 @@ ITEMS: dict[str, Item | Sheet] = {
     "tsne": TSNE,
     "faces": FACES,
     "celeba": CELEBA,
+    "harmless": HARMLESS,
+    "slim": SLIM,
     "examples": EXAMPLES,
     "theory": THEORY,
 }

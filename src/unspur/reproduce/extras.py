@@ -10,6 +10,7 @@ from ..errors import UnspurError
 from ..inspection import inspect
 from ..lab import Lab, Made
 from ..report import triptych
+from ..report.intervals import bootstrap
 from ..store import Artifact
 from ..tables import MODELS
 
@@ -17,7 +18,8 @@ FEATURES = "map.features."
 
 
 def groups(lab: Lab, made: Made, scores: Artifact) -> dict[str, Any]:
-    """The accuracy of every (class, bias) group of each network, and how many samples they are of."""
+    """The accuracy of every (class, bias) group of each network, how many samples they are of, and 95 %
+    bootstrap intervals of the last network's accuracies."""
     classes, biases = lab.splits.classes, lab.splits.bias_classes
     known = scores.tensors
     counts = metrics.group_counts(
@@ -26,9 +28,11 @@ def groups(lab: Lab, made: Made, scores: Artifact) -> dict[str, Any]:
         classes=len(classes),
         biases=max(len(biases), int(known["bias"].max()) + 1),
     )
+    trust = bootstrap(known).accuracy["debiased"]
     return {
         "classes": list(classes),
         "biases": list(biases),
+        "intervals": {metric: [round(b, 4) for b in bounds] for metric, bounds in trust.items()},
         "counts": counts.tolist(),
         "conflicting": int(known["conflict"].sum()),
         "accuracy": {name: scores.facts[name]["groups"] for name in MODELS if scores.facts[name]},

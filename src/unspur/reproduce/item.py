@@ -19,6 +19,7 @@ SEEDS = {
     "cmnist": (55, 66, 77, 88),
     "cifar10c": (11, 22, 33, 44),
     "cifar10": (11, 22, 33, 44),
+    "mnist": (55, 66, 77, 88),
     "bffhq": (11, 22, 33, 44),
     "celeba": (1006, 1007, 1008, 1009),
 }
@@ -143,12 +144,16 @@ class Desk:
 
 @dataclass(frozen=True)
 class Item:
-    """A table or figure drawn from runs, listed by importance; `keep` is what it needs of them besides."""
+    """A table or figure drawn from runs, listed by importance; `keep` is what it needs of them besides.
+
+    `beside` draws what other files in the folder of results add to the page.
+    """
 
     title: str
     cells: Callable[[], Cells]
     draw: Callable[[Results], Page]
     keep: tuple[str, ...] = ()
+    beside: Callable[[Path], list[str]] = lambda folder: []
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def write(name: str, item: Item, results: Results, desk: Desk) -> Path:
     """Write the page of an item and its figures."""
     page = item.draw(results)
     known = {id(each.run): each for result in results.values() for each in result.known}
-    ending = [*_unusable(results.values()), _missing(results.values())]
+    ending = [*item.beside(desk.out), *_unusable(results.values()), _missing(results.values())]
     ending += [_made_with(list(known.values()))] if known else []
     return _write(name, item.title, Page([*page.parts, *ending], page.pictures), desk)
 

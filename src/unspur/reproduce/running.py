@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
 from .. import bench, stages
-from ..errors import DataError, Interrupted, UnspurError
+from ..errors import DataError, Interrupted, ModelError, UnspurError
 from ..lab import Lab
 from ..recipe import Recipe
 from . import pages
@@ -71,12 +71,15 @@ def in_order(cells: Cells) -> Iterator[tuple[int, Recipe]]:
 
 
 def groups(runs: Iterable[tuple[int, Recipe]], size: int) -> Iterator[tuple[Recipe, ...]]:
-    """Runs of one turn, plan and data set, at most `size` of them at a time."""
-    alike: dict[tuple[int, str, str], list[Recipe]] = {}
+    """Runs of one plan and data set, at most `size` of them at a time; those of an early turn first."""
+    alike: dict[tuple[str, str], list[tuple[int, Recipe]]] = {}
     for turn, settings in runs:
-        alike.setdefault((turn, settings.plan, settings.data.name), []).append(settings)
-    for some in alike.values():
-        yield from (tuple(some[start : start + size]) for start in range(0, len(some), size))
+        alike.setdefault((settings.plan, settings.data.name), []).append((turn, settings))
+    some = [
+        each[start : start + size] for each in alike.values() for start in range(0, len(each), size)
+    ]
+    for group in sorted(some, key=lambda group: group[0][0]):
+        yield tuple(settings for _, settings in group)
 
 
 def _missing(cells: Cells, ledger: Ledger, keep: Collection[str]) -> Iterator[tuple[int, Recipe]]:
@@ -89,7 +92,7 @@ def _run_missing(
     name: str, cells: Cells, ledger: Ledger, keep: Collection[str], desk: Desk
 ) -> list[str]:
     """Run and record group by group; what went wrong, each thing once."""
-    absent: dict[tuple[str, str], str] = {}
+    absent: dict[Hashable, str] = {}
     failures: list[str] = []
     how = {"precision": desk.precision} if desk.precision else {}
     missing = [
@@ -105,15 +108,16 @@ def _run_missing(
     return list(dict.fromkeys([*absent.values(), *failures]))
 
 
-def _labs(some: Sequence[Recipe], desk: Desk, absent: dict[tuple[str, str], str]) -> list[Lab]:
-    """The labs of those recipes whose data is there; why others are not is noted in `absent`."""
+def _labs(some: Sequence[Recipe], desk: Desk, absent: dict[Hashable, str]) -> list[Lab]:
+    """The labs of those recipes whose data and network are there; what is not is noted in `absent`."""
     labs = []
     for each in some:
-        if (key := (each.data.name, each.data.ratio)) in absent:
+        key = (each.data.name, each.data.ratio, each.model.name, each.model.init)
+        if key in absent:
             continue
         try:
             labs.append(desk.lab_of(each))
-        except DataError as error:
+        except (DataError, ModelError) as error:
             absent[key] = str(error)
     return labs
 
