@@ -49,9 +49,13 @@ class Ledger:
                 self._note(row, results.get("made", ""), path.relative_to(folder).as_posix())
 
     def find(self, settings: Recipe, seed: int, *, keep: Collection[str] = ()) -> Known | None:
-        """A run of the recipe with that seed that has kept what is needed of it."""
-        found = self.known.get((identity(settings), seed), [])
-        return next((each for each in found if set(keep) <= each.run.get("kept", {}).keys()), None)
+        """A run of the recipe with that seed that has kept what is needed of it.
+
+        Of several, one in the recipe's own precision, then the first by the name of its file.
+        """
+        known = self.known.get((identity(settings), seed), [])
+        found = [each for each in known if set(keep) <= each.run.get("kept", {}).keys()]
+        return min(found, key=lambda each: each.precision != settings.precision, default=None)
 
     def add(
         self, item: str, runs: Iterable[tuple[Recipe, Run]], *, seconds: float, together: int
