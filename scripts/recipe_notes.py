@@ -21,11 +21,11 @@ NOTES: dict[str, list[str]] = {
     ],
     "erm": ["ERM: ordinary training, with the settings of DCWP's pretraining."],
     "slim": [
-        "Our preset on whole channels: masks are learned on them, and 40 % of the multiply–adds are left.",
+        "Our preset on whole channels: masks are learned on them, and 30 % of the multiply–adds are left.",
         "Then `unspur export RUN --slim --onnx`. prune.keep is the share; weights count by multiply–adds.",
     ],
     "slim-magnitude": [
-        "The control of slim: channels by the L2 norm of their weights, 40 % of the multiply–adds left.",
+        "The control of slim: channels by the L2 norm of their weights, 30 % of the multiply–adds left.",
         "Norms are taken relative to their layer's mean; the fine-tuning is that of slim.",
     ],
     "end": [

@@ -208,8 +208,8 @@ ORIGINALS: dict[str, Table] = {
 }
 # Whole channels in place of weights, cut to a share of the multiply–adds: by masks that are learned, by size.
 SLIM: dict[str, Table] = {
-    "slim": {"prune": {"unit": "channel", "cut": "share", "keep": 0.4, "weigh": "macs"}},
-    "slim-magnitude": {"prune": {"unit": "channel", "how": "magnitude", "keep": 0.4}},
+    "slim": {"prune": {"unit": "channel", "cut": "share", "keep": 0.3, "weigh": "macs"}},
+    "slim-magnitude": {"prune": {"unit": "channel", "how": "magnitude", "keep": 0.3}},
 }
 SLIM_DATA = {"cmnist": "1pct", "cifar10c": "5pct"}
 # Row by row: is the network pruned, and do mask search and fine-tuning align and upweight?

@@ -71,6 +71,27 @@ def test_removal_leaves_the_outputs(name, how):
     assert sum(gone for gone, _ in done.removed.values()) > 0.3 * channels.count
 
 
+@pytest.mark.parametrize("how", [silence, empty_rows])
+@pytest.mark.parametrize("name", NETS)
+def test_channels_are_left_in_whole_blocks(name, how):
+    model, x = made(name), 2 * images(8, seed=3)
+    channels = removable(model, images(2))
+    how(model, channels, half(channels))
+    expected, bare = model(x), copy.deepcopy(model)
+    fewer = slim(bare, images(2)).removed
+    done = slim(model, images(2), multiple=4)
+    torch.testing.assert_close(model(x), expected, rtol=0, atol=1e-5)
+    heads = {unit for each in channels.heads.values() for unit in each.tolist()}
+    for group, (gone, count) in done.removed.items():
+        if int(channels.groups[group][0]) in heads:
+            assert gone == fewer[group][0]
+        else:
+            assert gone == count - min(count, -(-(count - fewer[group][0]) // 4) * 4)
+    assert done.filled == sum(
+        a - b for (a, _), (b, _) in zip(fewer.values(), done.removed.values(), strict=True)
+    )
+
+
 def test_padding_keeps_one_constant_to_carry_the_others():
     model = made("sigmoids")
     channels = removable(model, images(2))

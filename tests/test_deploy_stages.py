@@ -101,7 +101,7 @@ def test_the_control_differs_from_slim_in_the_masks_alone(name):
     slim_, control, plain = (
         recipe.load(f"{name}-{kind}").model_dump() for kind in ("slim", "slim-magnitude", "unspur")
     )
-    assert slim_["prune"]["keep"] == control["prune"]["keep"] == 0.4
+    assert slim_["prune"]["keep"] == control["prune"]["keep"] == 0.3
     for other in (control, plain):
         changed = {k for k in slim_ if slim_[k] != other[k]}
         assert changed == {"name", "prune"}

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 
 from unspur import bench, recipe
 from unspur.cli import app
+from unspur.reproduce import ITEMS
+from unspur.reproduce.item import Item
 
 ROOT = Path(__file__).parent.parent
 RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
@@ -160,10 +162,19 @@ def test_rates_of_the_audit_are_those_of_the_results():
     assert f"| nulls called a shortcut | {alarms} of {len(nulls)} |" in page
 
 
-def test_the_main_table_is_what_the_command_draws(tmp_path):
-    shutil.copytree(ROOT / "docs/results", tmp_path / "results")
-    drawn = tmp_path / "results/main-cmnist.md"
-    drawn.unlink()
-    args = ["reproduce", "main-cmnist", "--no-run", "--quiet", "--out", str(tmp_path / "results")]
+@pytest.fixture(scope="module")
+def redrawn(tmp_path_factory):
+    """A copy of the results, every page drawn anew."""
+    out = tmp_path_factory.mktemp("docs") / "results"
+    shutil.copytree(ROOT / "docs/results", out)
+    for name, item in ITEMS.items():
+        if isinstance(item, Item):
+            (out / f"{name}.md").unlink()
+    args = ["reproduce", "all", "--no-run", "--quiet", "--out", str(out)]
     assert CliRunner().invoke(app, args).exit_code == 0
-    assert drawn.read_text() == (ROOT / "docs/results/main-cmnist.md").read_text()
+    return out
+
+
+@pytest.mark.parametrize("name", [name for name, item in ITEMS.items() if isinstance(item, Item)])
+def test_pages_are_what_the_command_draws(redrawn, name):
+    assert (redrawn / f"{name}.md").read_text() == (ROOT / f"docs/results/{name}.md").read_text()

@@ -15,7 +15,7 @@ from .bundle import load, read_json
 from .channels import Slimmed
 from .console import err
 from .data import own
-from .deploy.export import FORMATS, Exported
+from .deploy.export import BLOCK, FORMATS, Exported
 from .deploy.export import export as export_model
 from .errors import DataError, UnspurError
 
@@ -26,6 +26,9 @@ def export(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     out: Annotated[Path | None, typer.Option("--out", help="Folder to write [RUN/export].")] = None,
     slim: Annotated[bool, typer.Option("--slim", help="Remove dead channels for good.")] = False,
+    multiple: Annotated[
+        int, typer.Option(min=1, help="Leave channels in multiples of this: odd numbers are slow.")
+    ] = BLOCK,
     safetensors: Annotated[bool, typer.Option("--safetensors", help="Weights (default).")] = False,
     packed: Annotated[bool, typer.Option("--packed", help="Weights without zeros.")] = False,
     onnx: Annotated[bool, typer.Option("--onnx", help="For ONNX Runtime.")] = False,
@@ -43,7 +46,13 @@ def export(
     wanted = tuple(name for name in FORMATS if chosen[name]) or ("safetensors",)
     checked, what = _images(folder, images, data_root)
     done = export_model(
-        folder, out or folder / "export", checked, make_slim=slim, wanted=wanted, hub=hub
+        folder,
+        out or folder / "export",
+        checked,
+        make_slim=slim,
+        wanted=wanted,
+        multiple=multiple,
+        hub=hub,
     )
     _say(done, f"{len(checked)} {what}")
 
@@ -109,6 +118,12 @@ def _say_slim(slimmed: Slimmed) -> None:
     removed = sum(gone for gone, _ in slimmed.removed.values())
     of = sum(count for _, count in slimmed.removed.values())
     console.out.print(f"Removed {removed} of {of} channels and heads.", markup=False)
+    if slimmed.filled:
+        console.out.print(
+            f"{slimmed.filled} more are dead and stay, to leave channels in multiples (--multiple 1 "
+            "removes them).",
+            markup=False,
+        )
     if slimmed.carried:
         console.out.print(
             f"{slimmed.carried} dead channels stay: each carries the constants of its layer through zero "

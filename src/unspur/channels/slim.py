@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -25,18 +25,37 @@ CLOSE = 1e-4  # of a trial with half of the units, as a share of the largest out
 
 @dataclass(frozen=True)
 class Slimmed:
-    """What was removed: units by group (removed, of all), heads left by module, constants, what stayed."""
+    """What was removed: units by group (removed, of all), heads left by module; what stayed: channels that
+    carry constants, units that cannot go and why, dead channels that fill a block."""
 
     removed: dict[str, tuple[int, int]]
     heads: dict[str, int]
     carried: int
     kept: dict[str, str]
+    filled: int = 0
 
 
-def slim(model: nn.Module, x: Tensor) -> Slimmed:
-    """Remove the dead units of a plain network, in place; `x` are a few images as network input."""
+def slim(model: nn.Module, x: Tensor, *, multiple: int = 1) -> Slimmed:
+    """Remove the dead units of a plain network, in place; `x` are a few images as network input.
+
+    Of each group so many dead channels stay that a multiple is left: kernels work in blocks of channels.
+    """
     channels = removable(model, x)
-    return remove(model, channels, *dead(model, channels))
+    gone, constant = dead(model, channels)
+    fewer = whole_blocks(channels, gone, multiple)
+    done = remove(model, channels, fewer, constant)
+    return replace(done, filled=int((gone & ~fewer).sum()))
+
+
+def whole_blocks(channels: Channels, gone: Tensor, multiple: int) -> Tensor:
+    """Fewer units gone: of every group of channels a multiple stays, or all of it. Heads are no channels."""
+    gone = gone.clone()
+    heads = {unit for each in channels.heads.values() for unit in each.tolist()}
+    for mine in channels.groups.values():
+        spare = -int((~gone[mine]).sum()) % multiple
+        if int(mine[0]) not in heads:
+            gone[mine[gone[mine]][:spare]] = False
+    return gone
 
 
 def removable(model: nn.Module, x: Tensor) -> Channels:

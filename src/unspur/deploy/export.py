@@ -24,6 +24,7 @@ from ..packed import plain_zeros, write_packed
 from ..store import environment, write_bytes, write_tensors
 from . import card, formats, measure
 
+BLOCK = 4  # channels are left in multiples of this; kernels for odd numbers of them are slow
 EXACT = 1e-5  # what a slim model's logits may differ by
 FORMATS = ("safetensors", "packed", "onnx", "pt2")
 WHAT = {
@@ -45,6 +46,7 @@ class Exported:
 
     out: Path
     slimmed: Slimmed | None
+    multiple: int = 1
     differences: dict[str, float] = field(default_factory=dict)
     table: list[list[str]] = field(default_factory=list)
 
@@ -56,6 +58,7 @@ def export(
     *,
     make_slim: bool,
     wanted: tuple[str, ...],
+    multiple: int = BLOCK,
     hub: bool = False,
     model: nn.Module | None = None,
     seconds: float = 1.0,
@@ -66,9 +69,9 @@ def export(
     """
     whole = bundle.load(folder, model)
     made = copy.deepcopy(whole)
-    done = Exported(out, None)
+    done = Exported(out, None, multiple)
     if make_slim:
-        done.slimmed = slim(made.model, made.preprocess(images[:4]))
+        done.slimmed = slim(made.model, made.preprocess(images[:4]), multiple=multiple)
         done.differences["slim"] = formats.agree(
             "the slim model", whole, made, images, limit=_limit(whole, images)
         )
@@ -176,6 +179,8 @@ def _report(
         "differences": done.differences,
         "removed": {} if done.slimmed is None else done.slimmed.removed,
         "kept": {} if done.slimmed is None else done.slimmed.kept,
+        "filled": 0 if done.slimmed is None else done.slimmed.filled,
+        "multiple": done.multiple,
         "threads": torch.get_num_threads(),
         "run": {
             **{name: run.get(name) for name in ("recipe", "seed")},

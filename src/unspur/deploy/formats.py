@@ -47,6 +47,8 @@ def open_onnx(path: Path, *, threads: int | None = None) -> Run:
     runtime = needed("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads or torch.get_num_threads()
+    # Threads that wait by spinning would slow down whatever is timed next to this.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
     def run(images: Tensor) -> Tensor:
