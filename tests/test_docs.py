@@ -11,7 +11,11 @@ from typer.testing import CliRunner
 from unspur import bench, recipe
 from unspur.cli import app
 from unspur.reproduce import ITEMS
-from unspur.reproduce.item import Item
+from unspur.reproduce.faces import within
+from unspur.reproduce.item import Item, told
+from unspur.reproduce.ledger import Ledger
+from unspur.reproduce.pages import gain
+from unspur.reproduce.running import look_up
 
 ROOT = Path(__file__).parent.parent
 RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
@@ -178,3 +182,102 @@ def redrawn(tmp_path_factory):
 @pytest.mark.parametrize("name", [name for name, item in ITEMS.items() if isinstance(item, Item)])
 def test_pages_are_what_the_command_draws(redrawn, name):
     assert (redrawn / f"{name}.md").read_text() == (ROOT / f"docs/results/{name}.md").read_text()
+
+
+# -- the report -----------------------------------------------------------------------------------------
+
+SCORE = ("debiased", "unbiased")
+
+
+@pytest.fixture(scope="module")
+def ledger():
+    return Ledger(ROOT / "docs/results")
+
+
+def found(ledger, name):
+    return look_up(ITEMS[name].cells(), ledger, ITEMS[name].keep)
+
+
+def by_ratio(results, method):
+    return " / ".join(f"{100 * results[method, ratio].mean(*SCORE):.1f}" for ratio in RATIOS)
+
+
+def test_the_report_has_the_main_tables(ledger):
+    page = (ROOT / "docs/results/README.md").read_text()
+    for name, methods in (
+        ("main-cmnist", ("ERM", "DCWP", "unspur", "JTT", "GroupDRO", "DFR")),
+        ("main-cifar10c", ("ERM", "DCWP", "DCWP, released code", "unspur")),
+    ):
+        for method in methods:
+            assert by_ratio(found(ledger, name), method) in page, method
+
+
+def test_the_report_has_the_gains(ledger):
+    page = (ROOT / "docs/results/README.md").read_text()
+    results = found(ledger, "main-cifar10c")
+    gains = [gain(results["unspur", r], results["ERM", r], *SCORE) for r in RATIOS]
+    means = [f"{100 * sum(each) / len(each):.1f}" for each in gains]
+    assert f"| {' / '.join(means)} |" in page
+    assert f"gains {told(gains[1])} points at 1 %" in page
+    pruned = [
+        gain(results["unspur", r], results["unspur without pruning", r], *SCORE)[0] for r in RATIOS
+    ]
+    first, second, third, last = (f"{100 * each:.1f}" for each in pruned)
+    assert f"{first}, {second}, {third} and {last} points at 0.5, 1, 2\nand 5 % (n = 1)" in page
+
+
+def test_the_report_has_what_pruning_adds(ledger):
+    page = (ROOT / "docs/results/README.md").read_text().replace("−", "-")
+    results = found(ledger, "ablation")
+    for before, after in (("1", "2"), ("3", "5"), ("4", "6")):
+        told_ = [
+            told(gain(results[o, after], results[o, before], *SCORE))
+            for o in ("SGD, 2,000 + 1,000 steps", "Adam, 10,000 + 1,000 steps")
+        ]
+        assert (
+            f"({'rows ' if before == '1' else ''}{before} → {after}) | {' | '.join(told_)} |"
+            in page
+        )
+
+
+@pytest.mark.parametrize(
+    ("item", "key", "path", "words"),
+    [
+        ("readings", ("cmnist", "default"), SCORE, "the default reading has {}"),
+        ("readings", ("cmnist", "paper's text"), SCORE, "the paper's text {}"),
+        ("readings", ("cmnist", "released code"), SCORE, "released code {}"),
+        ("readings", ("cmnist", "noise on the probability (code)"), SCORE, "({} alone)"),
+        ("readings", ("cifar10c", "noise on the probability (code)"), SCORE, "matters: {} against"),
+        ("readings", ("cifar10c", "default"), SCORE, "against {}. Our preset"),
+        ("slim", ("cmnist/1pct", "slim", "0.3"), SCORE, "(CMNIST {},"),
+        ("slim", ("cifar10c/5pct", "slim", "0.3"), SCORE, "CIFAR10-C 5 % {} with n = 2"),
+        ("slim", ("cmnist/1pct", "slim-magnitude", "0.3"), SCORE, "({} and"),
+        ("slim", ("cifar10c/5pct", "slim-magnitude", "0.3"), SCORE, "and {})."),
+        ("celeba", ("erm",), ("debiased", "conflicting"), "ERM {}, DCWP"),
+        ("celeba", ("dcwp",), ("debiased", "conflicting"), "DCWP {}, without"),
+        ("celeba", ("dcwp-unpruned",), ("debiased", "conflicting"), "without pruning {}, our"),
+        ("celeba", ("unspur",), ("debiased", "conflicting"), "preset {}, JTT"),
+        ("celeba", ("jtt",), ("debiased", "conflicting"), "JTT {}."),
+    ],
+)
+def test_the_report_quotes_the_results(ledger, item, key, path, words):
+    page = " ".join((ROOT / "docs/results/README.md").read_text().split())
+    assert words.format(found(ledger, item)[key].text(*path)) in page
+
+
+@pytest.mark.parametrize(
+    ("item", "key", "metric", "words"),
+    [
+        ("faces", ("erm", ""), "conflicting", "ERM {}, DCWP"),
+        ("faces", ("dcwp", ""), "conflicting", "DCWP {}, our"),
+        ("faces", ("unspur", ""), "conflicting", "our preset {}."),
+        ("faces", ("erm", "lite0"), "conflicting", "ERM has {} and"),
+        ("faces", ("dcwp", "lite0"), "conflicting", "DCWP {} (n = 2)"),
+        ("celeba", ("erm",), "worst_group", "25: {} for ERM"),
+        ("celeba", ("dcwp",), "worst_group", "and {} for DCWP"),
+    ],
+)
+def test_the_report_quotes_intervals(ledger, item, key, metric, words):
+    page = " ".join((ROOT / "docs/results/README.md").read_text().split())
+    spread = within(found(ledger, item)[key], metric)
+    assert words.format(re.sub(r" ± [\d.]+", "", spread)) in page
