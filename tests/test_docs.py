@@ -281,3 +281,87 @@ def test_the_report_quotes_intervals(ledger, item, key, metric, words):
     page = " ".join((ROOT / "docs/results/README.md").read_text().split())
     spread = within(found(ledger, item)[key], metric)
     assert words.format(re.sub(r" ± [\d.]+", "", spread)) in page
+
+
+@pytest.mark.parametrize("keep", ["0.5", "0.4", "0.3", "0.2", "0.1"])
+def test_channels_are_those_of_the_results(ledger, keep):
+    results = found(ledger, "slim")
+    cells = [
+        results[data, kind, keep].text(*SCORE)
+        for data in ("cmnist/1pct", "cifar10c/5pct")
+        for kind in ("slim", "slim-magnitude")
+    ]
+    page = (ROOT / "docs/deploy.md").read_text()
+    assert f"| {round(100 * float(keep))} % | {' | '.join(cells)} |" in page
+
+
+@pytest.mark.parametrize(
+    ("title", "file"),
+    [
+        ("CMNIST, 40 %", "cmnist-slim-40-blocks-of-4"),
+        ("CMNIST, 10 %", "cmnist-slim-10-blocks-of-4"),
+        ("CIFAR10-C, 40 %", "cifar10c-slim-40-blocks-of-4"),
+        ("the same, any number of channels", "cifar10c-slim-40-blocks-of-1"),
+        ("CIFAR10-C, 20 %", "cifar10c-slim-20-blocks-of-4"),
+    ],
+)
+def test_latencies_are_those_of_the_exports(title, file):
+    about = json.loads((ROOT / f"docs/results/export/{file}.json").read_text())
+    whole, made = about["costs"]["whole"], about["costs"]["exported"]
+    onnx = about["onnx_milliseconds"]
+    pairs = [(whole["milliseconds"], made["milliseconds"]), (onnx["whole"], onnx["exported"])]
+    ratios = [f"{b[size] / a[size]:.2f}" for a, b in pairs for size in ("1", "32")]
+    page = (ROOT / "docs/deploy.md").read_text()
+    line = next(line for line in page.splitlines() if line.startswith(f"| {title} |"))
+    assert line.endswith(f"| {' | '.join(ratios)} |")
+    assert f"→ {made['multiply_adds'] / 1e6:.1f} M" in line
+
+
+@pytest.mark.parametrize(
+    ("page", "item", "key", "path", "words"),
+    [
+        ("data", "harmless", ("cifar10",), ("debiased", "average"), "model ({});"),
+        ("data", "harmless", ("mnist",), ("debiased", "average"), "ended at {} against"),
+        ("data", "harmless", ("mnist",), ("ordinary", "average"), "against {}, a loss"),
+        ("decisions/preset", "main-cifar10c", ("ERM", "1pct"), SCORE, "ERM {}, published"),
+        ("decisions/preset", "main-cifar10c", ("DCWP", "1pct"), SCORE, "published settings {},"),
+        ("decisions/preset", "main-cifar10c", ("unspur", "1pct"), SCORE, "preset {}."),
+        ("decisions/reading", "readings", ("cmnist", "default"), SCORE, "default {},"),
+        ("decisions/reading", "readings", ("cmnist", "released code"), SCORE, "code {},"),
+        ("decisions/reading", "readings", ("cifar10c", "released code"), SCORE, ", {} and"),
+    ],
+)
+def test_pages_quote_the_results(ledger, page, item, key, path, words):
+    text = " ".join((ROOT / f"docs/{page}.md").read_text().split())
+    assert words.format(found(ledger, item)[key].text(*path)) in text
+
+
+@pytest.mark.parametrize(
+    ("title", "item", "keys", "metric"),
+    [
+        (
+            "CIFAR10-C](docs/results/main-cifar10c.md) 1 %",
+            "main-cifar10c",
+            [("ERM", "1pct"), ("DCWP", "1pct"), ("unspur", "1pct")],
+            "unbiased",
+        ),
+        (
+            "CIFAR10-C](docs/results/slim.md) 5 %",
+            "slim",
+            [("cifar10c/5pct", *k) for k in (("erm", ""), ("dcwp", ""), ("unspur", ""))]
+            + [("cifar10c/5pct", "slim", "0.3")],
+            "unbiased",
+        ),
+        (
+            "faces](docs/results/faces.md)",
+            "faces",
+            [("erm", ""), ("dcwp", ""), ("unspur", "")],
+            "conflicting",
+        ),
+    ],
+)
+def test_the_readme_quotes_the_results(ledger, title, item, keys, metric):
+    lines = (ROOT / "README.md").read_text().splitlines()
+    line = next(line for line in lines if line.startswith(f"| [{title}"))
+    told_ = [found(ledger, item)[key].text("debiased", metric) for key in keys]
+    assert [cell.strip(" *") for cell in line.split("|")[2 : 2 + len(keys)]] == told_
