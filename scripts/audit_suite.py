@@ -3,7 +3,7 @@
     python scripts/audit_suite.py --out docs/results/audit.json --store runs/store --device cuda
 
 Base images (the digits that come with unspur, CIFAR-10 where it is found, MNIST if asked for) x shortcut x
-share of images that contradict it x seed, nulls, and wrong labels. The thresholds of evidence.py were chosen
+share of images that contradict it x seed, nulls, and wrong labels. The thresholds of the verdict were chosen
 on cases of the role "development"; error rates are those of the role "unseen". Trainings are kept in the
 store, so a suite that was stopped goes on where it was; new thresholds are scored without training anything
 anew. A Markdown table goes beside the JSON.
@@ -32,6 +32,7 @@ from unspur.data.synthetic import Base
 from unspur.errors import DataError
 from unspur.lab import Lab
 from unspur.store import Store, environment
+from unspur.thresholds import THRESHOLDS
 
 IMAGES = 10_000
 TAKEN = 0.5  # miner's error on exceptions from which a planted shortcut is one to networks like it
@@ -188,7 +189,7 @@ def save(rows: Sequence[dict[str, Any]], out: Path) -> None:
     """Write the JSON, and a table beside it."""
     about = {
         "images": IMAGES,
-        "thresholds": asdict(evidence.THRESHOLDS),
+        "thresholds": asdict(THRESHOLDS),
         "margins": {"half": evidence.HALF, "full": evidence.FULL},
         "with": environment(),
         "summary": summary(rows),

@@ -9,7 +9,6 @@ import torch
 
 from unspur.evidence import (
     FULL,
-    THRESHOLDS,
     Asked,
     Evidence,
     Opinion,
@@ -17,15 +16,15 @@ from unspur.evidence import (
     Shown,
     folds,
     gain,
-    judge,
     matched,
     relative,
     separation,
-    settled,
     surest,
     weigh,
 )
+from unspur.judging import judge, settled
 from unspur.mining import Suspects
+from unspur.thresholds import THRESHOLDS
 
 
 def generator(seed=0):

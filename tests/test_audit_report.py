@@ -15,14 +15,15 @@ import unspur
 from audits import SMALL, lab, named, network, page_of, tinted
 from pages import NASTY, Page, check_whole, plain, unlabelled
 from test_report import refuse
-from unspur import auditing, cli, evidence, models
+from unspur import auditing, cli, judging, models
 from unspur.errors import StoreError, UnspurError
-from unspur.evidence import THRESHOLDS, Evidence, Seen, Shown
+from unspur.evidence import Evidence, Seen, Shown
 from unspur.inspection import through
 from unspur.report import audit_folder, audit_page, decision, page
 from unspur.report.audit_figures import figures
 from unspur.report.audit_words import next_step, often, sureness, told_apart
 from unspur.store import Store
+from unspur.thresholds import THRESHOLDS
 
 pytest.importorskip("jinja2", reason="the report is made with the extra 'report'")
 
@@ -181,7 +182,7 @@ def test_views_that_notice_the_suspects_are_shown_whoever_decides(path, found):
     hiding = audit_folder.hiding(found)
     assert list(audit_folder.read(path.parent).facts["views"]) == hiding
     assert sorted(hiding) == ["detail", "grey"]
-    nothing = replace(found, finding=evidence.Finding("nothing", "No sign."))
+    nothing = replace(found, finding=judging.Finding("nothing", "No sign."))
     assert audit_folder.hiding(nothing) == []
 
 
@@ -306,10 +307,10 @@ def test_the_steps_come_to_the_verdict():
     for error, suspects, full, gain, p, apart, q, (rests, r) in numbers:
         counts = {"error": error, "suspects": suspects, "full": full, "clear": 20}
         e = only(gain, p, apart, q, rests=rests, r=r, **counts)
-        if evidence.settled(e):
+        if judging.settled(e):
             e = replace(e, networks={}, clear=0, full=0)
         step = decision.deciding(e, THRESHOLDS)
-        assert step.verdict == evidence.judge(e).code, e
+        assert step.verdict == judging.judge(e).code, e
         reached.add((step.verdict, step.name))
         assert sum(each.verdict is not None for each in decision.steps(e, THRESHOLDS)) == 1
     assert reached == CASES.keys()
@@ -318,7 +319,7 @@ def test_the_steps_come_to_the_verdict():
 @pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_every_verdict_has_a_page(path, case):
     audited, e = audit_folder.read(path.parent), CASES[case]
-    judged = evidence.judge(e)
+    judged = judging.judge(e)
     about = {**audited.about, "verdict": judged.code, "text": judged.text}
     html = audit_page.render(replace(audited, about=about, evidence=e, facts={}, tensors={}))
     check_whole(html)
@@ -407,7 +408,7 @@ def test_how_to_go_on(case):
 def test_it_says_when_wrong_labels_cannot_be_told_apart(e, beginning):
     told = told_apart(e, THRESHOLDS, 10)
     assert plain(told[0]).startswith(beginning)
-    assert ("as a whole" in told[-1]) == (evidence.judge(e).code == "shortcut")
+    assert ("as a whole" in told[-1]) == (judging.judge(e).code == "shortcut")
     assert ("two classes" in told_apart(e, THRESHOLDS, 2)[-1]) == bool(e.networks)
 
 

@@ -107,7 +107,7 @@ def invoke(*arguments: str) -> Result:
 def shell(*arguments: str, columns: int = 100) -> subprocess.CompletedProcess[str]:
     """Run the command as a user would."""
     return subprocess.run(
-        [sys.executable, "-m", "unspur.cli", *arguments],
+        [sys.executable, "-m", "unspur", *arguments],
         capture_output=True,
         text=True,
         timeout=60,

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from unspur import cli, cli_data
+from unspur import cli
 from unspur.data import cifar10c, cmnist, layout
 from unspur.data.cifar import CLASSES, Cifar
 from unspur.data.idx import Digits
@@ -88,4 +88,4 @@ def test_show_draws_a_sheet(tmp_path: Path) -> None:
 
 
 def test_the_first_ratio_is_the_default() -> None:
-    assert cli_data._loaded("demo", None, None).name == "demo/1pct"
+    assert cli.data._loaded("demo", None, None).name == "demo/1pct"

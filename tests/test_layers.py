@@ -5,11 +5,11 @@ The layers, from the ground up; a module may import modules of its own layer or 
     errors, version
     noise, losses, features, metrics, runtime, models, store, reach, data, sampling, masks
     method, capture, train
-    methods, mining, watchers, suspects, views, evidence
+    methods, mining, watchers, suspects, views, thresholds, evidence, judging
     settings, recipe, lab, evaluation
     chain, baselines, stages, inspection, estimate, budget, auditing
     bundle, published, tables, bench, console, report, delivery, deploy, reproduce
-    api, cli and its parts
+    api, cli
 """
 
 import ast
@@ -48,12 +48,12 @@ LAYERS = (
     {"noise", "losses", "features", "metrics", "runtime", "models", "store"}
     | {"reach", "data", "sampling", "channels", "packed", "mask_layers", "masks", "kernels"},
     {"method", "capture", "train"},
-    {"methods", "mining", "watchers", "suspects", "views", "evidence"},
+    {"methods", "mining", "watchers", "suspects", "views", "thresholds", "evidence", "judging"},
     {"settings", "recipe", "lab", "evaluation"},
     {"chain", "slimming", "baselines", "stages", "inspection", "estimate", "budget"} | {"auditing"},
     {"bundle", "published", "tables", "bench", "console", "report", "delivery", "deploy"}
     | {"reproduce"},
-    {"api", "cli", "cli_data", "cli_report", "cli_export", "cli_audit", "cli_reproduce"},
+    {"api", "cli"},
 )
 
 

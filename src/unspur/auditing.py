@@ -1,7 +1,8 @@
 """The audit: is there a shortcut in these data? Which samples contradict it?
 
 Small networks are trained on either half of the training split and asked about the other; evidence.py says
-which, and what follows from their answers. Where the miner settles it alone, no other network is trained.
+which, judging.py what follows from their answers. Where the miner settles it alone, no other network is
+trained.
 Each training is an artifact of the store, so an audit that was stopped goes on where it was, and a second one
 does no work.
 """
@@ -15,10 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import evidence, sampling
+from . import evidence, judging, sampling
 from .errors import DataError
 from .estimate import step_seconds
-from .evidence import FOLDS, FULL, THRESHOLDS, Asked, Evidence, Finding, Opinion
+from .evidence import FOLDS, FULL, Asked, Evidence, Opinion
+from .judging import Finding
 from .lab import Lab
 from .method import Method
 from .methods import ERM, Amplified
@@ -26,6 +28,7 @@ from .mining import Suspects, surprise
 from .recipe import Recipe, parse
 from .settings import Training
 from .store import Artifact
+from .thresholds import THRESHOLDS
 from .train import Job, fit_together, predict
 from .views import VIEWS, Viewed
 
@@ -138,7 +141,7 @@ class Case:
     @property
     def goes_on(self) -> bool:
         """Whether what was made leaves anything to ask."""
-        return not self.made or not evidence.settled(self.weighed())
+        return not self.made or not judging.settled(self.weighed())
 
     def held_out(self, name: str, what: str) -> Tensor:
         """What networks of a name said, each of the half it was not trained on, in the order of samples."""
@@ -182,7 +185,7 @@ class Case:
     def audit(self) -> Audit:
         weighed = self.weighed()
         return Audit(
-            finding=evidence.judge(weighed),
+            finding=judging.judge(weighed),
             evidence=weighed,
             suspects=self.flagged(),
             mistaken=self.suspects.conflict,

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from .follow import Followed, Reading, follow
+from .follow import follow
+from .trail import Followed, Reading
 
 HEADS = ("num_heads", "n_heads", "n_head", "heads", "num_attention_heads")
 
@@ -20,6 +21,14 @@ class Slot:
     name: str
     dim: int
     units: Tensor
+
+    def marked(self, units: Tensor) -> Tensor:
+        """Which positions belong to marked units."""
+        return units[self.units.clamp(min=0)] & (self.units >= 0)
+
+    def at(self, units: Tensor) -> Tensor:
+        """The positions of marked units."""
+        return self.marked(units).nonzero().squeeze(1)
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,11 @@ class Channels:
     groups: Mapping[str, Tensor]  # units by the first layer that makes them
     heads: Mapping[str, Tensor]  # by the attending module, the unit of every head
     kept: Mapping[str, str]  # weights whose channels must stay, with the reason
+
+    def readers(self) -> list[Slot]:
+        """Where units are read: columns of weights."""
+        read = {(r.weight, r.dim) for r in self.readings}
+        return [slot for slot in self.slots if (slot.name, slot.dim) in read]
 
     def without(self, names: Iterable[str], why: str) -> Channels:
         """The same, but the units of these groups must stay."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..evidence import Evidence, Shown, Thresholds
+from ..evidence import Evidence, Shown
+from ..judging import passes
+from ..thresholds import Thresholds
 from . import decision
 from .audit_words import NETWORKS
 from .strips import Axis, Mark, Zone, strip
@@ -73,7 +75,7 @@ def _surest(found: Mapping[str, Shown], surest: str) -> list[Mark]:
 
 def _doubt(shown: Shown, turn: float, limits: Thresholds) -> str:
     """A word where a number is large enough, but may be chance."""
-    if shown.value < turn or decision.passes(shown, turn, limits):
+    if shown.value < turn or passes(shown, turn, limits):
         return ""
     return f" Here chance is not ruled out ({decision.p_value(shown.p_value)})."
 

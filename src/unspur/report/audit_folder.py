@@ -23,13 +23,14 @@ from .. import inspection
 from ..auditing import Audit
 from ..bundle import read_json
 from ..errors import StoreError
-from ..evidence import THRESHOLDS, Evidence, Seen, Shown, Thresholds
+from ..evidence import Evidence, Seen, Shown
+from ..judging import insisted, passes
 from ..lab import Lab, Result
 from ..metrics import mining_quality
 from ..store import environment, make_folder, read_tensors, write_bytes, write_tensors
 from ..suspects import write_suspects
+from ..thresholds import THRESHOLDS, Thresholds
 from ..views import VIEWS
-from . import decision
 
 RECORD, PICTURES, CSV = "audit.json", "pictures.safetensors", "suspects.csv"
 FEWEST_RIGHT = 3  # examples that a view sets right, to show those alone
@@ -132,7 +133,7 @@ def hiding(found: Audit) -> list[str]:
         for shown, turn in _tests(e, name, limits):
             # As in the verdict, the p-value allows for the choice among several networks.
             corrected = Shown(shown.value, min(1.0, shown.p_value * len(e.networks)))
-            if decision.passes(corrected, turn, limits):
+            if passes(corrected, turn, limits):
                 passed[name] = min(corrected.p_value, passed.get(name, 1.0))
     return sorted(passed, key=lambda name: passed[name])
 
@@ -141,9 +142,9 @@ def _tests(e: Evidence, name: str, limits: Thresholds) -> list[tuple[Shown, floa
     """The numbers by which a network can show a shortcut, and where they turn."""
     seen = e.networks[name]
     tests = [(seen.gain, limits.gain)]
-    if seen.reliance and decision.weighs(e, limits):
+    if seen.reliance and insisted(e, limits, limits.resting):
         tests.append((seen.reliance, limits.reliance))
-    if seen.separation and decision.insisted(e, limits):
+    if seen.separation and insisted(e, limits, limits.insistence):
         tests.append((seen.separation, limits.separation(e.insistence)))
     return tests
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..evidence import Evidence, Thresholds
+from ..evidence import Evidence
+from ..judging import insisted, passes
+from ..thresholds import Thresholds
 from ..views import HIDDEN
-from .decision import Step, deciding, insisted, passes, relies, weighs
+from .decision import Step, deciding, relies
 from .words import percent, signed
 
 HEADLINES = {
@@ -175,7 +177,7 @@ def sureness(e: Evidence, limits: Thresholds) -> list[str]:
             )
         else:
             told.append(f"{null}None does here ({name}, {signed(gain.value)}).")
-    if e.reliance and weighs(e, limits):
+    if e.reliance and insisted(e, limits, limits.resting):
         name, found = e.reliance
         told.append(
             "Hiding something takes no more from the answers to hard or mislabelled suspects than from those "
@@ -183,7 +185,7 @@ def sureness(e: Evidence, limits: Thresholds) -> list[str]:
             f"{percent(found.value, 0)} of them ({name}), which comes about by chance "
             f"{often(found.p_value)}."
         )
-    if e.separation and insisted(e, limits):
+    if e.separation and insisted(e, limits, limits.insistence):
         name, found = e.separation
         told.append(
             "If the labels of those it insists on were wrong at random, other networks would doubt them no "
@@ -230,7 +232,7 @@ def _apart(e: Evidence, limits: Thresholds, step: Step) -> str:
             "Yes. Wrong labels do not depend on what a network sees. Here the class that suspects are taken "
             f"for rests on {HIDDEN[name]} (reliance {found.value:.2f}, by chance 0.50)."
         )
-    if not insisted(e, limits):
+    if not insisted(e, limits, limits.insistence):
         return (
             f"Few suspects look like wrong labels: only on {e.full:,} is a network that has not seen them as "
             "sure of another class as it is of ordinary images. Images with wrong labels are ordinary ones."

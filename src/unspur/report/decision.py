@@ -1,6 +1,6 @@
 """The rule behind the verdict of an audit, step by step: what was asked, measured, and where it turns.
 
-The same rule as `evidence.judge`, told so that a person can follow it.
+The same rule as `judging.judge`, told so that a person can follow it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..evidence import Evidence, Shown, Thresholds
+from ..evidence import Evidence
+from ..judging import Code, insisted, passes
+from ..thresholds import Thresholds
 from .words import percent, signed, unbroken
-
-Code = Literal["shortcut", "nothing", "noise", "unclear"]
 
 
 @dataclass(frozen=True)
@@ -47,25 +47,14 @@ def p_value(value: float) -> str:
     return unbroken(f"p = {value:.1g}" if value > 0 else "p < 1e-300")
 
 
-def insisted(e: Evidence, limits: Thresholds) -> bool:
-    """Whether suspects are more than hard images."""
-    return e.full >= limits.fewest_full and e.insistence >= limits.insistence
-
-
-def weighs(e: Evidence, limits: Thresholds) -> bool:
-    """Whether enough suspects are insisted on for reliance to count."""
-    return e.full >= limits.fewest_full and e.insistence >= limits.resting
-
-
 def relies(e: Evidence, limits: Thresholds) -> bool:
     """Whether the answer that suspects are given rests on what a view hides."""
     found = e.reliance
-    return found is not None and weighs(e, limits) and passes(found[1], limits.reliance, limits)
-
-
-def passes(shown: Shown, turn: float, limits: Thresholds) -> bool:
-    """Whether a number is large enough, and no chance."""
-    return shown.value >= turn and shown.p_value <= limits.p_value
+    return (
+        found is not None
+        and insisted(e, limits, limits.resting)
+        and passes(found[1], limits.reliance, limits)
+    )
 
 
 def _learned(e: Evidence, limits: Thresholds) -> Step:
@@ -153,7 +142,7 @@ def _insisting(e: Evidence, limits: Thresholds) -> Step:
     if not e.networks:
         return asked
     told = replace(asked, measured=f"insistence {e.insistence:.2f}, on {e.full:,} suspects")
-    if insisted(e, limits):
+    if insisted(e, limits, limits.insistence):
         return replace(told, answer="yes")
     return replace(told, answer="no", verdict="nothing")
 

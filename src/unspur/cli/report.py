@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from . import console
-from .errors import UnspurError
-from .report import page
-from .report.events import write_events
-from .report.reading import is_audit, open_run
+from .. import console
+from ..errors import UnspurError
+from ..report import page
+from ..report.events import write_events
+from ..report.reading import is_audit, open_run
 
 
 def report(

@@ -11,14 +11,15 @@ import torch
 import typer
 from rich.table import Column, Table
 
-from . import bench, console, data
-from .api import default_store, pick_device
-from .console import err, show
-from .errors import RecipeError, UnspurError
-from .reproduce import ITEMS, SEVERAL, Desk, Outcome, chosen
-from .reproduce import reproduce as reproduce_item
-from .runtime import Precision
-from .store import Store
+from .. import bench, console, data
+from ..api import default_store, pick_device
+from ..console import err, show
+from ..errors import RecipeError, UnspurError
+from ..reproduce import ITEMS, SEVERAL, Desk, Outcome, chosen
+from ..reproduce import reproduce as reproduce_item
+from ..runtime import Precision
+from ..store import Store
+from .options import Device, Quiet, Root, StoreAt, Together
 
 
 def reproduce(
@@ -34,16 +35,10 @@ def reproduce(
             "--out", help="Folder of results (docs/results; quick: runs/reproduce-quick)."
         ),
     ] = None,
-    store: Annotated[
-        Path | None, typer.Option("--store", help="Folder of finished stages (runs/store).")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")
-    ] = None,
-    data_root: Annotated[
-        Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")
-    ] = None,
-    together: Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")] = 1,
+    store: StoreAt = None,
+    device: Device = None,
+    data_root: Root = None,
+    together: Together = 1,
     minutes: Annotated[
         float | None, typer.Option(min=0, help="Begin no run after so many minutes.")
     ] = None,
@@ -56,7 +51,7 @@ def reproduce(
     no_run: Annotated[
         bool, typer.Option("--no-run", help="Run nothing, draw what is on record.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run what is missing of the paper's tables and figures, and write their pages.
 

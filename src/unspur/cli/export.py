@@ -10,14 +10,15 @@ import typer
 from rich.table import Column, Table
 from torch import Tensor
 
-from . import console, data, recipe
-from .bundle import load, read_json
-from .channels import Slimmed
-from .console import err
-from .data import own
-from .deploy.export import BLOCK, FORMATS, Exported
-from .deploy.export import export as export_model
-from .errors import DataError, UnspurError
+from .. import console, data, recipe
+from ..bundle import load, read_json
+from ..channels import Slimmed
+from ..console import err
+from ..data import own
+from ..deploy.export import BLOCK, FORMATS, Exported
+from ..deploy.export import export as export_model
+from ..errors import DataError, UnspurError
+from .options import Root
 
 COUNT = 64  # images to check with
 
@@ -37,9 +38,7 @@ def export(
     images: Annotated[
         Path | None, typer.Option(help="Images to check with; the run's data by default.")
     ] = None,
-    data_root: Annotated[
-        Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")
-    ] = None,
+    data_root: Root = None,
 ) -> None:
     """Write a run's model as files to deploy; each is checked against the model."""
     chosen = {"safetensors": safetensors, "packed": packed, "onnx": onnx, "pt2": pt2}

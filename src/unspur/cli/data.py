@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 from rich.table import Column, Table
 
-from . import console, data
-from .console import err
-from .data import cifar10c, cmnist, groups, idx, layout, sheet
-from .data.splits import Splits
-from .errors import DataError, RecipeError
+from .. import console, data
+from ..console import err
+from ..data import cifar10c, cmnist, groups, idx, layout, sheet
+from ..data.splits import Splits
+from ..errors import DataError, RecipeError
+from .options import Root
 
 app = typer.Typer(help="Make, check and show the benchmark data sets.", no_args_is_help=True)
 
-Root = Annotated[Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")]
 Name = Annotated[str, typer.Argument(help=f"{', '.join(groups.RATIOS)}.")]
 Ratio = Annotated[str | None, typer.Option(help="Which of its sets; the first by default.")]
 MADE = {"cmnist": tuple(cmnist.CONFLICTING), "cifar10c": tuple(cifar10c.COUNTS)}

@@ -11,45 +11,35 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from . import auditing, budget, console, models, recipe
-from .api import default_store, pick_device
-from .auditing import Audit
-from .console import err, percent, show
-from .data import own
-from .evidence import THRESHOLDS
-from .lab import Lab
-from .report import audit_folder, page
-from .report.audit_words import next_step
-from .report.decision import deciding
-from .store import Store
+from .. import auditing, budget, console, models, recipe
+from ..api import default_store, pick_device
+from ..auditing import Audit
+from ..console import err, percent, show
+from ..data import own
+from ..lab import Lab
+from ..report import audit_folder, page
+from ..report.audit_words import next_step
+from ..report.decision import deciding
+from ..store import Store
+from ..thresholds import THRESHOLDS
+from .options import Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt
 
 PIXELS = 64  # largest side of an image; small networks see no more
 
 
 def audit(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME."),
-    ],
+    source: Source,
     out: Annotated[
         Path, typer.Option("--out", help="Folder for the report, the suspects and all numbers.")
     ] = Path("runs/audit"),
-    model: Annotated[
-        str, typer.Option(help="Built-in name, file.py:builder, or timm:NAME.")
-    ] = "convnet",
-    size: Annotated[int, typer.Option(min=0, help="Largest side of an image in pixels.")] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of all training.")] = 0,
+    model: Model = "convnet",
+    size: Size = 0,
+    seed: Seed = 0,
     steps: Annotated[int, typer.Option(min=0, help="Of each training; by the data if 0.")] = 0,
-    device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")
-    ] = None,
-    store: Annotated[
-        Path | None, typer.Option("--store", help="Folder of finished trainings [runs/store].")
-    ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting: key=value.")
-    ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    device: Device = None,
+    store: StoreAt = None,
+    set_: Changes = None,
+    quiet: Quiet = False,
 ) -> None:
     """Say whether there is a shortcut in your images, and which of them contradict it."""
     began = time.perf_counter()

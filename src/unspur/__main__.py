@@ -1,0 +1,5 @@
+"""`python -m unspur`."""
+
+from .cli import main
+
+main()

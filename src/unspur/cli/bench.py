@@ -1,0 +1,84 @@
+"""`unspur bench`: many runs, one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from .. import bench as benching
+from .. import console, data, recipe
+from ..api import default_store, pick_device
+from ..console import show
+from ..data import Splits
+from ..errors import RecipeError
+from ..lab import Lab
+from ..recipe import Recipe
+from ..store import Store
+from .options import Changes, Device, Quiet, Root, StoreAt, Together
+
+
+def bench(
+    names: Annotated[list[str], typer.Argument(help="Recipes by name or file; a * matches names.")],
+    out: Annotated[Path, typer.Option("--out", help="JSON file; tables go beside it.")],
+    seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
+    together: Together = 1,
+    device: Device = None,
+    store: StoreAt = None,
+    data_root: Root = None,
+    set_: Changes = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run recipes with several seeds (what is stored is not run again) and write tables.
+
+    The numbers are JSON; beside them go Markdown, CSV and LaTeX.
+    """
+    wanted = [recipe.load(each, set_ or []) for name in names for each in recipe.match(name)]
+    load = cache(data.load)  # the runs of one data set share it
+    labs = partial(lab_of, device=device, store=store, data_root=data_root, quiet=quiet, load=load)
+    results = benching.bench(wanted, _numbers(seeds), labs, together=together)
+    benching.save(results, out)
+    table = Table(*benching.HEADER)
+    for row in results["results"]:
+        table.add_row(*benching.table_row(row))
+    console.out.print(table)
+    console.out.print(benching.spent(results), markup=False)
+    header, rows = benching.pivot(results)
+    if len(header) > 2:
+        table = Table(*header, title="ours (published)")
+        for cells in rows:
+            table.add_row(*cells)
+        console.out.print(table)
+
+
+def lab_of(
+    settings: Recipe,
+    *,
+    device: str | None,
+    store: Path | None,
+    data_root: Path | None,
+    quiet: bool,
+    load: Callable[..., Splits] = data.load,
+) -> Lab:
+    """The lab of a recipe, as the options of a command ask for it."""
+    return benching.lab_of(
+        settings,
+        root=data_root,
+        store=Store(store or default_store()),
+        device=pick_device(device),
+        show=show(quiet=quiet),
+        load=load,
+    )
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise RecipeError(
+            f"--seeds {text}: give whole numbers separated by commas, as in 55,66."
+        ) from None

@@ -1,0 +1,24 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for the result.")]
+StoreAt = Annotated[
+    Path | None, typer.Option("--store", help="Folder of finished stages [runs/store].")
+]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")]
+Root = Annotated[Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Together = Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")]
+Seed = Annotated[int, typer.Option(help="Seed of all training.")]
+Size = Annotated[int, typer.Option(min=0, help="Largest side of an image in pixels.")]
+Model = Annotated[str, typer.Option(help="Built-in name, file.py:builder, or timm:NAME.")]
+Source = Annotated[
+    str, typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME.")
+]
+Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: key=value.")]

@@ -1,0 +1,165 @@
+"""`unspur run`, `debias` and `demo`: a recipe, your own images, embedded digits; from data to a folder."""
+
+from __future__ import annotations
+
+import csv
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.table import Table
+
+from .. import budget, console, models, recipe, stages
+from ..api import default_store, pick_device
+from ..console import err, score_table, show, summary
+from ..console import size as told_size
+from ..data import Splits, own
+from ..delivery import deliver
+from ..estimate import estimate
+from ..lab import Lab
+from ..recipe import Recipe
+from ..store import Store
+from ..suspects import read_suspects, sample_names
+from .bench import lab_of
+from .options import Changes, Device, Model, Out, Quiet, Root, Seed, Size, Source, StoreAt
+
+
+def run(
+    name: Annotated[str, typer.Argument(help="A recipe by name (see `unspur recipes`) or file.")],
+    seed: Annotated[int | None, typer.Option(help="Seed of all training.")] = None,
+    device: Device = None,
+    out: Out = None,
+    store: StoreAt = None,
+    data_root: Root = None,
+    set_: Changes = None,
+    dry_run: Annotated[
+        bool, typer.Option(help="Say what would be done, and how long it takes.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run a recipe: mine, pretrain, prune, fine-tune, evaluate."""
+    changes = [*(set_ or []), *([f"seed={seed}"] if seed is not None else [])]
+    settings = recipe.load(name, changes)
+    lab = lab_of(settings, device=device, store=store, data_root=data_root, quiet=quiet)
+    if dry_run:
+        _say_plan(lab)
+        return
+    _finish(lab, out or Path("runs") / f"{settings.name.replace('/', '-')}-seed{settings.seed}")
+
+
+def debias(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the result.")],
+    model: Model = "resnet18",
+    init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
+    size: Size = 0,
+    seed: Seed = 0,
+    device: Device = None,
+    store: StoreAt = None,
+    set_: Changes = None,
+    suspects: Annotated[
+        Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="Only say how long it takes.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Remove the shortcut from a classifier of your own images."""
+    where = pick_device(device)
+    splits = own.load(source, limit=size or budget.of(where).pixels)
+    settings = budget.settings(len(splits.train), where, name=splits.name, model=model, init=init)
+    settings = recipe.change(settings, [f"seed={seed}", *(set_ or [])])
+    lab = _own_lab(settings, splits, device=where, store=store, quiet=quiet, suspects=suspects)
+    err.print(_described(splits), markup=False)
+    _say_plan(lab, dry_run=dry_run)
+    if not dry_run:
+        _finish(lab, out)
+        _save_skipped(splits, out)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the result.")] = Path("runs/demo"),
+    store: StoreAt = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the whole chain on embedded data, on the CPU, in about a minute."""
+    lab = lab_of(recipe.load("demo"), device="cpu", store=store, data_root=None, quiet=quiet)
+    _finish(lab, out)
+
+
+def _own_lab(
+    settings: Recipe,
+    splits: Splits,
+    *,
+    device: torch.device,
+    store: Path | None,
+    quiet: bool,
+    suspects: Path | None = None,
+) -> Lab:
+    model = settings.model
+    given = read_suspects(suspects, sample_names(splits.train)) if suspects else None
+    return Lab(
+        recipe=settings,
+        splits=splits,
+        builder=models.builder(model.name, len(splits.classes), model.options, init=model.init),
+        store=Store(store or default_store()),
+        device=device,
+        show=show(quiet=quiet),
+        given=given,
+    )
+
+
+def _described(splits: Splits) -> str:
+    """The data in a line."""
+    _, high, wide = splits.train.shape
+    parts = ", ".join(f"{len(part)} {name}" for name, part in splits.parts().items())
+    return f"{splits.name}: {parts} images of {len(splits.classes)} classes, {wide} x {high} pixels"
+
+
+def _save_skipped(splits: Splits, folder: Path) -> None:
+    """List the images that could not be read."""
+    if not splits.skipped:
+        return
+    with (folder / "skipped.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("path", "reason"), *splits.skipped.items()])
+
+
+def _finish(lab: Lab, folder: Path) -> None:
+    """Run the plan, write the folder, say what came of it."""
+    began = time.perf_counter()
+    reused = [i["stage"] for i in lab.plan() if lab.store.path(i).exists()]
+    made, scores = stages.run(lab)
+    page = deliver(lab, made, scores, folder, command=shlex.join(["unspur", *sys.argv[1:]]))
+    console.out.print(score_table(scores.facts))
+    for line in summary(scores.facts):
+        console.out.print(line, markup=False)
+    if reused:
+        console.out.print(f"Already stored, not run again: {', '.join(reused)}.", markup=False)
+    console.out.print(
+        f"{time.perf_counter() - began:.0f} s. Everything is in {folder}/."
+        + (f" Open {page}." if page else ""),
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _say_plan(lab: Lab, *, dry_run: bool = True) -> None:
+    table = Table("stage", "steps", "stored", "about", "disk")
+    rows = estimate(lab)
+    for row in rows:
+        table.add_row(
+            row.stage,
+            str(row.steps),
+            "yes" if row.stored else "no",
+            "–" if row.stored else f"{row.seconds:.0f} s",
+            "–" if row.stored else told_size(row.disk),
+        )
+    console.out.print(table)
+    minutes = sum(row.seconds for row in rows) / 60
+    told = f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} s"
+    console.out.print(
+        f"about {told} on {lab.device}" + ("; nothing was run." if dry_run else "."), markup=False
+    )

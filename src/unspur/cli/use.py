@@ -1,0 +1,67 @@
+"""`unspur predict` and `evaluate`: what a run's model says of other images."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from .. import bundle, console, data
+from ..console import percent
+from ..data import Splits, own
+from ..data import folder as folder_of_images
+from ..errors import UnspurError
+from .options import Root
+
+
+def predict(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
+) -> None:
+    """Classify images; a CSV of path, class and probability."""
+    model = bundle.load(folder)
+    files = [file for path in images for file in _images(path)]
+    if not files:
+        raise UnspurError(f"no image files under {', '.join(map(str, images))}.")
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["path", "class", "probability"])
+    for start in range(0, len(files), 256):
+        part = files[start : start + 256]
+        for file, (label, probability) in zip(part, model.predict(part), strict=True):
+            writer.writerow([file, label, f"{probability:.4f}"])
+
+
+def evaluate(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    source: Annotated[str, typer.Argument(metavar="DATA", help="cmnist, demo, or a folder.")],
+    ratio: Annotated[str, typer.Option(help="Which set of a benchmark.")] = "1pct",
+    data_root: Root = None,
+) -> None:
+    """Score a run's model on the test split of a data set."""
+    model = bundle.load(folder)
+    scores = bundle.score(model, _scored(source, ratio, data_root, model))
+    table = Table()
+    table.add_column("accuracy")
+    table.add_column(str(folder), justify="right")
+    for name, value in scores.as_json().items():
+        if name != "groups":
+            table.add_row(name.replace("_", " "), percent(value))  # type: ignore[arg-type]
+    console.out.print(table)
+
+
+def _scored(source: str, ratio: str, root: Path | None, model: bundle.Classifier) -> Splits:
+    """A benchmark by name, a folder in the layout of one, or a user's own images."""
+    if source in data.DATASETS:
+        side = model.shape[1] if source in data.SIZED else 0
+        return data.load(source, root=root, ratio=ratio, size=side)
+    if (Path(source) / ratio / "align").is_dir():
+        return data.load("folder", root=Path(source), ratio=ratio)
+    return own.load(source, size=model.shape[1:], classes=model.classes, crop=model.crop)
+
+
+def _images(path: Path) -> list[Path]:
+    return folder_of_images.images(path) if path.is_dir() else [path]
