@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -150,6 +151,19 @@ def test_other_files_are_no_results(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"results": [1]}')
     (tmp_path / "c.json").write_text("not JSON")
     assert Ledger(tmp_path).known == {}
+
+
+def test_two_commands_may_add_at_once(desk: Desk) -> None:
+    reproduce("toy", TOY, desk)
+    run = json.loads((desk.out / "toy.json").read_text())["results"][0]["runs"][0]
+
+    def add(seed: int) -> None:
+        made = [(tiny("name=dcwp"), {**run, "seed": seed})]
+        Ledger(desk.out).add("toy", made, seconds=1.0, together=1)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(100, 124)))
+    assert {seed for name, seed in ran(desk) if name == "dcwp"} == {5, 6, *range(100, 124)}
 
 
 def test_a_recipe_that_can_no_longer_be_read(desk: Desk) -> None:

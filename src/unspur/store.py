@@ -112,7 +112,7 @@ class Store:
             for path, ingredients in sorted({self.path(i): i for i in wanted}.items()):
                 artifact = self.find(ingredients)
                 if artifact is None:
-                    locks.enter_context(_locked(path))
+                    locks.enter_context(locked(path))
                     artifact = self.find(ingredients)  # made by another process meanwhile
                 if artifact is None:
                     missing[path] = Workspace(path.with_suffix(".partial"))
@@ -337,15 +337,32 @@ def _disk_trouble(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Let one process at a time make an artifact; the others wait for it."""
+def locked(path: Path) -> Iterator[None]:
+    """Let one at a time, of all processes, make or change what is at a path; the others wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
     except ImportError:  # a system without file locks: two runs at once may do the work twice
         yield
         return
-    with open(path.with_suffix(".lock"), "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    path.with_suffix(".lock").unlink(missing_ok=True)
+    lock = path.with_suffix(".lock")
+    while True:
+        with open(lock, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not _still_there(
+                lock, file.fileno()
+            ):  # whoever had it removed it: wait for the new one
+                continue
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+            return
+
+
+def _still_there(path: Path, opened: int) -> bool:
+    """Whether an open file is what is at a path now."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(opened))
+    except FileNotFoundError:
+        return False

@@ -16,7 +16,7 @@ from typing import Any
 from .. import bench, recipe
 from ..errors import RecipeError
 from ..recipe import PLANS, Recipe
-from ..store import environment
+from ..store import environment, locked, make_folder
 from .item import Known, Run
 
 # Settings that no result depends on, and precision, which moves one less than a seed does.
@@ -62,6 +62,13 @@ class Ledger:
     ) -> None:
         """Write runs to an item's file, beside what it holds; a run with the same seed is replaced."""
         path = self.folder / f"{item}.json"
+        make_folder(self.folder)
+        with locked(path):  # another command may be writing to it
+            self._add(path, list(runs), seconds, together)
+
+    def _add(
+        self, path: Path, runs: list[tuple[Recipe, Run]], seconds: float, together: int
+    ) -> None:
         results = _read(path)
         rows = {_row_of(row["recipe"]): row for row in results["results"]}
         for settings, run in runs:
