@@ -122,12 +122,16 @@ def _iterations(results: Results) -> Page:
 def _searched(results: Results, data: str) -> Panel:
     metric, _ = JUDGED[data]
     own = {float(r.cell.recipe.prune.steps): r for r in (results[data, s] for s in STEPS)}
-    accuracy = {x: list(r.by_seed("debiased", metric).values()) for x, r in own.items()}
+    accuracy, before = (
+        {x: list(r.by_seed(model, metric).values()) for x, r in own.items()}
+        for model in ("debiased", "pruned")
+    )
     gone = {
         x: [1 - kept for kept in r.by_seed("density", "overall").values()] for x, r in own.items()
     }
     title = SPOKEN[data] + (", conflicting" if metric == "conflicting" else "")
-    curves = [through("accuracy", accuracy), through("weights cut", gone)]
+    curves = [through("accuracy", accuracy), through("before fine-tuning", before)]
+    curves.append(through("weights cut", gone))
     return Panel(title, "iterations of mask search", "per cent", curves)
 
 
