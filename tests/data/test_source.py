@@ -98,6 +98,21 @@ def test_plain_gives_all_in_order() -> None:
     assert torch.equal(torch.cat(parts), Preprocess(MEAN, STD)(pixels))
 
 
+def test_a_network_looks_at_a_thousand_images_at_once() -> None:
+    assert [len(part) for part in source(images(2100)).plain()] == [1000, 1000, 100]
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+def test_on_a_gpu_at_more_if_they_are_small() -> None:
+    gpu = torch.device("cuda")
+    few = {(32, 32): 4882, (96, 96): 1000}
+    for (height, width), size in few.items():
+        split = Split(images(5000, height=height, width=width), torch.arange(5000) % 3)
+        parts = Resident(split, device=gpu, preprocess=Preprocess()).plain()
+        assert len(next(parts)) == size
+
+
 @pytest.mark.parametrize("how", ["flip", "crop-flip"])
 @pytest.mark.parametrize("step", [0, 7])
 def test_augmentation_against_a_slow_oracle(how: Any, step: int) -> None:

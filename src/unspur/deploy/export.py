@@ -24,7 +24,7 @@ from ..packed import plain_zeros, write_packed
 from ..store import environment, write_bytes, write_tensors
 from . import card, formats, measure
 
-BLOCK = 4  # channels are left in multiples of this; kernels for odd numbers of them are slow
+BLOCK = 4  # channels are left in multiples of this; ONNX Runtime is slow with other numbers
 EXACT = 1e-5  # what a slim model's logits may differ by
 FORMATS = ("safetensors", "packed", "onnx", "pt2")
 WHAT = {

@@ -108,7 +108,7 @@ def _exported(folder: Path) -> list[str]:
     words = (
         "Exported with `unspur export RUN --slim --onnx --multiple BLOCK`: the whole model → the slim one "
         "(ratio); milliseconds are medians on a CPU, both models taking turns in one process. Channels are "
-        "left in multiples of the block: runtimes have fast kernels for these alone."
+        "left in multiples of the block: ONNX Runtime is slow with other numbers of them."
     )
     made = sorted({f"{each['with']['cpu']}, torch {each['with']['torch']}" for each in found})
     return [words, table(header, [_export_row(each) for each in found]), f"On {'; '.join(made)}."]
