@@ -28,10 +28,11 @@ from unspur.data.files import Files
 from unspur.data.source import Preprocess, Resident, Source
 from unspur.data.splits import Split
 from unspur.data.streaming import Streaming
+from unspur.job import Job
 from unspur.methods import ERM
 from unspur.runtime import Precision
 from unspur.store import environment
-from unspur.train import Job, Loop
+from unspur.train import Loop
 
 from . import textbook
 from .profiling import demo_method, profiled

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from unspur import masks, models, sampling
 from unspur.data.source import Preprocess, Resident
 from unspur.data.splits import Split
+from unspur.job import Job, Optimiser, Plan
 from unspur.method import Method
 from unspur.methods import ERM, MaskSearch
-from unspur.train import Job, Optimiser, Plan, fit_together
+from unspur.train import fit_together
 
 
 class Clock:

@@ -16,10 +16,11 @@ from unspur import masks, metrics, sampling
 from unspur.data.source import Batch, Preprocess
 from unspur.data.streaming import Streaming
 from unspur.features import find_head
+from unspur.job import Job, Optimiser, Plan
 from unspur.method import Method
 from unspur.methods import METHODS
 from unspur.models import BUILTIN
-from unspur.train import Job, Loop, Optimiser, Plan, fit, predict
+from unspur.train import Loop, fit, predict
 
 SPLITS = shapes_set()
 PLAN = Plan(steps=6, optimiser=Optimiser(rate=1e-2), log_every=3, checkpoint_every=3)

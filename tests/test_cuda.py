@@ -9,8 +9,9 @@ from torch import nn
 import test_contract as contract
 from toys import MemoryKeeper, TinyNet, resident, shapes_set
 from unspur import masks, noise, sampling
+from unspur.job import Optimiser, Plan
 from unspur.methods import ERM, METHODS, Debiased, MaskSearch
-from unspur.train import Optimiser, Plan, fit
+from unspur.train import fit
 
 pytestmark = [
     pytest.mark.cuda,

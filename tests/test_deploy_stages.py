@@ -9,11 +9,12 @@ from unspur.channels import slim
 from unspur.channels.cost import multiply_adds
 from unspur.data.source import Batch
 from unspur.errors import RecipeError
+from unspur.job import Optimiser, Plan
 from unspur.lab import masks_of, weights_of
 from unspur.methods import MaskSearch
 from unspur.models import builder
 from unspur.sampling import Passes
-from unspur.train import Optimiser, Plan, fit
+from unspur.train import fit
 
 CHANNEL = ("prune.unit=channel", "finetune.drop=0.1", "mine.how=oracle")
 

@@ -15,8 +15,9 @@ from torch import nn
 from toys import MemoryKeeper, TinyNet, resident, same, shapes_set
 from unspur import masks, sampling
 from unspur.errors import Interrupted, TrainingError
+from unspur.job import Job, Optimiser, Plan
 from unspur.methods import ERM, Amplified, Debiased, MaskSearch
-from unspur.train import Job, Optimiser, Plan, fit, fit_together
+from unspur.train import fit, fit_together
 
 CUDA = pytest.param(
     "cuda",

@@ -4,7 +4,7 @@ The layers, from the ground up; a module may import modules of its own layer or 
 
     errors, version
     noise, losses, features, metrics, runtime, models, store, reach, data, sampling, masks
-    method, capture, train
+    method, capture, job, train
     methods, mining, watchers, suspects, views, thresholds, evidence, judging
     settings, recipe, lab, evaluation
     chain, baselines, stages, inspection, estimate, budget, auditing
@@ -27,7 +27,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 CORE = {
     *("errors", "noise", "channels", "mask_layers", "masks"),
     *("losses", "features", "sampling", "metrics"),
-    *("method", "train", "capture", "runtime", "store", "data"),
+    *("method", "job", "train", "capture", "runtime", "store", "data"),
 }
 AROUND = {
     "methods",
@@ -47,7 +47,7 @@ LAYERS = (
     {"errors", "version", "theory"},
     {"noise", "losses", "features", "metrics", "runtime", "models", "store"}
     | {"reach", "data", "sampling", "channels", "packed", "mask_layers", "masks", "kernels"},
-    {"method", "capture", "train"},
+    {"method", "capture", "job", "train"},
     {"methods", "mining", "watchers", "suspects", "views", "thresholds", "evidence", "judging"},
     {"settings", "recipe", "lab", "evaluation"},
     {"chain", "slimming", "baselines", "stages", "inspection", "estimate", "budget"} | {"auditing"},

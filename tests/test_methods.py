@@ -12,12 +12,13 @@ from torch import nn
 from golden_values import cases, close, floats
 from toys import TinyNet, resident, shapes_set
 from unspur import losses, sampling
+from unspur.job import Job, Optimiser, Plan
 from unspur.methods import ABOUT, METHODS, DisEnt, GroupDRO, LfF, ReBias, cutting, dfr, grasp
 from unspur.methods.difficulty import Difficulty
 from unspur.methods.groupdro import group_means
 from unspur.models.pair import Pair
 from unspur.settings import PLANS
-from unspur.train import Job, Loop, Optimiser, Plan
+from unspur.train import Loop
 
 SPLITS = shapes_set()
 PLAN = Plan(steps=4, optimiser=Optimiser(rate=1e-2), log_every=2)

@@ -15,9 +15,10 @@ import torch
 from toys import TinyNet, resident, same, shapes_set
 from unspur import sampling, store
 from unspur.errors import StoreError
+from unspur.job import Optimiser, Plan
 from unspur.methods import ERM
 from unspur.store import Store, Workspace, key_of, open_artifact
-from unspur.train import Optimiser, Plan, fit
+from unspur.train import fit
 
 INGREDIENTS = {
     "stage": "mine",

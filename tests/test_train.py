@@ -13,11 +13,12 @@ from torch import nn
 from toys import MemoryKeeper, NoSync, TinyNet, resident, same, shapes_set
 from unspur import masks, noise, sampling
 from unspur.errors import Interrupted, TrainingError
+from unspur.job import Job, Optimiser, Plan
 from unspur.method import Method, Player
 from unspur.methods import ERM, Amplified, Confident, Debiased, MaskSearch
 from unspur.runtime import deterministic
 from unspur.store import Workspace
-from unspur.train import BLOCK, Job, Loop, Optimiser, Plan, fit, predict
+from unspur.train import BLOCK, Loop, fit, predict
 from unspur.watchers import Best, Curve, Iterates, Unseen
 
 SPLITS = shapes_set()

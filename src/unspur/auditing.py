@@ -20,6 +20,7 @@ from . import evidence, judging, sampling
 from .errors import DataError
 from .estimate import step_seconds
 from .evidence import FOLDS, FULL, Asked, Evidence, Opinion
+from .job import Job
 from .judging import Finding
 from .lab import Lab
 from .method import Method
@@ -29,7 +30,7 @@ from .recipe import Recipe, parse
 from .settings import Training
 from .store import Artifact
 from .thresholds import THRESHOLDS
-from .train import Job, fit_together, predict
+from .train import fit_together, predict
 from .views import VIEWS, Viewed
 
 VERSION = 1  # raised where the same settings would give another result

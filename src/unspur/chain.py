@@ -18,6 +18,7 @@ from .channels import cost
 from .data.source import Source
 from .data.splits import Splits
 from .errors import RecipeError
+from .job import Job, Watcher
 from .lab import Lab, Made, Result, last_stage, masks_of, weights_of
 from .method import Method
 from .methods import ERM, Amplified, Confident, Debiased, MaskSearch, cutting, grasp
@@ -25,7 +26,7 @@ from .mining import Suspects
 from .reach import reachable
 from .runtime import deterministic, matmul_precision
 from .settings import Debias, Training
-from .train import Job, Watcher, predict
+from .train import predict
 from .watchers import Best, Curve, Iterates, Unseen
 
 Work = Generator[Job, None, Result]

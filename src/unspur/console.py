@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from .job import Progress as Follower
 from .lab import Show
-from .train import Progress as Follower
 
 out = Console()
 err = Console(stderr=True)

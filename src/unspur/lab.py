@@ -18,12 +18,13 @@ from .data.splits import Part, Split, Splits, digest, fast_layout
 from .data.streaming import Streaming, fit_on
 from .errors import RecipeError
 from .features import check_outputs, find_head
+from .job import Progress
 from .methods import METHODS
 from .models import Builder, builder, paired
 from .settings import PLANS, Recipe, Section
 from .store import Artifact, Store
 from .suspects import Given, check_left
-from .train import Progress, under
+from .train import under
 
 # Raised for a stage whose result would change under the same settings.
 VERSIONS: dict[str, int] = {"evaluate": 2, "refit": 2}

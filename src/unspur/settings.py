@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from .train import Optimiser, Plan
+from .job import Optimiser, Plan
 
 # fmt: off
 PlanName = Literal[

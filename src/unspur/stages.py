@@ -26,11 +26,12 @@ from . import baselines, chain, masks, mining, slimming
 from .chain import Work
 from .evaluation import evaluate
 from .features import Tap
+from .job import Job
 from .lab import Lab, Made, Result
 from .mining import Suspects
 from .settings import PLANS
 from .store import Artifact, Workspace
-from .train import Job, fit_together
+from .train import fit_together
 
 WORK: dict[str, Callable[[Lab, Made], Work]] = {
     "mine": chain.mine,

@@ -21,9 +21,10 @@ from unspur.data.source import Preprocess, Resident
 from unspur.data.splits import Split, Splits
 from unspur.data.streaming import Streaming, fit_on
 from unspur.errors import DataError
+from unspur.job import Optimiser, Plan
 from unspur.methods import ERM
 from unspur.sampling import Passes
-from unspur.train import Optimiser, Plan, fit
+from unspur.train import fit
 
 CPU = torch.device("cpu")
 COUNT = 70
