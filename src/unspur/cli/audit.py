@@ -11,17 +11,17 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from .. import auditing, budget, console, models, recipe
-from ..api import default_store, pick_device
+from .. import auditing, budget, console, recipe
+from ..api import pick_device
 from ..auditing import Audit
-from ..console import err, percent, show
+from ..console import err, percent
 from ..data import own
 from ..lab import Lab
 from ..report import audit_folder, page
 from ..report.audit_words import next_step
 from ..report.decision import deciding
-from ..store import Store
 from ..thresholds import THRESHOLDS
+from . import labs
 from .options import Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt
 
 PIXELS = 64  # largest side of an image; small networks see no more
@@ -48,15 +48,7 @@ def audit(
     settings = auditing.settings(len(splits.train), name=splits.name, model=model, seed=seed)
     lengths = [f"mine.steps={steps}", f"pretrain.steps={steps}"] if steps else []
     settings = recipe.change(settings, [*lengths, *(set_ or [])])
-    about = settings.model
-    lab = Lab(
-        recipe=settings,
-        splits=splits,
-        builder=models.builder(about.name, len(splits.classes), about.options, init=about.init),
-        store=Store(store or default_store()),
-        device=where,
-        show=show(quiet=quiet),
-    )
+    lab = labs.of_images(settings, splits, device=where, store=store, quiet=quiet)
     auditing.check(lab)
     if not quiet:
         _say_cost(lab)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +11,8 @@ from rich.table import Table
 
 from .. import bench as benching
 from .. import console, data, recipe
-from ..api import default_store, pick_device
-from ..console import show
-from ..data import Splits
 from ..errors import RecipeError
-from ..lab import Lab
-from ..recipe import Recipe
-from ..store import Store
+from . import labs
 from .options import Changes, Device, Quiet, Root, StoreAt, Together
 
 
@@ -39,8 +33,10 @@ def bench(
     """
     wanted = [recipe.load(each, set_ or []) for name in names for each in recipe.match(name)]
     load = cache(data.load)  # the runs of one data set share it
-    labs = partial(lab_of, device=device, store=store, data_root=data_root, quiet=quiet, load=load)
-    results = benching.bench(wanted, _numbers(seeds), labs, together=together)
+    lab_of = partial(
+        labs.of_recipe, device=device, store=store, data_root=data_root, quiet=quiet, load=load
+    )
+    results = benching.bench(wanted, _numbers(seeds), lab_of, together=together)
     benching.save(results, out)
     table = Table(*benching.HEADER)
     for row in results["results"]:
@@ -53,26 +49,6 @@ def bench(
         for cells in rows:
             table.add_row(*cells)
         console.out.print(table)
-
-
-def lab_of(
-    settings: Recipe,
-    *,
-    device: str | None,
-    store: Path | None,
-    data_root: Path | None,
-    quiet: bool,
-    load: Callable[..., Splits] = data.load,
-) -> Lab:
-    """The lab of a recipe, as the options of a command ask for it."""
-    return benching.lab_of(
-        settings,
-        root=data_root,
-        store=Store(store or default_store()),
-        device=pick_device(device),
-        show=show(quiet=quiet),
-        load=load,
-    )
 
 
 def _numbers(text: str) -> list[int]:

@@ -11,14 +11,13 @@ import torch
 import typer
 from rich.table import Column, Table
 
-from .. import bench, console, data
-from ..api import default_store, pick_device
-from ..console import err, show
+from .. import console, data
+from ..console import err
 from ..errors import RecipeError, UnspurError
 from ..reproduce import ITEMS, SEVERAL, Desk, Outcome, chosen
 from ..reproduce import reproduce as reproduce_item
 from ..runtime import Precision
-from ..store import Store
+from . import labs
 from .options import Device, Quiet, Root, StoreAt, Together
 
 
@@ -59,14 +58,9 @@ def reproduce(
     """
     if quick:
         torch.set_num_threads(1)  # for networks this small, more threads only wait for each other
-    wanted, where, load = chosen(names), pick_device(device), cache(data.load)
+    wanted, load = chosen(names), cache(data.load)
     lab_of = partial(
-        bench.lab_of,
-        root=data_root,
-        store=Store(store or default_store()),
-        device=where,
-        show=show(quiet=quiet),
-        load=load,
+        labs.of_recipe, device=device, store=store, data_root=data_root, quiet=quiet, load=load
     )
     desk = Desk(
         out=out or Path("runs/reproduce-quick" if quick else "docs/results"),
@@ -80,11 +74,7 @@ def reproduce(
         run=not no_run,
         quick=quick,
     )
-    outcomes = {name: reproduce_item(name, ITEMS[name], desk) for name in wanted}
-    _say(outcomes)
-    failed = [name for name, outcome in outcomes.items() if outcome.problems]
-    if failed:
-        raise UnspurError(f"not everything could be made: {', '.join(failed)}; see above.")
+    _say({name: reproduce_item(name, ITEMS[name], desk) for name in wanted})
 
 
 def _precision(name: str) -> str:
@@ -94,6 +84,7 @@ def _precision(name: str) -> str:
 
 
 def _say(outcomes: dict[str, Outcome]) -> None:
+    """What came of it; an error where something could not be made."""
     table = Table(Column("item", no_wrap=True), "runs", "page")
     for name, outcome in outcomes.items():
         runs = f"{outcome.found} of {outcome.wanted}" if outcome.wanted else "–"
@@ -105,3 +96,6 @@ def _say(outcomes: dict[str, Outcome]) -> None:
     for name, outcome in outcomes.items():
         for problem in outcome.problems:
             err.print(f"{name}: {problem}", markup=False, soft_wrap=True)
+    failed = [name for name, outcome in outcomes.items() if outcome.problems]
+    if failed:
+        raise UnspurError(f"not everything could be made: {', '.join(failed)}; see above.")

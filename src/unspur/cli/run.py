@@ -9,22 +9,19 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 from rich.table import Table
 
-from .. import budget, console, models, recipe, stages
-from ..api import default_store, pick_device
-from ..console import err, score_table, show, summary
+from .. import budget, console, recipe, stages
+from ..api import pick_device
+from ..console import err, score_table, summary
 from ..console import size as told_size
 from ..data import Splits, own
 from ..delivery import deliver
 from ..estimate import estimate
 from ..lab import Lab
-from ..recipe import Recipe
-from ..store import Store
 from ..suspects import read_suspects, sample_names
-from .bench import lab_of
+from . import labs
 from .options import Changes, Device, Model, Out, Quiet, Root, Seed, Size, Source, StoreAt
 
 
@@ -44,7 +41,7 @@ def run(
     """Run a recipe: mine, pretrain, prune, fine-tune, evaluate."""
     changes = [*(set_ or []), *([f"seed={seed}"] if seed is not None else [])]
     settings = recipe.load(name, changes)
-    lab = lab_of(settings, device=device, store=store, data_root=data_root, quiet=quiet)
+    lab = labs.of_recipe(settings, device=device, store=store, data_root=data_root, quiet=quiet)
     if dry_run:
         _say_plan(lab)
         return
@@ -72,7 +69,8 @@ def debias(
     splits = own.load(source, limit=size or budget.of(where).pixels)
     settings = budget.settings(len(splits.train), where, name=splits.name, model=model, init=init)
     settings = recipe.change(settings, [f"seed={seed}", *(set_ or [])])
-    lab = _own_lab(settings, splits, device=where, store=store, quiet=quiet, suspects=suspects)
+    given = read_suspects(suspects, sample_names(splits.train)) if suspects else None
+    lab = labs.of_images(settings, splits, device=where, store=store, quiet=quiet, given=given)
     err.print(_described(splits), markup=False)
     _say_plan(lab, dry_run=dry_run)
     if not dry_run:
@@ -86,30 +84,10 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Run the whole chain on embedded data, on the CPU, in about a minute."""
-    lab = lab_of(recipe.load("demo"), device="cpu", store=store, data_root=None, quiet=quiet)
-    _finish(lab, out)
-
-
-def _own_lab(
-    settings: Recipe,
-    splits: Splits,
-    *,
-    device: torch.device,
-    store: Path | None,
-    quiet: bool,
-    suspects: Path | None = None,
-) -> Lab:
-    model = settings.model
-    given = read_suspects(suspects, sample_names(splits.train)) if suspects else None
-    return Lab(
-        recipe=settings,
-        splits=splits,
-        builder=models.builder(model.name, len(splits.classes), model.options, init=model.init),
-        store=Store(store or default_store()),
-        device=device,
-        show=show(quiet=quiet),
-        given=given,
+    lab = labs.of_recipe(
+        recipe.load("demo"), device="cpu", store=store, data_root=None, quiet=quiet
     )
+    _finish(lab, out)
 
 
 def _described(splits: Splits) -> str:

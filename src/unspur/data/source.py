@@ -142,8 +142,7 @@ class Resident(Labelled):
 
 
 def _at_once(images: Tensor) -> int:
-    """How many images keep the device busy: on a GPU, launching kernels for a few small ones takes longer
-    than running them."""
+    """How many images are looked at at once: more of small ones on a GPU, for fewer kernels to launch."""
     few = PIXELS // (images.shape[-1] * images.shape[-2]) if images.is_cuda else 0
     return max(CHUNK, few)
 

@@ -34,7 +34,6 @@ def groups(lab: Lab, made: Made, scores: Artifact) -> dict[str, Any]:
         "biases": list(biases),
         "intervals": {metric: [round(b, 4) for b in bounds] for metric, bounds in trust.items()},
         "counts": counts.tolist(),
-        "conflicting": int(known["conflict"].sum()),
         "accuracy": {name: scores.facts[name]["groups"] for name in MODELS if scores.facts[name]},
     }
 
