@@ -166,6 +166,20 @@ def test_two_commands_may_add_at_once(desk: Desk) -> None:
     assert {seed for name, seed in ran(desk) if name == "dcwp"} == {5, 6, *range(100, 124)}
 
 
+def test_a_page_has_what_another_command_added_meanwhile(desk: Desk) -> None:
+    reproduce("toy", TOY, desk)
+    run = json.loads((desk.out / "toy.json").read_text())["results"][0]["runs"][0]
+    short = tiny("name=short", "plan=erm", "pretrain.steps=3")
+
+    def meanwhile(line: str) -> None:
+        Ledger(desk.out).add("toy", [(short, run)], seconds=1.0, together=1)
+
+    both = {("DCWP",): Cell(tiny("name=dcwp"), (9,)), ("short",): Cell(short, (run["seed"],))}
+    busy = changed(desk, say=meanwhile, only="dcwp")
+    assert reproduce("toy", Item("A toy", lambda: both, draw), busy).found == 2
+    assert "Nothing is missing." in (desk.out / "toy.md").read_text()
+
+
 def test_a_recipe_that_can_no_longer_be_read(desk: Desk) -> None:
     reproduce("toy", TOY, desk)
     path = desk.out / "toy.json"

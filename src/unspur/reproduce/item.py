@@ -24,6 +24,7 @@ SEEDS = {
     "celeba": (1006, 1007, 1008, 1009),
 }
 DASH = "–"
+UNTOLD = ("finetune.iterates=", "precision=")  # changes that a recipe's name does not tell
 
 Run = dict[str, Any]
 Key = tuple[str, ...]
@@ -40,7 +41,7 @@ class Cell:
 def cell(name: str, *changes: str, seeds: int = 4) -> Cell:
     """A built-in recipe with changes, named after both, and the first of its data's seeds."""
     settings = recipe.load(name, changes)
-    told = [change for change in changes if ".iterates=" not in change]  # they change no result
+    told = [change for change in changes if not change.startswith(UNTOLD)]
     named = settings.model_copy(update={"name": " ".join([name, *told])})
     return Cell(named, SEEDS[settings.data.name][:seeds])
 

@@ -13,6 +13,7 @@ WORDS = (
 )
 
 SMALL = (
+    "precision=tf32",
     'data={name="demo",ratio="5pct"}',
     'model={name="convnet",options={width=12}}',
     'rebias.network={name="convnet",options={width=12,kernel=1}}',

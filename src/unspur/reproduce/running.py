@@ -41,8 +41,8 @@ def reproduce(name: str, item: Item | Sheet, desk: Desk) -> Outcome:
 
 def _item(name: str, item: Item, desk: Desk) -> Outcome:
     cells = quick_cells(item.cells()) if desk.quick else item.cells()
-    ledger = Ledger(desk.out)
-    problems = _run_missing(name, cells, ledger, item.keep, desk) if desk.run else []
+    problems = _run_missing(name, cells, Ledger(desk.out), item.keep, desk) if desk.run else []
+    ledger = Ledger(desk.out)  # with what other commands have added meanwhile
     results = look_up(cells, ledger, item.keep)
     page = pages.write(name, item, results, desk)
     wanted = {(identity(each.recipe), seed) for each in cells.values() for seed in each.seeds}

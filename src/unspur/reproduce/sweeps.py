@@ -7,6 +7,8 @@ from .figures import Curve, Panel, through
 from .item import DASH, Cells, Item, Page, Result, Results, cell
 from .pages import FACTS, READING, cut, facts, figure, spoken, table
 
+# Masks are compared at equal density, which precision moves: the same for all.
+ALIKE = "precision=bf16"
 CONTROL = ("plan=control", "control.spread=global")
 HOW: dict[str, tuple[str, tuple[str, ...]]] = {
     "DCWP": ("dcwp", ()),
@@ -24,11 +26,11 @@ SPOKEN = {"cmnist/1pct": "CMNIST 1 %", "cifar10c/1pct": "CIFAR10-C 1 %", "bffhq/
 
 
 def _sparsity_cells() -> Cells:
-    found: Cells = {(data, "ERM", ""): cell(f"{data}-erm", seeds=2) for data in PRESSURES}
+    found: Cells = {(data, "ERM", ""): cell(f"{data}-erm", ALIKE, seeds=2) for data in PRESSURES}
     for data, pressures in PRESSURES.items():
         for name, (kind, changes) in HOW.items():
             for pressure in pressures:
-                changed = (f"prune.sparsity={pressure}", *changes)
+                changed = (f"prune.sparsity={pressure}", *changes, ALIKE)
                 found[data, name, pressure] = cell(f"{data}-{kind}", *changed, seeds=2)
     return found
 
