@@ -209,6 +209,8 @@ def test_the_ordinary_model_of_a_run_is_erm(desk: Desk) -> None:
     assert known is not None
     assert known.run["debiased"] == run["ordinary"]
     assert known.run["density"]["overall"] == 1
+    assert known.run["run"]["stages"].keys() == {"pretrain", "evaluate"}
+    assert known.run["run"]["seconds"] < run["run"]["seconds"]
     assert Ledger(desk.out).find(tiny("name=erm", "plan=erm", "pretrain.steps=3"), 5) is None
 
 

@@ -51,7 +51,7 @@ def percent(value: dict[str, float | None] | None) -> str:
     if value is None or value["mean"] is None:
         return "–"
     spread = "" if value["sd"] is None else f" ± {100 * value['sd']:.1f}"
-    return f"{100 * value['mean']:.1f}{spread}"
+    return f"{100 * value['mean']:z.1f}{spread}"
 
 
 def pivot(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:

@@ -124,6 +124,9 @@ def _ordinary(run: Run) -> Run:
     density = {"overall": 1.0, "reachable": 1.0, "macs": 1.0, "layers": {}}
     ended = {"debiased": run["ordinary"], "pruned": None, "mining": None, "unseen": None}
     kept = {name: value for name, value in run.items() if name not in ("kept", "intervals")}
+    stages = {name: run["run"]["stages"][name] for name in (*PLANS["erm"], "evaluate")}
+    seconds = round(sum(stage["seconds"] for stage in stages.values()), 3)
+    kept["run"] = {**run["run"], "stages": stages, "seconds": seconds}
     return {**kept, **ended, "density": density, "selection": selection}
 
 

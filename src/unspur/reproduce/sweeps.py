@@ -16,6 +16,7 @@ HOW: dict[str, tuple[str, tuple[str, ...]]] = {
     "magnitude": ("dcwp", (*CONTROL, "control.how=magnitude")),
     "random": ("dcwp", ("plan=control", "control.how=random")),
 }
+BEFORE = ("DCWP before fine-tuning", "DCWP", "pruned")
 PRESSURES = {
     "cmnist/1pct": ("1e-8", "1e-6", "1e-7", "1e-9", "1e-5"),
     "cifar10c/1pct": ("1e-9", "1e-7", "1e-8", "1e-6", "1e-10"),
@@ -66,17 +67,17 @@ def _pressed(result: Result, how: str, pressure: str) -> list[str]:
 
 def _trade(results: Results, data: str) -> Panel:
     curves = []
-    for how in HOW:
+    for name, how, model in (*((how, how, "debiased") for how in HOW), BEFORE):
         own = [results[data, how, pressure] for pressure in PRESSURES[data]]
-        points = [(x, y) for each in own if (place := _place(each)) for x, y in [place]]
-        curves.append(Curve(how, sorted(points)))
+        points = [place for each in own if (place := _place(each, model))]
+        curves.append(Curve(name, sorted(points)))
     erm = results[data, "ERM", ""].mean("debiased", "unbiased")
     level = None if erm is None else ("ERM", erm)
     return Panel(SPOKEN[data], "weights cut, per cent", "unbiased accuracy", curves, level)
 
 
-def _place(result: Result) -> tuple[float, float] | None:
-    kept, accuracy = result.mean("density", "overall"), result.mean("debiased", "unbiased")
+def _place(result: Result, model: str) -> tuple[float, float] | None:
+    kept, accuracy = result.mean("density", "overall"), result.mean(model, "unbiased")
     return None if kept is None or accuracy is None else (100 * (1 - kept), accuracy)
 
 
