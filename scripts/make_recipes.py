@@ -8,7 +8,6 @@ Settings live in recipe_settings.py, remarks in recipe_notes.py; the files are w
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +17,10 @@ import recipe_notes as about
 import recipe_settings as settings
 
 from unspur import recipe
+from unspur.bench import summarise
 from unspur.published import METRICS, SPOKEN, number
-from unspur.reproduce.ledger import identity
+from unspur.reproduce.item import SEEDS
+from unspur.reproduce.ledger import Ledger
 from unspur.tables import percent
 
 
@@ -48,12 +49,11 @@ def every() -> Iterator[tuple[dict[str, Any], list[str]]]:
             yield settings.ablation(index, optimiser), about.ablation_notes(index, optimiser)
 
 
-def header(made: recipe.Recipe, notes: list[str], results: list[dict[str, Any]]) -> str:
+def header(made: recipe.Recipe, notes: list[str], ledger: Ledger) -> str:
     """What a reader should know first: what it is, how to run it, the published number and ours."""
     first, *rest = notes
     lines = [first, f"    unspur run {made.name} --seed {settings.SEEDS[made.data.name]}"]
-    lines += [_published(made), *rest]
-    lines += [_ours(row, each) for each in results for row in each["results"] if _is(row, made)][:1]
+    lines += [_published(made), *rest, *_ours(made, ledger)]
     wrapped = [
         part
         for line in lines
@@ -73,40 +73,37 @@ def _published(made: recipe.Recipe) -> str:
     return f"Published: {title} {own}{beside} ({metric}, per cent)."
 
 
-def _is(row: dict[str, Any], made: recipe.Recipe) -> bool:
-    return identity(recipe.parse(row["recipe"], where=row["recipe"]["name"])) == identity(made)
-
-
-def _ours(row: dict[str, Any], results: dict[str, Any]) -> str:
-    summary = row["summary"]
-    beside = f", ERM {percent(summary['ordinary'])}" if "ordinary" in summary else ""
-    device = results["with"]["gpu"]
-    device = "a CPU" if device == "none" else device
-    seeds = f"{len(row['runs'])} seed{'s' * (len(row['runs']) > 1)}"
-    shared = ", shared with other runs" if results.get("together", 2) > 1 else ""
-    return (
-        f"Ours: {percent(summary['debiased'])}{beside} ({seeds}; "
-        f"{summary['seconds']['mean'] / 60:.1f} minutes a run on {device}{shared})."
-    )
+def _ours(made: recipe.Recipe, ledger: Ledger) -> list[str]:
+    """What is on record of the recipe, with the paper's seeds."""
+    known = [ledger.find(made, seed) for seed in SEEDS[made.data.name]]
+    runs = [each.run for each in known if each is not None]
+    if not runs:
+        return []
+    summary = summarise(runs, metric=METRICS.get(made.data.name, "unbiased"))
+    erm = "ordinary" in summary and made.plan != "erm"
+    beside = f", ERM {percent(summary['ordinary'])}" if erm else ""
+    device = runs[0]["run"]["with"]["gpu"]
+    where = "a CPU" if device == "none" else f"{device}, shared with other runs"
+    seeds = f"{len(runs)} seed{'s' * (len(runs) > 1)}"
+    minutes = f"{summary['seconds']['mean'] / 60:.1f} minutes a run on {where}"
+    return [f"Ours: {percent(summary['debiased'])}{beside} ({seeds}; {minutes})."]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    known = sorted(Path("docs/results").rglob("*.json"), key=lambda path: (len(path.parts), path))
-    parser.add_argument("--results", type=Path, nargs="*", default=known)
+    parser.add_argument("--results", type=Path, default=Path("docs/results"))
     parser.add_argument("--out", type=Path, default=Path("src/unspur/recipes"))
     args = parser.parse_args()
-    results = [json.loads(path.read_text()) for path in args.results]
-    results = [each for each in results if "results" in each and "with" in each]
+    ledger = Ledger(args.results)
     demo = recipe.parse(settings.DEMO, where="demo")
     (args.out / "demo.toml").write_text(settings.DEMO_HEADER + recipe.dump(demo))
     for table, notes in every():
         made = recipe.parse(table, where=table["name"])
         path = args.out / f"{made.name}.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(header(made, notes, results) + recipe.dump(made))
+        path.write_text(header(made, notes, ledger) + recipe.dump(made))
 
 
 if __name__ == "__main__":
