@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import linecache
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -342,3 +345,62 @@ def test_files_that_are_no_weights(tmp_path: Path, capsys: pytest.CaptureFixture
         started(tmp_path / "list.pth")
     with pytest.raises(ModelError, match="there is no file"):
         started(tmp_path / "none.pth")
+
+
+CONSOLE = """
+class Net(TinyNet):
+    def forward(self, x):
+        return super().forward(x{change})
+"""
+
+
+def test_a_class_that_was_typed_is_known_by_what_it_does() -> None:
+    def typed(change: str) -> str:
+        names: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "console"}
+        exec(CONSOLE.format(change=change), names)
+        return models.given(names["Net"]()).source
+
+    assert typed("") == typed("")
+    assert typed("") != typed(" * 0")
+
+
+def test_a_class_is_also_those_it_comes_from() -> None:
+    def typed(change: str) -> str:
+        names: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "console"}
+        exec(CONSOLE.format(change=change), names)
+        return models.given(type("Child", (names["Net"],), {})()).source
+
+    assert typed("") == typed("")
+    assert typed("") != typed(" * 0")
+
+
+def test_what_a_network_keeps_as_plain_attributes_counts() -> None:
+    torch.manual_seed(0)
+    first, second = TinyNet(), TinyNet()
+    first.scale, second.scale = 1.0, 0.0  # type: ignore[assignment]
+    assert models.given(first).source != models.given(second).source
+    second.scale = 1.0  # type: ignore[assignment]
+    assert models.given(first).source == models.given(second.eval()).source
+
+
+def test_a_file_is_also_the_classes_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "nets.py").write_text(
+        "from imported_blocks import Block\ndef build(classes):\n    return Block(classes)\n"
+    )
+
+    def source(change: str) -> str:
+        (tmp_path / "imported_blocks.py").write_text(
+            "from torch import nn\nclass Block(nn.Linear):\n    def __init__(self, classes):\n"
+            "        super().__init__(4, classes)\n    def forward(self, x):\n"
+            f"        return super().forward(x{change})\n"
+        )
+        monkeypatch.delitem(sys.modules, "imported_blocks", raising=False)
+        importlib.invalidate_caches()
+        linecache.clearcache()
+        shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+        return models.builder(f"{tmp_path / 'nets.py'}:build", 2).source
+
+    assert source("") != source(" * 0")

@@ -243,7 +243,7 @@ def test_the_report_has_what_pruning_adds(ledger):
             for o in ("SGD, 2,000 + 1,000 steps", "Adam, 10,000 + 1,000 steps")
         ]
         assert (
-            f"({'rows ' if before == '1' else ''}{before} → {after}) | {' | '.join(told_)} |"
+            f"{before} → {after}){', with 1,000 steps more' * (before == '1')} | {' | '.join(told_)} |"
             in page
         )
 

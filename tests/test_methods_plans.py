@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import toys
 import unspur
@@ -205,6 +206,34 @@ def test_a_head_refitted_on_validation_data(store):
     before, after = weights_of(made, "pretrain"), weights_of(made, "refit")
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed == {"head.weight", "head.bias"}
+
+
+def test_a_head_is_refitted_when_other_samples_conflict(store):
+    """With "rare", which samples of the validation data conflict is a matter of the training labels."""
+    three = {k: torch.where(torch.arange(240) % 3 == 0, 2, b) for k, b in shapes_set().bias.items()}
+    first = replace(shapes_set(), conflict_when="rare", bias=three)
+    turned = torch.where(three["train"] == 2, 2 * first.train.targets, three["train"])
+    second = replace(first, bias={**three, "train": turned})
+    assert not torch.equal(first.conflicting("valid"), second.conflicting("valid"))
+    paths = [
+        stages.run(lab(store, "dfr", "refit.on=valid", splits=each))[0]["refit"].path
+        for each in (first, second)
+    ]
+    assert paths[0] != paths[1]
+
+
+def test_the_biased_network_starts_from_a_file(store, tmp_path):
+    shape = models.builder("mlp", 2, {"inputs": 192, "hidden": [4]}).build(0).state_dict()
+    save_file(
+        {k: torch.full_like(v, 0.1) for k, v in shape.items()}, tmp_path / "start.safetensors"
+    )
+    init = f"rebias.network.init={tmp_path / 'start.safetensors'}"
+    scratch, started = lab(store, "rebias"), lab(store, "rebias", init)
+    weights = started.biased.build(0).state_dict()
+    assert all(bool((v == 0.1).all()) for v in weights.values())
+    assert scratch.plan()[-1] != started.plan()[-1]
+    with pytest.raises(ModelError, match="nowhere"):
+        lab(store, "rebias", "rebias.network.init=nowhere.safetensors").plan()
 
 
 def test_a_head_is_not_refitted_on_what_is_not_there(tmp_path):

@@ -102,6 +102,20 @@ def test_a_side_of_the_shortcut_without_samples_has_no_accuracy():
     assert found.average_train_weighted is None
 
 
+def test_no_group_of_the_training_data_in_the_test_data():
+    bias = torch.tensor([1, 1])
+    found = scores(
+        torch.tensor([0, 0]),
+        torch.tensor([0, 0]),
+        classes=2,
+        bias=bias,
+        conflict=bias == 1,
+        train_counts=torch.tensor([[5, 0], [0, 5]]),
+    )
+    assert found.average_train_weighted is None
+    assert found.unbiased == 1
+
+
 def test_without_bias_labels_only_the_average_is_known():
     found = scores(torch.tensor([0, 1, 1, 0]), torch.tensor([0, 1, 0, 0]), classes=2)
     assert found.average == 0.75

@@ -153,6 +153,24 @@ def test_other_files_are_no_results(tmp_path: Path) -> None:
     assert Ledger(tmp_path).known == {}
 
 
+def test_a_file_that_cannot_be_read_is_not_written_over(desk: Desk, store: Counting) -> None:
+    reproduce("toy", TOY, desk)
+    path = desk.out / "toy.json"
+    path.write_text(broken := "<<<<<<< HEAD\n" + path.read_text())
+    outcome = reproduce("toy", TOY, desk)
+    assert "toy.json holds no results that can be read" in outcome.problems[0]
+    assert path.read_text() == broken
+
+
+def test_two_commands_may_draw_a_page_at_once(desk: Desk) -> None:
+    reproduce("toy", TOY, desk)
+    quiet = changed(desk, run=False)
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(lambda _: reproduce("toy", TOY, quiet), range(40)))
+    assert all(outcome.page and not outcome.problems for outcome in outcomes)
+    assert not list(desk.out.glob("*.tmp"))
+
+
 def test_two_commands_may_add_at_once(desk: Desk) -> None:
     reproduce("toy", TOY, desk)
     run = json.loads((desk.out / "toy.json").read_text())["results"][0]["runs"][0]

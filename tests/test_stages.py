@@ -16,11 +16,13 @@ from toys import Counting, TinyNet, same, shapes_set, without_valid
 from unspur import bundle, metrics, mining, models, sampling, stages
 from unspur.data.source import Resident
 from unspur.data.splits import Split
-from unspur.errors import ModelError, RecipeError, TrainingError
+from unspur.errors import DataError, ModelError, RecipeError, TrainingError
 from unspur.mining import EpochScores, Suspects, verdict
+from unspur.sampling import Weighted
 from unspur.store import Store
 from unspur.train import under
 
+batch = Resident.batch
 ALL = ["mine", "pretrain", "prune", "finetune", "evaluate"]
 ACCURACIES = {
     *("unbiased", "aligned", "conflicting", "worst_group"),
@@ -95,6 +97,16 @@ def test_what_runs_have_in_common_is_made_once(tmp_path):
     runs = stages.run_together(labs)
     assert Counter(store.made) == Counter([*ALL, "finetune", "evaluate"])
     assert runs[1][0]["finetune"] == runs[2][0]["finetune"] != runs[0][0]["finetune"]
+
+
+def test_what_is_done_is_not_lost_with_a_run_that_fails(tmp_path, monkeypatch):
+    labs = [toys.lab(tmp_path, ["plan=erm", f"pretrain.rate={rate}"]) for rate in (1e-3, 1e30)]
+    with pytest.raises(TrainingError):
+        stages.run_together(labs)
+    steps = []
+    monkeypatch.setattr(Resident, "batch", lambda *a, **k: steps.append(a) or batch(*a, **k))
+    stages.run(labs[0])
+    assert not steps
 
 
 def test_a_run_without_suspects_ends_while_the_others_go_on(tmp_path):
@@ -422,7 +434,67 @@ def test_who_is_kept_out_depends_on_the_seed_alone(tmp_path):
     assert not torch.equal(first, toys.lab(tmp_path, ["seed=1"], splits=splits).kept_out)
 
 
+def test_one_of_each_class_is_trained_on(tmp_path):
+    splits = without_valid(shapes_set(seed=1))
+    targets = torch.zeros_like(splits.train.targets)
+    targets[:2] = 1
+    rare = replace(splits, train=Split(splits.train.images, targets), bias={})
+    for seed in range(40):
+        kept_out = toys.lab(tmp_path, [f"seed={seed}", "select.share=0.9"], splits=rare).kept_out
+        assert not kept_out[:2].all()
+    assert kept_out.sum() > 180
+
+
+def test_suspects_have_their_share_of_what_is_trained_on(tmp_path, monkeypatch):
+    splits = without_valid(shapes_set(seed=1))
+    drawn = []
+    monkeypatch.setattr(
+        sampling, "Weighted", lambda odds, **kwargs: drawn.append(odds) or Weighted(odds, **kwargs)
+    )
+    changes = ["mine.how=oracle", "select.share=0.4", "prune.up=0", "finetune.up=0"]
+    run(tmp_path, changes, splits=splits)
+    conflict, targets = splits.conflicting("train"), splits.train.targets
+    for odds in drawn:
+        for c in (0, 1):
+            share = odds[(targets == c) & conflict].sum() / odds[targets == c].sum()
+            assert float(share) == pytest.approx(1 / 3)
+
+
+def test_an_empty_validation_split_is_none(tmp_path):
+    splits = shapes_set(seed=1)
+    none = torch.zeros(0, dtype=torch.long)
+    empty = replace(
+        splits, valid=Split(splits.valid.images[:0], none), bias={**splits.bias, "valid": none}
+    )
+    _, _, scores = run(tmp_path, ["mine.how=oracle"], splits=empty)
+    _, _, without = run(tmp_path, ["mine.how=oracle"], splits=without_valid(splits))
+    assert scores.facts == without.facts
+
+
+def test_pixels_that_are_no_numbers_are_refused():
+    images = torch.zeros(3, 1, 2, 2)
+    images[1, 0, 0, 0] = float("nan")
+    with pytest.raises(DataError, match="1 of 3 images have pixels that are no numbers, image 1"):
+        Split(images, torch.zeros(3, dtype=torch.long))
+
+
 # Selection
+
+
+class Standardising(TinyNet):
+    """Divides by the spread of an image, which a blank one does not have."""
+
+    def forward(self, x):
+        return super().forward(x / x.std((1, 2, 3), keepdim=True))
+
+
+def test_no_prediction_for_a_sample_outside_training_is_an_error(tmp_path):
+    splits = shapes_set(seed=1)
+    splits.valid.images[3] = 0
+    lab = toys.lab(tmp_path, splits=splits, model=Standardising())
+    for _ in range(2):
+        with pytest.raises(TrainingError, match="no finite prediction for samples outside"):
+            stages.run(lab)
 
 
 @pytest.mark.parametrize("change", [lambda s: s, without_valid], ids=["valid", "no valid"])

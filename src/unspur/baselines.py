@@ -17,6 +17,7 @@ from .lab import Lab, Made, weights_of
 from .method import Method
 from .methods import DisEnt, EnD, GroupDRO, LfF, ReBias, cutting, dfr
 from .mining import Suspects
+from .runtime import deterministic, matmul_precision
 from .settings import Alone
 from .train import under
 from .watchers import Iterates
@@ -47,8 +48,10 @@ def refit(lab: Lab, made: Made) -> Work:
     among, conflict = _groups(lab, made)
     source = lab.resident(settings.on)
     model = lab.place(lab.network(weights_of(made, "pretrain")))
+    with matmul_precision(lab.recipe.precision), deterministic(lab.recipe.deterministic):
+        features = penultimate(model, lab.head, source.plain(among=among))
     head, facts = dfr.refit(
-        penultimate(model, lab.head, source.plain(among=among)),
+        features,
         source.targets.cpu()[among],
         conflict[among],
         classes=len(lab.splits.classes),

@@ -68,7 +68,8 @@ def _mine(lab: Lab) -> Work:
     epochs = mining.EpochScores(inputs, targets, every=every, steps=settings.steps)
     watchers = [epochs] if settings.how == "epoch-ensemble" else []
     yield job(lab, "mine", method, settings, watchers=watchers)
-    logits = predict(method.eval().predict, inputs())
+    with matmul_precision(lab.recipe.precision), deterministic(lab.recipe.deterministic):
+        logits = predict(method.eval().predict, inputs())
     if watchers:
         suspects = mining.above(epochs.score, logits, threshold=settings.threshold)
     else:
@@ -162,7 +163,8 @@ def _flow(lab: Lab, names: Sequence[str]) -> dict[str, Tensor]:
     among = torch.zeros(len(targets), dtype=torch.bool)
     among[index] = True
     x = torch.cat(list(lab.train.plain(among=among)))[torch.argsort(torch.argsort(index))]
-    scores = grasp.scores(model, names, x, targets[index].to(x.device))
+    with matmul_precision(lab.recipe.precision):
+        scores = grasp.scores(model, names, x, targets[index].to(x.device))
     return {name: -score for name, score in scores.items()}
 
 
@@ -303,12 +305,11 @@ def _odds(lab: Lab, settings: Debias, conflict: Tensor) -> Tensor:
     """How often each sample is drawn: fixed upweighting of suspects, or derived from their number."""
     if settings.up:
         return sampling.fixed_odds(conflict, up=settings.up)
-    return sampling.derived_odds(
-        conflict & ~lab.kept_out,
-        lab.splits.train.targets,
-        share=settings.share,
-        cap=settings.cap,
+    among, odds = ~lab.kept_out, torch.zeros(len(conflict), dtype=torch.float64)
+    odds[among] = sampling.derived_odds(
+        conflict[among], lab.splits.train.targets[among], share=settings.share, cap=settings.cap
     )
+    return odds
 
 
 def _loss(settings: Debias) -> dict[str, Any]:

@@ -109,7 +109,7 @@ class Lab:
     def biased(self) -> Builder:
         """Builds ReBias's network that can only see the bias."""
         network = self.recipe.rebias.network
-        return builder(network.name, len(self.splits.classes), network.options)
+        return builder(network.name, len(self.splits.classes), network.options, init=network.init)
 
     def bias(self, split: str = "train") -> Tensor:
         """The bias labels of a split, for the methods that need to be told them."""
@@ -168,6 +168,10 @@ class Lab:
             return torch.zeros(n, dtype=torch.bool)
         u = noise.uniform(self.seed("heldout"), 0, noise.HOLD_OUT, (n,))
         held = u < self.recipe.select.share
+        for c in range(len(self.splits.classes)):  # of each class one at least is trained on
+            members = (self.splits.train.targets == c).nonzero().squeeze(1)
+            if len(members):
+                held[members[u[members].argmax()]] = False
         return held if self.given is None else held & ~self.given.excluded
 
     @property
@@ -241,10 +245,15 @@ class Lab:
             made["given"] = self.given.digest
         if stage == "rebias":
             made["biased"] = self.biased.source
+            if recipe.rebias.network.init:
+                start = self.biased.build(self.seed("biased")).state_dict()
+                made["biased_initial"] = digest(" ".join(start), *start.values())
         if stage in METHODS and METHODS[stage].uses_bias_labels:
             made["bias"] = digest("", self.bias())
         if stage == "refit" and "mine" not in keys:
-            made["bias"] = digest(self.splits.conflict_when, self.bias(recipe.refit.on))
+            self.bias(recipe.refit.on)  # or an error
+            conflicting = self.splits.conflicting(recipe.refit.on)
+            made["conflicting"] = None if conflicting is None else digest("", conflicting)
         return made
 
     @cached_property

@@ -1,6 +1,7 @@
 """Losses as pure functions of tensors; each names its equation in the paper (CVPR 2023) or its source.
 
-All keep fixed shapes: "skip" and "if none" are masked arithmetic, so a step can be captured.
+All keep fixed shapes: "skip" and "if none" are masked arithmetic, so a step can be captured. Logits and
+features are float32 at least; within autocast the products of features are in its type, as a network's are.
 """
 
 from __future__ import annotations

@@ -69,7 +69,8 @@ def scores(
     weighted = None
     if train_counts is not None:
         share = train_counts.double() * filled
-        weighted = float((share * matrix.nan_to_num()).sum() / share.sum())
+        if bool(share.any()):
+            weighted = float((share * matrix.nan_to_num()).sum() / share.sum())
     return Accuracy(
         unbiased=float(matrix[filled].mean()),
         aligned=accuracy(correct[~conflict]),

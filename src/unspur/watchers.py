@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from . import masks
 from .data.source import Source
+from .errors import TrainingError
 from .method import Method
 from .mining import surprise
 from .train import predict, under
@@ -64,6 +65,11 @@ class Best:
         each = surprise(predict(method.predict, self.unseen.inputs()), self.unseen.targets)
         suspects, others = each[self.conflict].mean(), each[~self.conflict].mean()
         loss = float(suspects + others) / 2
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"at step {step} the network gives no finite prediction for samples outside training. "
+                "Look for images among them that are not numbers, or blank ones that it divides by zero."
+            )
         if loss < self.loss:
             self.loss, self.step = loss, step
             self.weights = masks.plain_state(cast(nn.Module, method.model))

@@ -50,6 +50,12 @@ class Split:
                 f"images must be (N, C, H, W) in uint8 or float32, not {tuple(self.images.shape)} "
                 f"in {self.images.dtype}. Stack them, and leave normalisation to the recipe."
             )
+        if self.images.is_floating_point() and not bool(self.images.isfinite().all()):
+            bad = (~self.images.flatten(1).isfinite().all(1)).nonzero().squeeze(1).tolist()
+            raise DataError(
+                f"{len(bad)} of {len(self.images)} images have pixels that are no numbers, "
+                f"image {bad[0]} first."
+            )
         if self.targets.shape != (len(self.images),) or self.targets.dtype != torch.int64:
             raise DataError(
                 f"{len(self.images)} images need as many int64 targets, not "
@@ -114,6 +120,12 @@ class Splits:
     def __post_init__(self) -> None:
         if len(self.train) == 0:
             raise DataError(f"{self.name}: the training split is empty.")
+        for name in ("valid", "test"):  # an empty split is none
+            split = getattr(self, name)
+            if split is not None and len(split) == 0:
+                object.__setattr__(self, name, None)
+                known = {other: labels for other, labels in self.bias.items() if other != name}
+                object.__setattr__(self, "bias", known)
         for name, labels in self.bias.items():
             if name not in ("train", "valid", "test"):
                 raise DataError(
@@ -141,9 +153,9 @@ class Splits:
                 )
 
     def parts(self) -> dict[str, Part]:
-        """The splits that exist and hold something, by name."""
+        """The splits that exist, by name."""
         parts = {"train": self.train, "valid": self.valid, "test": self.test}
-        return {name: split for name, split in parts.items() if split is not None and len(split)}
+        return {name: split for name, split in parts.items() if split is not None}
 
     def conflicting(self, name: str) -> Tensor | None:
         """Which samples of a split really contradict the bias (None where nobody knows)."""

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import torch
@@ -85,6 +86,9 @@ def builder(
         return model
 
     how = {"name": name, "options": options}
+    if ":" in name and not name.startswith(TIMM):  # its classes may come from other files
+        with torch.random.fork_rng(devices=[]):
+            source += _behind(call())
     source = _hash(source + json.dumps([name.rpartition(":")[2], options]))
     return Builder(_started(call, Path(init)) if init else call, how, source)
 
@@ -109,11 +113,10 @@ def given(model: nn.Module) -> Builder:
             "the model is parametrized already (masks, or weight normalisation); copies of it would share "
             "their classes. Call unspur.bake(model) or remove the parametrizations first."
         )
-    sources = {_source(type(module)) for module in model.modules()}
     how = {"name": f"{type(model).__module__}.{type(model).__qualname__}", "given": True}
-    return Builder(
-        lambda: copy.deepcopy(model).cpu(), how, _hash("".join(sorted(sources)) + repr(model))
-    )
+    plain = [_plain(module) for module in model.modules()]
+    source = _hash(_behind(model) + repr(model) + json.dumps(plain, default=str))
+    return Builder(lambda: copy.deepcopy(model).cpu(), how, source)
 
 
 def paired(base: Builder, head: str) -> Builder:
@@ -169,14 +172,34 @@ def _from_file(path: Path, function: str) -> tuple[Callable[..., nn.Module], str
     return make, source.decode(errors="replace")
 
 
+def _behind(model: nn.Module) -> str:
+    """The code of a network's classes, and of the classes they come from."""
+    kinds = {kind for module in model.modules() for kind in type(module).__mro__[:-1]}
+    return "".join(sorted({_source(kind) for kind in kinds}))
+
+
+def _plain(module: nn.Module) -> dict[str, Any]:
+    """The numbers and words that a layer keeps as attributes, which its `forward` may read."""
+    simple = (bool, int, float, str, tuple, list, type(None))
+    kept = {k: v for k, v in vars(module).items() if isinstance(v, simple)}
+    return {k: v for k, v in kept.items() if k != "training" and not k.startswith("_")}
+
+
 def _source(kind: type) -> str:
-    """The source of a class; a layer of torch's own is told by its name, a console's class by nothing."""
+    """The source of a class; a layer of torch's own is told by its name, a console's by its bytecode."""
     if kind.__module__.startswith("torch."):
         return kind.__qualname__
     try:
         return inspect.getsource(kind)
     except (OSError, TypeError):
-        return ""
+        made = [f.__code__ for f in vars(kind).values() if inspect.isfunction(f)]
+        return kind.__qualname__ + "".join(map(_bytecode, made))
+
+
+def _bytecode(code: CodeType) -> str:
+    """What a compiled function does, functions within it included; where it stands does not matter."""
+    constants = [_bytecode(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return f"{code.co_name}{code.co_code.hex()}{code.co_names}{constants}"
 
 
 def _hash(text: str) -> str:

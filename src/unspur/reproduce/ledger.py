@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import bench, recipe
-from ..errors import RecipeError
+from ..errors import RecipeError, StoreError
 from ..recipe import PLANS, Recipe
 from ..store import environment, locked, make_folder
 from .item import Known, Run
@@ -63,8 +63,17 @@ class Ledger:
         """Write runs to an item's file, beside what it holds; a run with the same seed is replaced."""
         path = self.folder / f"{item}.json"
         make_folder(self.folder)
+        self.check(item)
         with locked(path):  # another command may be writing to it
             self._add(path, list(runs), seconds, together)
+
+    def check(self, item: str) -> None:
+        """Raise if runs added to an item's file would take the place of something else."""
+        path = self.folder / f"{item}.json"
+        if path.exists() and _found(path) is None:
+            raise StoreError(
+                f"{path} holds no results that can be read. Repair it or move it away; nothing was changed."
+            )
 
     def _add(
         self, path: Path, runs: list[tuple[Recipe, Run]], seconds: float, together: int
@@ -145,15 +154,19 @@ def _identity_of(table: dict[str, Any]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     """The results in a file; none where it holds something else."""
+    return _found(path) or {"results": []}
+
+
+def _found(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return {"results": []}
+        return None
     rows = found.get("results") if isinstance(found, dict) else None
     held = isinstance(rows, list) and all(
         isinstance(row, dict) and {"recipe", "runs"} <= row.keys() for row in rows
     )
-    return found if held else {"results": []}
+    return found if held else None
 
 
 def _today() -> str:

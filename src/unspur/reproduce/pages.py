@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import published
 from ..recipe import PLANS, Recipe
-from ..store import make_folder, write_bytes
+from ..store import locked, make_folder, write_bytes
 from ..tables import markdown_table
 from .item import DASH, Desk, Item, Known, Page, Result, Results, Run, Sheet
 from .quick import WORDS
@@ -38,13 +38,14 @@ def write_sheet(name: str, sheet: Sheet, desk: Desk) -> Path:
 
 
 def _write(name: str, title: str, page: Page, desk: Desk) -> Path:
-    make_folder(desk.out)
-    for file, picture in page.pictures.items():
-        write_bytes(desk.out / file, picture.encode())
     first = [f"> {WORDS}"] if desk.quick else []
     again = f"`unspur reproduce {name}{' --quick' if desk.quick else ''}` makes this page."
     text = "\n\n".join([*first, f"# {title}", *page.parts, again]) + "\n"
-    write_bytes(path := desk.out / f"{name}.md", text.encode())
+    make_folder(desk.out)
+    with locked(path := desk.out / f"{name}.md"):  # another command may be drawing it
+        for file, picture in page.pictures.items():
+            write_bytes(desk.out / file, picture.encode())
+        write_bytes(path, text.encode())
     return path
 
 

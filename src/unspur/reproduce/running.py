@@ -92,6 +92,7 @@ def _run_missing(
     name: str, cells: Cells, ledger: Ledger, keep: Collection[str], desk: Desk
 ) -> list[str]:
     """Run and record group by group; what went wrong, each thing once."""
+    ledger.check(name)
     absent: dict[Hashable, str] = {}
     failures: list[str] = []
     how = {"precision": desk.precision} if desk.precision else {}
