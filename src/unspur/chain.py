@@ -320,9 +320,9 @@ def _loss(settings: Debias) -> dict[str, Any]:
 def refresh_batch_norm(
     model: nn.Module, source: Source, order: sampling.Order, *, first: int, batches: int
 ) -> None:
-    """Estimate batch-norm statistics anew under the model's present weights, in place."""
+    """Estimate batch-norm statistics anew under the model's present weights, in place; from 0 batches not."""
     norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    if not norms:
+    if not norms or not batches:
         return
     momenta = [norm.momentum for norm in norms]
     for norm in norms:

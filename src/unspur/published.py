@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 # What a data set is judged by; elsewhere it is unbiased accuracy.
@@ -93,7 +94,7 @@ PRUNED_AWAY = {
     "cifar10": {"erm": 0.0, "grasp": 90.0, "dcwp": 92.4},
     "cifar10c/5pct": {"erm": 0.0, "grasp": 90.0, "dcwp": 90.4},
 }
-READINGS = {"unspur": "dcwp", "released-code": "dcwp", "paper-text": "dcwp"}
+READINGS = {"released-code": "dcwp", "paper-text": "dcwp"}
 
 
 def kind(recipe: dict[str, Any]) -> str:
@@ -117,3 +118,9 @@ def number(recipe: dict[str, Any], method: str = "") -> float | None:
         return ABLATION[recipe["name"]]
     method = method or kind(recipe)
     return PUBLISHED.get(data_of(recipe), {}).get(READINGS.get(method, method))
+
+
+def rounded(value: float, digits: int = 1) -> str:
+    """A published number, or a difference of two, in fewer digits; halves go up, as on paper."""
+    exact = Decimal(str(round(value, 6)))
+    return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP) + 0}"

@@ -172,7 +172,7 @@ class Prune(Debias):
     penalty: Literal["sum", "absolute", "probability"] = "sum"
     sparsity: float = Field(1e-8, ge=0)
     keep_zero: bool = False
-    batch_norm_batches: int = Field(50, gt=0)
+    batch_norm_batches: int = Field(50, ge=0)
 
 
 class Control(Section):

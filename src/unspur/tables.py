@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from .methods import ABOUT
-from .published import METRICS, SPOKEN, data_of, kind, number
+from .published import METRICS, SPOKEN, data_of, kind, number, rounded
 
 MODELS = ("ordinary", "pruned", "debiased")
 HEADER = [
@@ -43,7 +43,8 @@ def published(recipe: dict[str, Any]) -> str:
     if own is None:
         return "–"
     ablation = "ablation" in recipe["name"]  # its ERM is row 1 of the same table
-    return f"{own:.1f}" if own == erm or ablation or erm is None else f"{erm:.1f} → {own:.1f}"
+    before = "" if own == erm or ablation or erm is None else f"{rounded(erm)} → "
+    return f"{before}{rounded(own)}"
 
 
 def percent(value: dict[str, float | None] | None) -> str:
@@ -74,7 +75,7 @@ def _cell(row: dict[str, Any] | None) -> str:
         return "–"
     known = number(row["recipe"])
     ours = percent(row["summary"].get("debiased"))
-    return ours if known is None else f"{ours} ({known:.1f})"
+    return ours if known is None else f"{ours} ({rounded(known)})"
 
 
 def markdown(results: dict[str, Any]) -> str:

@@ -69,6 +69,8 @@ def draw(data: str, methods: Sequence[Method], results: Results) -> Page:
             _accuracies(data, methods, results),
             "Above ERM, in points, seed by seed; published is the difference of the means.",
             _gains(data, methods, results),
+            "What it costs: accuracy on the samples that follow the shortcut.",
+            _aligned(methods, results),
         ]
     )
 
@@ -98,6 +100,14 @@ def _gains(data: str, methods: Sequence[Method], results: Results) -> str:
             row.append(number(None if known is None else known - erm))
         rows.append(row)
     return table(header, rows)
+
+
+def _aligned(methods: Sequence[Method], results: Results) -> str:
+    rows = [
+        [each.name, *(results[each.name, ratio].text("debiased", "aligned") for ratio in RATIOS)]
+        for each in methods
+    ]
+    return table(["method", *RATIOS.values()], rows)
 
 
 def _published(data: str, ratio: str, method: Method) -> float | None:

@@ -58,7 +58,7 @@ def table(header: list[str], rows: Iterable[list[str]]) -> str:
 
 def number(value: float | None, digits: int = 1) -> str:
     """A published number, or a dash."""
-    return DASH if value is None else f"{round(value, digits) + 0.0:.{digits}f}"  # no -0.0
+    return DASH if value is None else published.rounded(value, digits)
 
 
 def iterate(*results: Result) -> str:
