@@ -107,7 +107,10 @@ NOTES: dict[str, list[str]] = {
 }
 CIFAR_NOTES: dict[str, list[str]] = {
     "mrm": ["The retraining has the full budget of ERM."],
-    "unspur": ["Alignment 1 and weight dropout 0.2: chosen in a trial from scratch at 1 %, one seed, with the test split in view."],
+    "unspur": [
+        "Alignment 1 and weight dropout 0.2: chosen in a trial from scratch at 1 %, one seed, with the test "
+        "split in view."
+    ],
     "end": ["Weights 1 and 1; otherwise the budget of ERM, on which the paper is silent."],
     "rebias": [
         "200 epochs, Adam at 1e-3, radius 1; the biased network is a BagNet-18, our choice."
