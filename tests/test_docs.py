@@ -350,6 +350,34 @@ def test_masks_are_compared_at_equal_density(ledger):
             assert kept == pytest.approx(learned, abs=1e-3), (data, how, pressure)
 
 
+def demo(name):
+    found = json.loads((ROOT / f"docs/results/demo/{name}.json").read_text())["results"][0]
+    return found["summary"]
+
+
+def test_the_demos_are_those_of_the_results():
+    old, new = demo("batch-norm-0"), demo("batch-norm-50")
+    page = " ".join((ROOT / "docs/decisions/batch-norm.md").read_text().split())
+    before, after, end = (
+        bench.percent(each) for each in (old["pruned"], new["pruned"], new["debiased"])
+    )
+    assert f"{before} % with the old statistics, {after} % with new ones." in page
+    assert bench.percent(old["debiased"]) == end
+    assert f"After fine-tuning {end} % with either" in page
+    sweep = [demo("sparsity-1e-8"), demo("sparsity-5e-7"), new, demo("sparsity-1e-5")]
+    kept = [round(100 * each["density"]["mean"]) for each in sweep]
+    right = [round(100 * each["debiased"]["mean"]) for each in sweep]
+    page = (ROOT / "docs/recipes.md").read_text()
+    words = (
+        "1e-8 keeps {} % of the weights, 5e-7 {} %, 2e-6 {} %, 1e-5 {} % (at {}, {}, {} and {} %"
+    )
+    assert words.format(*kept, *right) in page
+    row = next(
+        r for r in (ROOT / "README.md").read_text().splitlines() if r.startswith("| debiased")
+    )
+    assert bench.percent(new["debiased"]) in row
+
+
 @pytest.mark.parametrize("keep", ["0.5", "0.4", "0.3", "0.2", "0.1"])
 def test_channels_are_those_of_the_results(ledger, keep):
     results = found(ledger, "slim")
