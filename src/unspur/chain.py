@@ -306,8 +306,9 @@ def _odds(lab: Lab, settings: Debias, conflict: Tensor) -> Tensor:
     if settings.up:
         return sampling.fixed_odds(conflict, up=settings.up)
     among, odds = ~lab.kept_out, torch.zeros(len(conflict), dtype=torch.float64)
+    targets = lab.splits.train.targets.cpu()[among]
     odds[among] = sampling.derived_odds(
-        conflict[among], lab.splits.train.targets[among], share=settings.share, cap=settings.cap
+        conflict[among], targets, share=settings.share, cap=settings.cap
     )
     return odds
 

@@ -168,8 +168,9 @@ class Lab:
             return torch.zeros(n, dtype=torch.bool)
         u = noise.uniform(self.seed("heldout"), 0, noise.HOLD_OUT, (n,))
         held = u < self.recipe.select.share
+        targets = self.splits.train.targets.cpu()
         for c in range(len(self.splits.classes)):  # of each class one at least is trained on
-            members = (self.splits.train.targets == c).nonzero().squeeze(1)
+            members = (targets == c).nonzero().squeeze(1)
             if len(members):
                 held[members[u[members].argmax()]] = False
         return held if self.given is None else held & ~self.given.excluded
