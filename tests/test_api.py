@@ -508,3 +508,13 @@ def test_a_model_that_lives_on_a_gpu(splits: Splits, device: str) -> None:
     result = quick(model, splits, device=device)
     assert {p.device.type for p in model.parameters()} == {"cuda"}
     assert {p.device.type for p in result.model.parameters()} == {"cpu"}
+
+
+def test_progress_is_shown_when_asked_for(
+    splits: Splits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {**MINED, "mine.steps": 30}
+    quick(TinyNet(), splits, settings=settings)
+    assert capsys.readouterr().err == ""
+    quick(TinyNet(), splits, settings=settings, show=True)
+    assert "mine: step 30 of 30" in capsys.readouterr().err

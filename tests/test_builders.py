@@ -404,3 +404,12 @@ def test_a_file_is_also_the_classes_it_imports(
         return models.builder(f"{tmp_path / 'nets.py'}:build", 2).source
 
     assert source("") != source(" * 0")
+
+
+def test_what_is_no_network_is_an_error() -> None:
+    with pytest.raises(ModelError, match="not an nn"):
+        models.given(TinyNet)  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="'resnet18', not an nn"):
+        models.given("resnet18")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match="lazy layers"):
+        models.given(nn.Sequential(nn.Flatten(), nn.LazyLinear(2)))

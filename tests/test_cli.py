@@ -21,9 +21,10 @@ from typer.testing import CliRunner, Result
 
 from toys import shapes_set
 from unspur import cli, recipe, stages
-from unspur.console import Lines, percent, size
+from unspur.console import Lines, percent, size, summary
 from unspur.data import layout
 from unspur.errors import Interrupted, UnspurError
+from unspur.version import VERSION
 
 REAL = os.environ.get("UNSPUR_DATA")
 STAGES = ["mine", "pretrain", "prune", "finetune"]
@@ -189,7 +190,7 @@ def test_the_folder_of_the_run_is_named_in_one_piece(full: Desk, tmp_path: Path)
 def test_progress_lines_when_piped(fresh: Desk, miner: str, stages_shown: list[str]) -> None:
     done = invoke("run", fresh.recipe, *fresh.options, "--set", f"mine.how={miner}")
     for stage in stages_shown:  # what follows mining depends on what its few steps find
-        pattern = rf"^{stage}: step 4 of 4, loss -?\d+\.\d{{4}}, 0 s left$"
+        pattern = rf"^{stage}: step 4 of 4, loss -?\d+\.\d{{4}}(, 0 s left)?$"
         assert re.search(pattern, done.stderr, re.MULTILINE), done.stderr
 
 
@@ -211,6 +212,48 @@ def test_lines_come_every_few_seconds_and_at_the_end(
         "prune: step 200 of 400, loss 0.5000, 18 s left",
         "prune: step 400 of 400, loss 0.5000, 0 s left",
     ]
+
+
+def test_a_first_line_does_not_guess_what_is_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 30.0, 60.0])
+    monkeypatch.setattr("unspur.console.time.monotonic", lambda: next(clock))
+    lines = Lines("mine", every=10.0)
+    lines.update(100, 300, 0.5)
+    lines.update(200, 300, 0.5)
+    assert capsys.readouterr().err.splitlines() == [
+        "mine: step 100 of 300, loss 0.5000",
+        "mine: step 200 of 300, loss 0.5000, 30 s left",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({"rule": "heldout", "step": 7}, "step 7 (lowest loss on suspects outside training)"),
+        ({"rule": "last", "step": 9, "reason": "too few"}, "step 9 (the last: too few)"),
+    ],
+)
+def test_why_an_iterate_was_kept_is_said(chosen: dict[str, object], said: str) -> None:
+    half = {"all": 0.5, "suspects": 0.5, "others": 0.5}
+    counts = {"all": 4, "suspects": 2, "others": 2}
+    unseen = {"split": "valid", "ordinary": half, "debiased": half, "counts": counts}
+    accuracy = {"unbiased": None}
+    scores = {"mining": None, "unseen": unseen, "debiased": accuracy, "selection": chosen}
+    lines = list(summary({**scores, "evaluated_on": "train"}))
+    assert f"Iterate kept: {said}." in lines
+    assert ("but the iterate was chosen" in lines[1]) == (chosen["rule"] == "heldout")
+    assert not any("does worse" in line or "Next to nothing" in line for line in lines)
+    unseen["debiased"] = {**half, "all": 0.4}
+    more = {**scores, "density": {"overall": 0.999}, "evaluated_on": "train"}
+    said_now = " ".join(summary({**more, "pruned": accuracy}))
+    assert "does worse here than the ordinary one" in said_now
+    assert "Next to nothing was cut" in said_now
+
+
+def test_version() -> None:
+    assert invoke("--version").stdout == f"unspur {VERSION}\n"
 
 
 def test_dry_run_runs_nothing(fresh: Desk) -> None:
@@ -402,8 +445,19 @@ def test_predict_without_images(out: Path) -> None:
     Path("empty").mkdir()
     with pytest.raises(UnspurError, match="no image files under empty"):
         invoke("predict", str(out), "empty")
-    with pytest.raises(UnspurError, match=r"none\.png: not a readable image"):
+    with pytest.raises(UnspurError, match="1 of 1 files could not be read"):
         invoke("predict", str(out), "none.png")
+
+
+def test_predict_goes_on_after_a_file_it_cannot_read(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("some").mkdir()
+    for name in ("a", "c"):
+        Image.new("RGB", (20, 30), "red").save(f"some/{name}.png")
+    Path("some/b.png").write_bytes(b"nothing")
+    with pytest.raises(UnspurError, match="1 of 3 files could not be read and are left out"):
+        invoke("predict", str(out), "some")
 
 
 def test_evaluate_on_a_folder(out: Path, desk: Desk) -> None:

@@ -138,6 +138,11 @@ def test_the_budget(device: str, images: int, steps: int, batch: int) -> None:
     assert (made.prune.steps, made.finetune.steps) == (steps // 2, steps // 2)
     assert {made.mine.batch, made.pretrain.batch, made.prune.batch, made.finetune.batch} == {batch}
     assert (made.model.name, made.model.init) == ("resnet18", "w.pth")
+    travel = (
+        made.prune.steps * made.prune.rate
+    )  # Adam's: a mask can fall from 1.5 far below the cut
+    assert travel >= 14
+    assert made.prune.rate == pytest.approx(max(0.01, 15 / made.prune.steps))
     assert budget.of(torch.device(device)).pixels == (96 if device == "cpu" else 128)
 
 

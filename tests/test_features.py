@@ -161,7 +161,7 @@ def test_check_outputs_accepts_one_logit_a_class():
     ("model", "text"),
     [
         (HeadFirst(), r"returns \(3, 4\) for 3 images of 10 classes; it must return \(3, 10\)"),
-        (Pair(), r"returns tuple for 3 images of 10 classes"),
+        (Pair(), r"returns tuple; wrap it so that it returns logits"),
         (nn.Identity(), r"returns \(3, 3, 28, 28\)"),
     ],
     ids=["classes", "tuple", "images"],

@@ -15,6 +15,7 @@ import toys
 from pages import NASTY, Page, check_whole, named, page_of, plain, unlabelled
 from toys import shapes_set, without_valid
 from unspur import cli, delivery, stages
+from unspur.cli.report import report
 from unspur.errors import StoreError, UnspurError
 from unspur.inspection import inspect
 from unspur.report import events, page, words
@@ -331,3 +332,17 @@ def test_a_cost_over_all_samples_is_told():
 
 def test_nothing_to_compare_is_nothing_said():
     assert words.change(scores(ordinary=None), None) == ""
+
+
+def test_a_store_that_is_not_there_is_an_error(folder):
+    before = (folder / "report.html").read_bytes() if (folder / "report.html").exists() else b""
+    with pytest.raises(UnspurError, match="there is no folder"):
+        report(folder, store=folder / "nowhere")
+    after = (folder / "report.html").read_bytes() if (folder / "report.html").exists() else b""
+    assert before == after
+
+
+def test_what_the_store_lost_is_told(folder, capsys):
+    shutil.rmtree(folder.parent / "store")
+    report(folder)
+    assert "Not in the store any more: mine, pretrain" in " ".join(capsys.readouterr().err.split())

@@ -437,6 +437,25 @@ def test_a_full_disk_anywhere_is_explained_and_work_goes_on_after(
     finished(partial, tmp_path_factory)
 
 
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (errno.EFBIG, "free some space.*give the same command again"),
+        (errno.EROFS, "name a folder that can be written"),
+        (errno.EACCES, "name a folder that can be written"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_told_from_a_full_one(
+    tmp_path, monkeypatch, code, advice
+):
+    def fails(*args, **kwargs):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(store.os, "replace", fails)
+    with pytest.raises(StoreError, match=f"kept; {advice}"):
+        store.write_bytes(tmp_path / "a", b"1")
+
+
 def test_other_trouble_keeps_its_name(tmp_path, monkeypatch):
     def broken(*args):
         raise OSError(errno.EIO, os.strerror(errno.EIO))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from . import auditing, bundle, models, recipe, stages
+from . import auditing, bundle, console, models, recipe, stages
 from .auditing import Audit
 from .data import own
 from .data.collect import collect
@@ -57,7 +57,7 @@ def debias(
     out: Path | str | None = None,
     store: Path | str | None = None,
     suspects: Path | str | None = None,
-    show: Show | None = None,
+    show: Show | bool = False,
 ) -> Debiased:
     """Find the samples that contradict the model's shortcut, cut the weights that carry it, retrain the rest.
 
@@ -65,7 +65,8 @@ def debias(
     The model is not changed; its weights are the starting point. `bias` (labels of the shortcut by split) is
     read by the scores alone. `settings` are a Recipe or dotted changes, as {"pretrain.steps": 2000}. With
     `out`, a run's folder is written; stages are kept in `store` (UNSPUR_STORE or runs/store) and reused.
-    Without either nothing is kept. `suspects` is the suspects.csv of a run, corrected by you.
+    Without either nothing is kept. `suspects` is the suspects.csv of a run, corrected by you. `show=True`
+    shows progress.
     """
     if isinstance(train, Splits | Path | str):
         splits = _whole(train, valid, test, bias, classes)
@@ -78,13 +79,18 @@ def debias(
             builder=models.given(model),
             store=kept,
             device=pick_device(device),
-            show=show or (lambda stage: nullcontext()),
+            show=_shown(show),
             given=read_suspects(suspects, sample_names(splits.train)) if suspects else None,
         )
         made, scores = stages.run(lab)
         if out is not None:
             deliver(lab, made, scores, Path(out))
         return _result(lab, made, scores, out)
+
+
+def _shown(show: Show | bool) -> Show:
+    """How training is shown: as a user wants it, as on the command line, or not at all."""
+    return show if callable(show) else console.show(quiet=not show)
 
 
 def audit(
@@ -97,7 +103,7 @@ def audit(
     device: str | None = None,
     out: Path | str | None = None,
     store: Path | str | None = None,
-    show: Show | None = None,
+    show: Show | bool = False,
 ) -> Audit:
     """Is there a shortcut in these training images, and which of them contradict it?
 
@@ -121,7 +127,7 @@ def audit(
             builder=own_network if model is None else models.given(model),
             store=kept,
             device=pick_device(device),
-            show=show or (lambda stage: nullcontext()),
+            show=_shown(show),
         )
         found = auditing.audit(lab)
         if out is not None:

@@ -13,6 +13,7 @@ import torch
 from .recipe import Recipe, parse
 
 PASSES, BATCH = 20, 64
+TRAVEL = 15.0  # how far a mask's logit can come in its stage; it starts 1.5 above the cut
 
 
 class Budget(NamedTuple):
@@ -47,7 +48,7 @@ def settings(images: int, device: torch.device, *, name: str, model: str, init: 
         "model": {"name": model, "init": init},
         "mine": {"batch": batch, "steps": steps, **_adam(1e-3)},
         "pretrain": {"batch": batch, "steps": steps, "schedule": "cosine", **_adam(1e-3)},
-        "prune": {**debias, "rate": 1e-2, "sparsity": 1e-8},
+        "prune": {**debias, "rate": max(1e-2, TRAVEL / half), "sparsity": 1e-8},
         "finetune": {**debias, "rate": 5e-4, "schedule": "cosine", "drop": 0.2},
         "select": {"every": max(1, half // 20)},
     }

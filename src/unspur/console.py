@@ -43,11 +43,9 @@ class Lines:
         if step < steps and now - self.said < self.every:
             return
         self.said = now
-        left = (now - self.first[1]) / max(step - self.first[0], 1) * (steps - step)
-        err.print(
-            f"{self.stage}: step {step} of {steps}, loss {loss:.4f}, {left:.0f} s left",
-            markup=False,
-        )
+        done = step - self.first[0]
+        left = f", {(now - self.first[1]) / done * (steps - step):.0f} s left" if done else ""
+        err.print(f"{self.stage}: step {step} of {steps}, loss {loss:.4f}{left}", markup=False)
 
 
 def show(*, quiet: bool = False) -> Show:
@@ -92,6 +90,8 @@ def score_table(scores: dict[str, Any]) -> Table:
     return table
 
 
+WORSE = 0.05  # a loss of accuracy that a user is told of
+UNCUT = 0.99  # a share of weights kept that a user is told of
 SCORED_ON = {
     "test": "the test split",
     "valid": "the validation split",
@@ -110,16 +110,21 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
                 f"(precision); {percent(mined['recall'])} of those that do were found (recall)."
             )
     if (unseen := scores.get("unseen")) and scores["debiased"]["unbiased"] is None:
-        yield from _unseen_lines(unseen)
+        yield from _unseen_lines(unseen, chosen=scores["selection"]["rule"] == "heldout")
     chosen = scores["selection"]
     if "step" in chosen:
-        how = "lowest loss on suspects outside training" if chosen["rule"] == "heldout" else "last"
+        how = "lowest loss on suspects outside training"
+        if chosen["rule"] != "heldout":
+            how = f"the last: {chosen.get('reason', 'asked for')}"
         yield f"Iterate kept: step {chosen['step']} ({how})."
+    if scores.get("pruned") and scores["density"]["overall"] > UNCUT:
+        yield "Next to nothing was cut; prune.sparsity, prune.rate or prune.steps up cuts more."
 
 
-def _unseen_lines(unseen: dict[str, Any]) -> Iterator[str]:
+def _unseen_lines(unseen: dict[str, Any], *, chosen: bool) -> Iterator[str]:
     """What can be said where nobody labelled the shortcut."""
-    yield f"Accuracy on {unseen['split']}, where nothing was trained but the iterate was chosen:"
+    but = " but the iterate was chosen" * chosen
+    yield f"Accuracy on {unseen['split']}, where nothing was trained{but}:"
     spoken = {"all": "all", "suspects": "suspects of the miner", "others": "the others"}
     for part, name in spoken.items():
         values = [
@@ -128,6 +133,8 @@ def _unseen_lines(unseen: dict[str, Any]) -> Iterator[str]:
             if model in unseen
         ]
         yield f"  {name} ({unseen['counts'][part]}): {', '.join(values)}"
+    if "ordinary" in unseen and unseen["debiased"]["all"] < unseen["ordinary"]["all"] - WORSE:
+        yield "  The debiased model does worse here than the ordinary one: look before you use it."
     yield "  (No label of the shortcut is known: suspects are what contradicts the miner, not the truth.)"
 
 

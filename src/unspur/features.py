@@ -45,7 +45,8 @@ def find_head(model: nn.Module, x: Tensor) -> str:
     if not heads:
         raise ModelError(
             "no nn.Linear makes the model's output, so there is no classifier head to take features "
-            'from. Name it (head="..."), or end the model in an nn.Linear.'
+            "from. End the model in an nn.Linear, without softmax and not compiled, or name the layer: "
+            'settings={"model.head": ...}, or --set model.head=NAME.'
         )
     return heads[-1]
 
@@ -56,11 +57,18 @@ def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
         with torch.no_grad(), evaluating(model):
             output = model(x)
     except RuntimeError as error:
+        kinds = {p.dtype for p in model.parameters()} - {torch.float32}
+        advice = (
+            f" Its weights are {', '.join(map(str, kinds))}: call .float() first." if kinds else ""
+        )
         raise ModelError(
-            f"the model cannot take images of shape {tuple(x.shape[1:])}: {error}."
+            f"the model cannot take images of shape {tuple(x.shape[1:])}: {error}.{advice}"
         ) from error
-    shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-    if shape != (len(x), classes):
+    if not isinstance(output, Tensor):
+        raise ModelError(
+            f"the model returns {type(output).__name__}; wrap it so that it returns logits."
+        )
+    if (shape := tuple(output.shape)) != (len(x), classes):
         raise ModelError(
             f"the model returns {shape} for {len(x)} images of {classes} classes; it must return "
             f"({len(x)}, {classes}). Give its last layer {classes} outputs."

@@ -328,11 +328,15 @@ def _disk_trouble(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+        full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if error.errno not in (*full, errno.EROFS, errno.EACCES):
             raise
+        advice = "name a folder that can be written (--out, --store)."
+        if error.errno in full:
+            advice = "free some space (`unspur runs list`, `unspur runs rm`) and give the same command again."
         raise StoreError(
-            f"cannot write {path}: {error.strerror}. Finished stages and the last checkpoint are "
-            "kept; free some space (`unspur runs list`, `unspur runs rm`) and give the same command again."
+            f"cannot write {path}: {error.strerror}. Finished stages and the last checkpoint are kept; "
+            f"{advice}"
         ) from None
 
 

@@ -104,6 +104,13 @@ def test_loose_images_and_odd_folders_are_told_of(tmp_path: Path) -> None:
     assert any("in no class folder: loose.png" in text for text in told(list(found)))
 
 
+def test_a_class_folder_without_images_is_told(tmp_path: Path) -> None:
+    classes(tmp_path, {"a": 10, "b": 10})
+    (tmp_path / "fox").mkdir()
+    with pytest.warns(UserWarning, match="1 left out, without images: fox"):
+        assert own.load(tmp_path).classes == ("a", "b")
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unspur import noise
-from unspur.data.source import Preprocess, Resident, augmented
+from unspur.data.source import Preprocess, Resident, _column, augmented
 from unspur.data.splits import Split
 
 CPU = torch.device("cpu")
@@ -173,3 +173,25 @@ def test_augmentation_leaves_what_is_stored_alone() -> None:
     made = source(pixels.clone(), augment="crop-flip", seed=1)
     made.batch(torch.arange(16), at(0))
     assert torch.equal(made.images, pixels)
+
+
+def test_normalising_leaves_nothing_of_a_trace_behind():
+    _column.cache_clear()
+    normalise = Preprocess((0.5, 0.5, 0.5), (0.2, 0.3, 0.4))
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return normalise(x)
+
+    torch.export.export(Net(), (torch.rand(1, 3, 2, 2),))
+    assert normalise(torch.full((1, 3, 2, 2), 0.5)).abs().sum().item() == 0
+
+
+def test_normalising_in_inference_mode_does_not_spoil_gradients():
+    _column.cache_clear()
+    with torch.inference_mode():
+        normalise = Preprocess((0.5,), (0.2,))
+        normalise(torch.rand(1, 1, 2, 2))
+    x = torch.rand(1, 1, 2, 2, requires_grad=True)
+    (normalise(x) ** 2).sum().backward()
+    assert x.grad is not None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
+from typing import Annotated
 
 import typer
 
+from .. import console
 from ..console import err
 from ..errors import Interrupted, UnspurError
+from ..version import VERSION
 from . import audit, bench, data, export, kept, lists, report, reproduce, run, use
 
 app = typer.Typer(
@@ -23,6 +26,21 @@ for command in (
     app.command()(command)
 app.add_typer(data.app, name="data")
 app.add_typer(kept.app, name="runs")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        console.out.print(f"unspur {VERSION}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def unspur(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say which version this is.", callback=_version)
+    ] = False,
+) -> None:
+    """Remove shortcuts from image classifiers."""
 
 
 def main() -> None:

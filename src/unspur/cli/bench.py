@@ -53,7 +53,7 @@ def bench(
 
 def _numbers(text: str) -> list[int]:
     try:
-        return [int(part) for part in text.split(",")]
+        return list(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         raise RecipeError(
             f"--seeds {text}: give whole numbers separated by commas, as in 55,66."

@@ -9,7 +9,7 @@ import typer
 
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the result.")]
 StoreAt = Annotated[
-    Path | None, typer.Option("--store", help="Folder of finished stages [runs/store].")
+    Path | None, typer.Option("--store", help="Folder of finished stages (runs/store).")
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")]
 Root = Annotated[Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")]

@@ -14,7 +14,7 @@ from .. import bundle, console, data
 from ..console import percent
 from ..data import Splits, own
 from ..data import folder as folder_of_images
-from ..errors import UnspurError
+from ..errors import DataError, UnspurError
 from .options import Root
 
 
@@ -29,10 +29,28 @@ def predict(
         raise UnspurError(f"no image files under {', '.join(map(str, images))}.")
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["path", "class", "probability"])
+    left = 0
     for start in range(0, len(files), 256):
-        part = files[start : start + 256]
-        for file, (label, probability) in zip(part, model.predict(part), strict=True):
+        part, found = _predicted(model, files[start : start + 256])
+        left += len(files[start : start + 256]) - len(part)
+        for file, (label, probability) in zip(part, found, strict=True):
             writer.writerow([file, label, f"{probability:.4f}"])
+    if left:
+        raise UnspurError(f"{left} of {len(files)} files could not be read and are left out.")
+
+
+def _predicted(
+    model: bundle.Classifier, files: list[Path]
+) -> tuple[list[Path], list[tuple[str, float]]]:
+    """Files with what the model says of them; those that cannot be read are told and left out."""
+    try:
+        return files, model.predict(files)
+    except DataError as error:
+        if len(files) == 1:
+            console.err.print(str(error), markup=False, soft_wrap=True)
+            return [], []
+    pairs = [_predicted(model, [file]) for file in files]
+    return [f for part, _ in pairs for f in part], [each for _, found in pairs for each in found]
 
 
 def evaluate(

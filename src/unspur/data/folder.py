@@ -57,8 +57,10 @@ def _rows(folder: Path, part: str) -> Iterator[Row]:
     if loose:
         _warn_ignored(folder, [shown(name) for name in sorted(loose)], "in no class folder")
     for name, path in sorted(_folders(folder).items()):
-        label = shown(name)
-        for file in images(path):
+        label, files = shown(name), images(path)
+        if not files:
+            _warn_ignored(folder, [label], "without images")
+        for file in files:
             yield Row(file, label, part)
 
 

@@ -39,6 +39,12 @@ class Preprocess:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        # Now, not within a trace (torch.export) or inference mode, where no ordinary tensor can be made.
+        with torch.inference_mode(False):
+            for values in (self.mean, self.std):
+                _column(values, torch.device("cpu"))
+
     def __call__(self, images: Tensor) -> Tensor:
         x = images / 255 if images.dtype == torch.uint8 else images.float()
         if not self.mean:

@@ -108,6 +108,10 @@ def _started(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.Modul
 
 def given(model: nn.Module) -> Builder:
     """A builder that copies a network, its weights included."""
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"the model is {model!r}, not an nn.Module that is there to be copied.")
+    if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
+        raise ModelError("the model has lazy layers without weights: call it on a batch first.")
     if any(parametrize.is_parametrized(module) for module in model.modules()):
         raise ModelError(
             "the model is parametrized already (masks, or weight normalisation); copies of it would share "

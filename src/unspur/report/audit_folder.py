@@ -124,17 +124,20 @@ def _examples(found: Audit, lab: Lab, view: str) -> Tensor:
 
 
 def hiding(found: Audit) -> list[str]:
-    """The views that notice the suspects, so that what they cannot see is the shortcut; surest first."""
+    """The views that notice the suspects, so that what they cannot see is the shortcut.
+
+    By what they show it with, in the verdict's order (gain, reliance, separation); then the surest first.
+    """
     e, limits = found.evidence, THRESHOLDS
     if found.finding.code != "shortcut":
         return []
-    passed: dict[str, float] = {}
+    passed: dict[str, tuple[int, float]] = {}
     for name in VIEWS:
-        for shown, turn in _tests(e, name, limits):
+        for rank, (shown, turn) in enumerate(_tests(e, name, limits)):
             # As in the verdict, the p-value allows for the choice among several networks.
             corrected = Shown(shown.value, min(1.0, shown.p_value * len(e.networks)))
             if passes(corrected, turn, limits):
-                passed[name] = min(corrected.p_value, passed.get(name, 1.0))
+                passed.setdefault(name, (rank, corrected.p_value))
     return sorted(passed, key=lambda name: passed[name])
 
 
