@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from typer.testing import CliRunner, Result
 import unspur
 from toys import SMALL, TinyNet, lab, shapes_set, without_valid
 from unspur import budget, cli, stages
+from unspur.cli.run import _save_skipped
 from unspur.console import summary
 from unspur.data import own
 from unspur.data.files import Files
@@ -144,6 +146,14 @@ def test_the_budget(device: str, images: int, steps: int, batch: int) -> None:
     assert travel >= 14
     assert made.prune.rate == pytest.approx(max(0.01, 15 / made.prune.steps))
     assert budget.of(torch.device(device)).pixels == (96 if device == "cpu" else 128)
+
+
+def test_what_an_earlier_run_skipped_is_not_told_of_the_next(tmp_path: Path) -> None:
+    splits = shapes_set(samples=24)
+    _save_skipped(replace(splits, skipped={"a.png": "damaged"}), tmp_path)
+    assert (tmp_path / "skipped.csv").exists()
+    _save_skipped(splits, tmp_path)
+    assert not (tmp_path / "skipped.csv").exists()
 
 
 # In Python

@@ -100,6 +100,7 @@ def _described(splits: Splits) -> str:
 def _save_skipped(splits: Splits, folder: Path) -> None:
     """List the images that could not be read."""
     if not splits.skipped:
+        (folder / "skipped.csv").unlink(missing_ok=True)  # of an earlier run
         return
     with (folder / "skipped.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("path", "reason"), *splits.skipped.items()])
