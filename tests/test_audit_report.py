@@ -195,6 +195,10 @@ def test_views_that_notice_the_suspects_are_shown_whoever_decides(path, found):
         ({"grey": (0.07, 1e-9, 0.5)}, []),  # not large
         ({"centre": (0.0, 1.0, 0.9)}, ["centre"]),  # by separation
         ({"detail": (0.0, 1.0, 0.5, 0.7)}, ["detail"]),  # by reliance
+        (
+            {"grey": (0.4, 1e-6, 0.5), "centre": (0.0, 1.0, 0.9)},
+            ["grey", "centre"],
+        ),  # gain goes first
     ],
 )
 def test_a_view_must_pass_where_the_verdict_turns(found, seen, hiding):

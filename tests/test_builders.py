@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import linecache
+import os
 import shutil
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -413,3 +415,33 @@ def test_what_is_no_network_is_an_error() -> None:
         models.given("resnet18")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="lazy layers"):
         models.given(nn.Sequential(nn.Flatten(), nn.LazyLinear(2)))
+
+
+KEY = """
+from toys import TinyNet
+from unspur import models
+
+class Net(TinyNet):
+    def forward(self, x):
+        if self.kind in {"a", "b", "c", "d"}:
+            return super().forward(x)
+
+net = Net()
+net.kind, net.parts, net.sizes = "a", [object()], (1, [2.0, None])
+print(models.given(net).source)
+"""
+
+
+def test_a_key_is_the_same_in_every_process() -> None:
+    where = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    keys = {
+        subprocess.run(
+            [sys.executable, "-c", KEY],
+            env={**where, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(keys) == 1

@@ -488,10 +488,12 @@ class Standardising(TinyNet):
         return super().forward(x / x.std((1, 2, 3), keepdim=True))
 
 
-def test_no_prediction_for_a_sample_outside_training_is_an_error(tmp_path):
+@pytest.mark.parametrize("every", [10, 30], ids=["midway", "at the last step"])
+def test_no_prediction_for_a_sample_outside_training_is_an_error(tmp_path, every):
     splits = shapes_set(seed=1)
     splits.valid.images[3] = 0
-    lab = toys.lab(tmp_path, splits=splits, model=Standardising())
+    every = f"select.every={every}"
+    lab = toys.lab(tmp_path, [every], splits=splits, model=Standardising())
     for _ in range(2):
         with pytest.raises(TrainingError, match="no finite prediction for samples outside"):
             stages.run(lab)

@@ -88,11 +88,6 @@ def debias(
         return _result(lab, made, scores, out)
 
 
-def _shown(show: Show | bool) -> Show:
-    """How training is shown: as a user wants it, as on the command line, or not at all."""
-    return show if callable(show) else console.show(quiet=not show)
-
-
 def audit(
     train: Images | Splits | Path | str,
     *,
@@ -212,3 +207,8 @@ def _store(store: Path | str | None, *, keep: bool) -> Iterator[Store]:
         return
     with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
         yield Store(Path(folder))
+
+
+def _shown(show: Show | bool) -> Show:
+    """How training is shown: as a user wants it, as on the command line, or not at all."""
+    return show if callable(show) else console.show(quiet=not show)

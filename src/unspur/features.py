@@ -37,10 +37,7 @@ def find_head(model: nn.Module, x: Tensor) -> str:
     finally:
         for hook in hooks:
             hook.remove()
-    if not isinstance(output, Tensor):
-        raise ModelError(
-            f"the model returns {type(output).__name__}; wrap it so that it returns logits."
-        )
+    _check_tensor(output)
     heads = [name for name, out in made if out is output]
     if not heads:
         raise ModelError(
@@ -57,21 +54,23 @@ def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
         with torch.no_grad(), evaluating(model):
             output = model(x)
     except RuntimeError as error:
-        kinds = {p.dtype for p in model.parameters()} - {torch.float32}
-        advice = (
-            f" Its weights are {', '.join(map(str, kinds))}: call .float() first." if kinds else ""
-        )
+        other = any(p.dtype != torch.float32 for p in model.parameters())
+        advice = " Its weights are not float32: call .float() first." if other else ""
         raise ModelError(
             f"the model cannot take images of shape {tuple(x.shape[1:])}: {error}.{advice}"
         ) from error
-    if not isinstance(output, Tensor):
-        raise ModelError(
-            f"the model returns {type(output).__name__}; wrap it so that it returns logits."
-        )
+    _check_tensor(output)
     if (shape := tuple(output.shape)) != (len(x), classes):
         raise ModelError(
             f"the model returns {shape} for {len(x)} images of {classes} classes; it must return "
             f"({len(x)}, {classes}). Give its last layer {classes} outputs."
+        )
+
+
+def _check_tensor(output: object) -> None:
+    if not isinstance(output, Tensor):
+        raise ModelError(
+            f"the model returns {type(output).__name__}; wrap it so that it returns logits."
         )
 
 

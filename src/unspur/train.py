@@ -66,13 +66,14 @@ def fit_together(jobs: Sequence[Job], *, progress: Progress | None = None) -> No
         loop.restore()
         alone = number if loop.device.type != "cuda" else None
         groups.setdefault((loop.pace, loop.step, loop.device, alone), []).append(loop)
+    finished: list[Loop] = []
     try:
         for group in groups.values():
             _run(group, progress)
+            finished += group
     except BaseException:
-        for loop in loops:  # what is done is not lost with what is not
-            if loop.step == loop.plan.steps:
-                loop.save()
+        for loop in finished:  # what is done is not lost with what is not
+            loop.save()
         raise
 
 

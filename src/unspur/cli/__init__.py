@@ -8,14 +8,12 @@ from typing import Annotated
 
 import typer
 
-from .. import console
-from ..console import err
+from ..console import err, out
 from ..errors import Interrupted, UnspurError
 from ..version import VERSION
 from . import audit, bench, data, export, kept, lists, report, reproduce, run, use
 
 app = typer.Typer(
-    help="Remove shortcuts from image classifiers.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -30,7 +28,7 @@ app.add_typer(kept.app, name="runs")
 
 def _version(asked: bool) -> None:
     if asked:
-        console.out.print(f"unspur {VERSION}", highlight=False)
+        out.print(f"unspur {VERSION}", highlight=False)
         raise typer.Exit
 
 

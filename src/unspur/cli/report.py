@@ -31,9 +31,6 @@ def report(
         raise UnspurError(f"{folder} is an audit; --tensorboard shows the training of a run.")
     if store is not None and not store.is_dir():
         raise UnspurError(f"there is no folder {store} to take finished stages from.")
-    if not is_audit(folder) and (missing := open_run(folder, store).missing):
-        said = f"Not in the store any more: {', '.join(missing)}. The page does without what they show."
-        console.err.print(said, markup=False, soft_wrap=True)
     try:
         path = page.write(folder, store, out=out)
     except ModuleNotFoundError as error:

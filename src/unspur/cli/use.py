@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -29,28 +30,28 @@ def predict(
         raise UnspurError(f"no image files under {', '.join(map(str, images))}.")
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["path", "class", "probability"])
-    left = 0
+    done = 0
     for start in range(0, len(files), 256):
-        part, found = _predicted(model, files[start : start + 256])
-        left += len(files[start : start + 256]) - len(part)
-        for file, (label, probability) in zip(part, found, strict=True):
+        for file, label, probability in _predicted(model, files[start : start + 256]):
             writer.writerow([file, label, f"{probability:.4f}"])
-    if left:
+            done += 1
+    if left := len(files) - done:
         raise UnspurError(f"{left} of {len(files)} files could not be read and are left out.")
 
 
-def _predicted(
-    model: bundle.Classifier, files: list[Path]
-) -> tuple[list[Path], list[tuple[str, float]]]:
+def _predicted(model: bundle.Classifier, files: list[Path]) -> Iterator[tuple[Path, str, float]]:
     """Files with what the model says of them; those that cannot be read are told and left out."""
     try:
-        return files, model.predict(files)
+        found = model.predict(files)
     except DataError as error:
         if len(files) == 1:
             console.err.print(str(error), markup=False, soft_wrap=True)
-            return [], []
-    pairs = [_predicted(model, [file]) for file in files]
-    return [f for part, _ in pairs for f in part], [each for _, found in pairs for each in found]
+            return
+        for file in files:
+            yield from _predicted(model, [file])
+    else:
+        for file, (label, probability) in zip(files, found, strict=True):
+            yield file, label, probability
 
 
 def evaluate(

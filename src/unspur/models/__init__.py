@@ -119,7 +119,7 @@ def given(model: nn.Module) -> Builder:
         )
     how = {"name": f"{type(model).__module__}.{type(model).__qualname__}", "given": True}
     plain = [_plain(module) for module in model.modules()]
-    source = _hash(_behind(model) + repr(model) + json.dumps(plain, default=str))
+    source = _hash(_behind(model) + repr(model) + json.dumps(plain))
     return Builder(lambda: copy.deepcopy(model).cpu(), how, source)
 
 
@@ -184,9 +184,14 @@ def _behind(model: nn.Module) -> str:
 
 def _plain(module: nn.Module) -> dict[str, Any]:
     """The numbers and words that a layer keeps as attributes, which its `forward` may read."""
-    simple = (bool, int, float, str, tuple, list, type(None))
-    kept = {k: v for k, v in vars(module).items() if isinstance(v, simple)}
-    return {k: v for k, v in kept.items() if k != "training" and not k.startswith("_")}
+    kept = {k: v for k, v in vars(module).items() if k != "training" and not k.startswith("_")}
+    return {k: v for k, v in kept.items() if _simple(v)}
+
+
+def _simple(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_simple, value))
+    return isinstance(value, bool | int | float | str | None)
 
 
 def _source(kind: type) -> str:
@@ -202,8 +207,13 @@ def _source(kind: type) -> str:
 
 def _bytecode(code: CodeType) -> str:
     """What a compiled function does, functions within it included; where it stands does not matter."""
-    constants = [_bytecode(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    constants = [_bytecode(c) if isinstance(c, CodeType) else _constant(c) for c in code.co_consts]
     return f"{code.co_name}{code.co_code.hex()}{code.co_names}{constants}"
+
+
+def _constant(value: object) -> str:
+    """A constant as text; a set has no order that lasts."""
+    return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)
 
 
 def _hash(text: str) -> str:

@@ -30,7 +30,11 @@ def write(folder: Path, store: Path | None = None, *, out: Path | None = None) -
     if is_audit(folder):
         text = audit_page.render(audit_folder.read(folder))
     else:
-        text = render(open_run(folder, store))
+        run = open_run(folder, store)
+        if run.missing:
+            lost = ", ".join(run.missing)
+            warnings.warn(f"not stored any more: {lost}; the page does without.", stacklevel=2)
+        text = render(run)
     write_bytes(path, text.encode())
     return path
 

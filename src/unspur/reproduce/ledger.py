@@ -153,11 +153,12 @@ def _identity_of(table: dict[str, Any]) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The results in a file; none where it holds something else."""
+    """The results in a file, which may be none."""
     return _found(path) or {"results": []}
 
 
 def _found(path: Path) -> dict[str, Any] | None:
+    """The results in a file, or None where it holds something else."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
