@@ -69,7 +69,7 @@ def draw(data: str, methods: Sequence[Method], results: Results) -> Page:
             _accuracies(data, methods, results),
             "Above ERM, in points, seed by seed; published is the difference of the means.",
             _gains(data, methods, results),
-            "What it costs: accuracy on the samples that follow the shortcut.",
+            "What it costs: accuracy on the samples that follow the shortcut, with n.",
             _aligned(methods, results),
         ]
     )
@@ -104,7 +104,7 @@ def _gains(data: str, methods: Sequence[Method], results: Results) -> str:
 
 def _aligned(methods: Sequence[Method], results: Results) -> str:
     rows = [
-        [each.name, *(results[each.name, ratio].text("debiased", "aligned") for ratio in RATIOS)]
+        [each.name, *(results[each.name, ratio].counted("debiased", "aligned") for ratio in RATIOS)]
         for each in methods
     ]
     return table(["method", *RATIOS.values()], rows)
