@@ -378,6 +378,16 @@ def test_the_demos_are_those_of_the_results():
     assert bench.percent(new["debiased"]) in row
 
 
+def test_the_rate_of_masks_on_small_sets_is_that_of_the_results():
+    slow, fast = demo("own-rate-0.01"), demo("own-rate-0.1")
+    page = " ".join((ROOT / "docs/decisions/preset.md").read_text().split())
+    assert f"(ordinary model {bench.percent(fast['ordinary'])})" in page
+    assert f"at 0.01 all weights are kept and it ends at {bench.percent(slow['debiased'])}" in page
+    kept = round(100 * fast["density"]["mean"])
+    assert f"0.1 {kept} % are kept and it ends at {bench.percent(fast['debiased'])}" in page
+    assert slow["density"]["mean"] > 0.995
+
+
 @pytest.mark.parametrize("keep", ["0.5", "0.4", "0.3", "0.2", "0.1"])
 def test_channels_are_those_of_the_results(ledger, keep):
     results = found(ledger, "slim")
