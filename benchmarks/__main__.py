@@ -22,21 +22,22 @@ from typing import Any
 
 import torch
 
-from unspur import data, recipe, sampling
-from unspur.data.decoded import decode
-from unspur.data.files import Files
-from unspur.data.source import Preprocess, Resident, Source
+from unspur import data, recipes
+from unspur.data.batches import Preprocess, Resident, Source
+from unspur.data.decoding.files import Files
+from unspur.data.decoding.pixel_cache import decode
 from unspur.data.splits import Split
 from unspur.data.streaming import Streaming
-from unspur.job import Job
 from unspur.methods import ERM
-from unspur.runtime import Precision
 from unspur.store import environment
-from unspur.train import Loop
+from unspur.training import sampling
+from unspur.training.inputs import Training
+from unspur.training.loop import Loop
+from unspur.training.numerics import Precision
 
 from . import textbook
 from .profiling import demo_method, profiled
-from .timing import PLAN, job, network, noise_images, photographs, timed
+from .timing import PLAN, network, noise_images, photographs, timed, training
 
 Row = dict[str, Any]
 BATCH = 256
@@ -58,7 +59,9 @@ def loops(device: torch.device, workers: int) -> list[Row]:
         )
         rows.append({"loop": f"textbook, {workers} workers", "step": kind, "us": 1e6 / rate})
         for name, plan in _ours(device).items():
-            found = timed([job(kind, network("convnet", device), split, batch=BATCH, plan=plan)])
+            found = timed(
+                [training(kind, network("convnet", device), split, batch=BATCH, plan=plan)]
+            )
             row = {"loop": name, "step": kind, "us": found.step_us, "setup_s": found.setup_s}
             rows.append({**row, "times": 1e6 / rate / found.step_us})
     return rows
@@ -91,7 +94,8 @@ def masks(device: torch.device, workers: int) -> list[Row]:
             steps = (100 if size < 200 else 50) if cuda else 10
             kinds = {
                 kind: timed(
-                    [job(kind, network(name, device), split, batch=batch, plan=plan)], steps=steps
+                    [training(kind, network(name, device), split, batch=batch, plan=plan)],
+                    steps=steps,
                 )
                 for kind in ("dense", "masks")
             }
@@ -123,7 +127,7 @@ def weights(device: torch.device, workers: int) -> list[Row]:
         }
         for kind in ("dense", "masks"):
             model = network("convnet", device, width=width)
-            found = timed([job(kind, model, split, batch=_batch(device))], steps=steps)
+            found = timed([training(kind, model, split, batch=_batch(device))], steps=steps)
             row |= {f"{kind}_us": found.step_us, f"{kind}_mib": found.peak_mib}
         rows.append(row)
     return rows
@@ -139,7 +143,7 @@ def batches(device: torch.device, workers: int) -> list[Row]:
         row: Row = {"batch": batch}
         for kind in ("dense", "masks"):
             found = timed(
-                [job(kind, network("convnet", device), split, batch=batch)],
+                [training(kind, network("convnet", device), split, batch=batch)],
                 steps=100 if device.type == "cuda" else 10,
             )
             row |= {f"{kind}_us": found.step_us, f"{kind}_mib": found.peak_mib}
@@ -156,7 +160,11 @@ def modes(device: torch.device, workers: int) -> list[Row]:
         for precision in PRECISIONS if device.type == "cuda" else PRECISIONS[:1]:
             plan = replace(PLAN, precision=precision, deterministic=deterministic)
             found = timed(
-                [job("dense", network("convnet", device), split, batch=_batch(device), plan=plan)],
+                [
+                    training(
+                        "dense", network("convnet", device), split, batch=_batch(device), plan=plan
+                    )
+                ],
                 steps=200 if device.type == "cuda" else 10,
             )
             row[f"{precision}_us"] = found.step_us
@@ -177,11 +185,11 @@ def together(device: torch.device, workers: int) -> list[Row]:
                 continue
             plan = replace(PLAN, precision=precision, compile=compiled)
             for kind in ("dense", "masks"):
-                jobs = [
-                    job(kind, network("convnet", device), split, batch=BATCH, plan=plan)
+                trainings = [
+                    training(kind, network("convnet", device), split, batch=BATCH, plan=plan)
                     for _ in range(count)
                 ]
-                found = timed(jobs, steps=100)
+                found = timed(trainings, steps=100)
                 row[f"{kind}_{precision}{'_compiled' if compiled else ''}_us"] = found.step_us
         rows.append(row)
     return rows
@@ -208,7 +216,7 @@ def streaming(device: torch.device, workers: int) -> list[Row]:
         for name, make in sources.items():
             model = network("resnet18", device)
             order = sampling.Passes(torch.arange(count, device=device), batch=batch, seed=0)
-            found = timed([Job(ERM(model), make(), order, plan)], steps=150 if cuda else 10)
+            found = timed([Training(ERM(model), make(), order, plan)], steps=150 if cuda else 10)
             rate = batch / found.step_us * 1e6
             share = rate / rows[0]["images_per_second"] if rows else 1.0
             rows.append(
@@ -219,7 +227,7 @@ def streaming(device: torch.device, workers: int) -> list[Row]:
 
 def shares(device: torch.device, workers: int) -> list[Row]:
     """Where the time of the demo's steps goes on a CPU, by kind of operation."""
-    settings = recipe.load("demo")
+    settings = recipes.load("demo")
     splits = data.load("demo", ratio=settings.data.ratio)
     assert isinstance(splits.train, Split)  # the demo's images are in memory
     cpu = torch.device("cpu")
@@ -230,7 +238,7 @@ def shares(device: torch.device, workers: int) -> list[Row]:
         source = Resident(splits.train, device=cpu, preprocess=Preprocess(), conflict=conflict)
         order = sampling.Passes(torch.arange(len(splits.train)), batch=how.batch, seed=0)
         model = network(settings.model.name, cpu, **settings.model.options)
-        loop = Loop(Job(demo_method(stage, model, settings), source, order, how.plan()))
+        loop = Loop(Training(demo_method(stage, model, settings), source, order, how.options()))
         rows.append({"stage": stage, **profiled(loop, order.draw(0, 24))})
     return rows
 

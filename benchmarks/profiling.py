@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from unspur import masks
-from unspur.method import Method
 from unspur.methods import ERM, Amplified, Debiased, MaskSearch
-from unspur.recipe import Recipe
-from unspur.train import Loop
+from unspur.recipes.loading import Recipe
+from unspur.training.loop import Loop
+from unspur.training.method import Method
 
 KINDS = {
     "convolutions_and_products": ("convolution", "mm", "linear"),

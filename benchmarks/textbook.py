@@ -18,8 +18,8 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, WeightedRandomSampler
 
-from unspur import losses
 from unspur.data.splits import Split
+from unspur.training import losses
 
 
 class Files(Dataset[tuple[Tensor, int]]):

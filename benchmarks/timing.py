@@ -13,17 +13,18 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from unspur import masks, models, sampling
-from unspur.data.source import Preprocess, Resident
+from unspur import masks, models
+from unspur.data.batches import Preprocess, Resident
 from unspur.data.splits import Split
-from unspur.job import Job, Optimiser, Plan
-from unspur.method import Method
 from unspur.methods import ERM, MaskSearch
-from unspur.train import fit_together
+from unspur.training import sampling
+from unspur.training.inputs import FitOptions, Optimiser, Training
+from unspur.training.loop import fit_together
+from unspur.training.method import Method
 
 
 class Clock:
-    """A keeper that only notes what is logged; a log row is written when the device is done."""
+    """A checkpointer that only notes what is logged; a log row is written when the device is done."""
 
     def __init__(self) -> None:
         self.rows: list[Mapping[str, Any]] = []
@@ -47,19 +48,22 @@ class Timed:
     peak_mib: float | None
 
 
-def timed(jobs: Sequence[Job], *, steps: int = 200) -> Timed:
+def timed(trainings: Sequence[Training], *, steps: int = 200) -> Timed:
     """The time of a step: the best of four stretches, divided by the trainings done side by side."""
-    device = next(jobs[0].method.parameters()).device
+    device = next(trainings[0].method.parameters()).device
     stretch = max(steps // 5, 1)
     clock = Clock()
-    jobs = [replace(j, plan=replace(j.plan, steps=5 * stretch, log_every=stretch)) for j in jobs]
+    trainings = [
+        replace(j, options=replace(j.options, steps=5 * stretch, log_every=stretch))
+        for j in trainings
+    ]
     _free(device)
-    fit_together([replace(jobs[0], keeper=clock), *jobs[1:]])
+    fit_together([replace(trainings[0], checkpointer=clock), *trainings[1:]])
     at = [row["seconds"] for row in clock.rows if "loss" in row]
     best = min(b - a for a, b in itertools.pairwise(at))  # the first stretch warms up
     setup = sum(row.get("setup_seconds", 0.0) for row in clock.rows)
     peak = torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else None
-    return Timed(best / stretch / len(jobs) * 1e6, setup, peak)
+    return Timed(best / stretch / len(trainings) * 1e6, setup, peak)
 
 
 def _free(device: torch.device) -> None:
@@ -105,13 +109,15 @@ def method(kind: str, model: nn.Module) -> Method:
     return MaskSearch(model, head=head, sparsity=1e-9)
 
 
-def job(kind: str, model: nn.Module, split: Split, *, batch: int, plan: Plan | None = None) -> Job:
+def training(
+    kind: str, model: nn.Module, split: Split, *, batch: int, plan: FitOptions | None = None
+) -> Training:
     """A training on resident images, a third of them suspects."""
     device = next(model.parameters()).device
     conflict = torch.arange(len(split)) % 3 == 0
     source = Resident(split, device=device, preprocess=Preprocess(), conflict=conflict)
     order = sampling.Weighted(torch.ones(len(split), device=device), batch=batch, seed=0)
-    return Job(method(kind, model), source, order, plan or PLAN)
+    return Training(method(kind, model), source, order, plan or PLAN)
 
 
-PLAN = Plan(steps=1, optimiser=Optimiser(), precision="tf32")
+PLAN = FitOptions(steps=1, optimiser=Optimiser(), precision="tf32")

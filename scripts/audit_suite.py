@@ -24,15 +24,16 @@ from typing import Any
 
 import torch
 
-from unspur import auditing, evidence, models
+from unspur import models
 from unspur.api import pick_device
-from unspur.data import cifar, embedded, idx, synthetic
+from unspur.audit import auditing, evidence
+from unspur.audit.thresholds import THRESHOLDS
+from unspur.data.benchmarks import cifar10, embedded, mnist, planted
+from unspur.data.benchmarks.planted import Base
 from unspur.data.splits import Splits
-from unspur.data.synthetic import Base
 from unspur.errors import DataError
-from unspur.lab import Lab
+from unspur.stages.context import Context
 from unspur.store import Store, environment
-from unspur.thresholds import THRESHOLDS
 
 IMAGES = 10_000
 TAKEN = 0.5  # miner's error on exceptions from which a planted shortcut is one to networks like it
@@ -48,14 +49,14 @@ ROLES = {
     "unseen": {"seeds": (6,), "null_seeds": (6, 7)},
 }
 NULLS: dict[str, Callable[[Base, int], Splits]] = {
-    "plain": lambda base, seed: synthetic.plain(base),
-    "imbalanced": lambda base, seed: synthetic.imbalanced(base, seed=seed),
-    "rare-kinds": lambda base, seed: synthetic.rare_kinds(base, seed=seed),
-    "rarer-kinds": lambda base, seed: synthetic.rare_kinds(base, seed=seed, share=0.02),
-    "spoiled": lambda base, seed: synthetic.spoiled(base, seed=seed),
-    "any-colour": lambda base, seed: synthetic.unrelated(base, "colour", seed=seed),
-    "any-texture": lambda base, seed: synthetic.unrelated(base, "texture", seed=seed),
-    "two-classes": lambda base, seed: synthetic.plain(_two(base)),
+    "plain": lambda base, seed: planted.plain(base),
+    "imbalanced": lambda base, seed: planted.imbalanced(base, seed=seed),
+    "rare-kinds": lambda base, seed: planted.rare_kinds(base, seed=seed),
+    "rarer-kinds": lambda base, seed: planted.rare_kinds(base, seed=seed, share=0.02),
+    "spoiled": lambda base, seed: planted.spoiled(base, seed=seed),
+    "any-colour": lambda base, seed: planted.unrelated(base, "colour", seed=seed),
+    "any-texture": lambda base, seed: planted.unrelated(base, "texture", seed=seed),
+    "two-classes": lambda base, seed: planted.plain(_two(base)),
 }
 QUICK = {
     f"{name}@6"
@@ -90,8 +91,8 @@ class Case:
         if self.truth == "null":
             return NULLS[self.kind](base, self.seed)
         if self.truth == "noise":
-            return synthetic.mislabelled(synthetic.plain(base), share=self.share, seed=self.seed)
-        return synthetic.planted(base, self.kind, share=self.share, seed=self.seed)
+            return planted.mislabelled(planted.plain(base), share=self.share, seed=self.seed)
+        return planted.planted(base, self.kind, share=self.share, seed=self.seed)
 
 
 def every(bases: Iterable[str]) -> Iterator[Case]:
@@ -110,11 +111,11 @@ def every(bases: Iterable[str]) -> Iterator[Case]:
 def _base(name: str, root: Path | None) -> Base:
     if name == "digits":
         own = embedded.digits()
-        return synthetic.from_digits(own.train_images, own.train_labels, name=name)
+        return planted.from_digits(own.train_images, own.train_labels, name=name)
     if name == "mnist":
-        real = idx.mnist(idx.find_root(root))
-        return synthetic.from_digits(real.train_images, real.train_labels, name=name)
-    photographs = cifar.read(idx.find_root(root))
+        real = mnist.mnist(mnist.find_root(root))
+        return planted.from_digits(real.train_images, real.train_labels, name=name)
+    photographs = cifar10.read(mnist.find_root(root))
     return Base(photographs.train_images, photographs.train_labels, name)
 
 
@@ -136,11 +137,13 @@ def found(names: Sequence[str], root: Path | None) -> list[str]:
     return there
 
 
-def lab_of(case: Case, options: argparse.Namespace, store: Store, device: torch.device) -> Lab:
+def context_of(
+    case: Case, options: argparse.Namespace, store: Store, device: torch.device
+) -> Context:
     splits = case.make(options.data_root)
     recipe = auditing.settings(len(splits.train), name=case.name, seed=case.seed)
     model = recipe.model
-    return Lab(
+    return Context(
         recipe=recipe,
         splits=splits,
         builder=models.builder(model.name, len(splits.classes), model.options),
@@ -150,14 +153,14 @@ def lab_of(case: Case, options: argparse.Namespace, store: Store, device: torch.
     )
 
 
-def scored(case: Case, lab: Lab, result: auditing.Audit) -> dict[str, Any]:
+def scored(case: Case, context: Context, result: auditing.Audit) -> dict[str, Any]:
     """One row of the results."""
-    conflicting = lab.splits.conflicting("train")
+    conflicting = context.splits.conflicting("train")
     quality: dict[str, float] = {}
     if conflicting is not None and case.truth == "shortcut":
         flagged = result.suspects.conflict
         both = float((flagged & conflicting).sum())
-        missed = result.suspects.predicted == lab.splits.train.targets
+        missed = result.suspects.predicted == context.splits.train.targets
         quality = {
             "precision": both / max(1, int(flagged.sum())),
             "recall": both / max(1, int(conflicting.sum())),
@@ -257,9 +260,9 @@ def main() -> None:
     count = options.cases if device.type == "cuda" else 1
     for start in range(0, len(cases), count):
         began, some = time.perf_counter(), cases[start : start + count]
-        labs = [lab_of(case, options, store, device) for case in some]
-        results = auditing.audit_together(labs, together=options.together)
-        rows += [scored(*each) for each in zip(some, labs, results, strict=True)]
+        contexts = [context_of(case, options, store, device) for case in some]
+        results = auditing.audit_together(contexts, together=options.together)
+        rows += [scored(*each) for each in zip(some, contexts, results, strict=True)]
         save(rows, options.out)
         took = time.perf_counter() - began
         for row in rows[-len(some) :]:

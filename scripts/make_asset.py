@@ -2,7 +2,7 @@
 
     python scripts/make_asset.py --data-root data --out src/unspur/data/assets/mnist12k.xz
 
-Prints the sha256 that `unspur.data.embedded` checks.
+Prints the sha256 that `unspur.data.benchmarks.embedded` checks.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from unspur.data.embedded import CLASSES, TEST_PER_CLASS, TRAIN_PER_CLASS
-from unspur.data.idx import find_root, mnist
+from unspur.data.benchmarks.embedded import CLASSES, TEST_PER_CLASS, TRAIN_PER_CLASS
+from unspur.data.benchmarks.mnist import find_root, mnist
 
 # Chosen by trying: digits have no period of 2 or 4 bytes (pb=0) and much context before each (lc=4).
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]

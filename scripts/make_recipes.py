@@ -16,12 +16,12 @@ from typing import Any
 import recipe_notes as about
 import recipe_settings as settings
 
-from unspur import recipe
-from unspur.bench import summarise
-from unspur.published import METRICS, SPOKEN, number
+from unspur import recipes
+from unspur.recipes.published import METRICS, SPOKEN, number
 from unspur.reproduce.item import SEEDS
-from unspur.reproduce.ledger import Ledger
-from unspur.tables import percent
+from unspur.reproduce.record_search import Ledger
+from unspur.runs.bench import summarise
+from unspur.runs.tables import percent
 
 
 def every() -> Iterator[tuple[dict[str, Any], list[str]]]:
@@ -49,7 +49,7 @@ def every() -> Iterator[tuple[dict[str, Any], list[str]]]:
             yield settings.ablation(index, optimiser), about.ablation_notes(index, optimiser)
 
 
-def header(made: recipe.Recipe, notes: list[str], ledger: Ledger) -> str:
+def header(made: recipes.Recipe, notes: list[str], ledger: Ledger) -> str:
     """What a reader should know first: what it is, how to run it, the published number and ours."""
     first, *rest = notes
     lines = [first, f"    unspur run {made.name} --seed {settings.SEEDS[made.data.name]}"]
@@ -62,7 +62,7 @@ def header(made: recipe.Recipe, notes: list[str], ledger: Ledger) -> str:
     return "".join(f"# {line}".rstrip() + "\n" for line in wrapped) + "\n"
 
 
-def _published(made: recipe.Recipe) -> str:
+def _published(made: recipes.Recipe) -> str:
     tables = made.model_dump(mode="json")
     own, erm = number(tables), number(tables, "erm")
     if own is None:
@@ -73,7 +73,7 @@ def _published(made: recipe.Recipe) -> str:
     return f"Published: {title} {own}{beside} ({metric}, per cent)."
 
 
-def _ours(made: recipe.Recipe, ledger: Ledger) -> list[str]:
+def _ours(made: recipes.Recipe, ledger: Ledger) -> list[str]:
     """What is on record of the recipe, with the paper's seeds."""
     known = [ledger.find(made, seed) for seed in SEEDS[made.data.name]]
     runs = [each.run for each in known if each is not None]
@@ -97,13 +97,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("src/unspur/recipes"))
     args = parser.parse_args()
     ledger = Ledger(args.results)
-    demo = recipe.parse(settings.DEMO, where="demo")
-    (args.out / "demo.toml").write_text(settings.DEMO_HEADER + recipe.dump(demo))
+    demo = recipes.parse(settings.DEMO, where="demo")
+    (args.out / "demo.toml").write_text(settings.DEMO_HEADER + recipes.dump(demo))
     for table, notes in every():
-        made = recipe.parse(table, where=table["name"])
+        made = recipes.parse(table, where=table["name"])
         path = args.out / f"{made.name}.toml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(header(made, notes, ledger) + recipe.dump(made))
+        path.write_text(header(made, notes, ledger) + recipes.dump(made))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from unspur import budget
+from unspur.recipes import budget
 
 Table = dict[str, Any]
 

@@ -10,11 +10,13 @@ import torch
 
 from pages import NASTY
 from toys import TinyNet
-from unspur import auditing, models, recipe
-from unspur.data import synthetic
+from unspur import models, recipes
+from unspur.audit import auditing
+from unspur.data.benchmarks import planted
 from unspur.data.splits import Split, Splits
-from unspur.lab import Lab
-from unspur.report import audit_folder, page
+from unspur.report import page
+from unspur.runs import audit_folder
+from unspur.stages.context import Context
 from unspur.store import Store
 
 SMALL = {
@@ -44,7 +46,7 @@ def tinted(kind, *, n=600, odd=30, seed=0):
         bias={"train": tint},
         name="tinted",
     )
-    return synthetic.mislabelled(splits, share=0.1, seed=seed) if kind == "noise" else splits
+    return planted.mislabelled(splits, share=0.1, seed=seed) if kind == "noise" else splits
 
 
 def network(classes=2):
@@ -53,12 +55,12 @@ def network(classes=2):
         return TinyNet(classes)
 
 
-def lab(store, splits=None, **changes):
+def context(store, splits=None, **changes):
     splits = tinted("shortcut") if splits is None else splits
     base = auditing.settings(len(splits.train), name="tinted")
     settings = {**SMALL, **changes}
-    return Lab(
-        recipe=recipe.change(base, [f"{key}={value}" for key, value in settings.items()]),
+    return Context(
+        recipe=recipes.change(base, [f"{key}={value}" for key, value in settings.items()]),
         splits=splits,
         builder=models.given(network()),
         store=store,
@@ -80,7 +82,7 @@ def named(splits):
 
 def page_of(folder: Path, splits: Splits, *, command: str = "", source: str = "") -> Path:
     """The report of a small audit, in a folder beside its store."""
-    small = lab(Store(folder / "store"), splits)
+    small = context(Store(folder / "store"), splits)
     out = folder / "out"
     audit_folder.save(auditing.audit(small), small, out, command=command, source=source)
     path = page.attempt(out)

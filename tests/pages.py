@@ -33,9 +33,9 @@ def page_of(
     folder: Path, changes=(), *, splits: Splits | None = None, command="unspur run x"
 ) -> Path:
     """The report of a small run, in a folder beside its store."""
-    lab = toys.lab(folder / "store", changes, splits=splits)
-    made, scores = stages.run(lab)
-    path = deliver(lab, made, scores, folder / "out", command=command)
+    context = toys.context(folder / "store", changes, splits=splits)
+    made, scores = stages.run(context)
+    path = deliver(context, made, scores, folder / "out", command=command)
     assert path is not None
     return path
 

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset, TensorDataset
 
 import unspur
 from toys import TinyNet, shapes_set
-from unspur import Recipe, recipe
+from unspur import Recipe, recipes
 from unspur.data.splits import Split, Splits
 from unspur.errors import DataError, ModelError, RecipeError
 
@@ -291,7 +291,7 @@ def test_what_the_scores_are_of(
 
 def test_settings_as_a_recipe_or_as_changes(splits: Splits) -> None:
     model = TinyNet()
-    whole = recipe.change(Recipe(), [f"{k}={recipe.as_toml(v)}" for k, v in QUICK.items()])
+    whole = recipes.change(Recipe(), [f"{k}={recipes.as_toml(v)}" for k, v in QUICK.items()])
     a, b = quick(model, splits), quick(model, splits, settings=whole)
     assert same(a.model, b.model)
     assert a.scores == b.scores

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from unspur import bench, recipe
+from unspur import recipes
 from unspur.cli import app
 from unspur.reproduce import ITEMS
-from unspur.reproduce.faces import within
+from unspur.reproduce.faces_item import within
 from unspur.reproduce.item import Item, told
-from unspur.reproduce.ledger import Ledger
 from unspur.reproduce.pages import gain
-from unspur.reproduce.running import look_up
+from unspur.reproduce.record_search import Ledger
+from unspur.reproduce.runner import look_up
+from unspur.runs import bench
 
 ROOT = Path(__file__).parent.parent
 RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
@@ -60,7 +61,7 @@ def test_numbers_of_the_readme_are_those_of_the_results():
 def test_results_were_made_with_the_recipes_that_ship():
     for row in results()["results"]:
         name = row["recipe"]["name"]
-        assert recipe.parse(row["recipe"], where=name) == recipe.load(name)
+        assert recipes.parse(row["recipe"], where=name) == recipes.load(name)
 
 
 def precision(kind, mode):

@@ -1,21 +1,15 @@
 """Dependencies point one way, and the core imports without any extra.
 
-The layers, from the ground up; a module may import modules of its own layer or of lower ones:
-
-    errors, version
-    noise, losses, features, metrics, runtime, models, store, reach, data, sampling, masks
-    method, capture, job, train
-    methods, mining, watchers, suspects, views, thresholds, evidence, judging
-    settings, recipe, lab, evaluation
-    chain, baselines, stages, inspection, estimate, budget, auditing
-    bundle, published, tables, bench, console, report, delivery, deploy, reproduce
-    api, cli
+Each folder says in its `__init__` what it may import ("May import: errors, noise."); the package's own
+docstring says it for the flat files. These tests read those statements and nothing else.
 """
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -24,37 +18,8 @@ import unspur
 
 ROOT = Path(unspur.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-CORE = {
-    *("errors", "noise", "channels", "mask_layers", "masks"),
-    *("losses", "features", "sampling", "metrics"),
-    *("method", "job", "train", "capture", "runtime", "store", "data"),
-}
-AROUND = {
-    "methods",
-    "chain",
-    "baselines",
-    "stages",
-    "evaluation",
-    "lab",
-    "settings",
-    "recipe",
-    "api",
-    "cli",
-    "bench",
-    "console",
-}
-LAYERS = (
-    {"errors", "version", "theory"},
-    {"noise", "losses", "features", "metrics", "runtime", "models", "store"}
-    | {"reach", "data", "sampling", "channels", "packed", "mask_layers", "masks", "kernels"},
-    {"method", "capture", "job", "train"},
-    {"methods", "mining", "watchers", "suspects", "views", "thresholds", "evidence", "judging"},
-    {"settings", "recipe", "lab", "evaluation"},
-    {"chain", "slimming", "baselines", "stages", "inspection", "estimate", "budget"} | {"auditing"},
-    {"bundle", "published", "tables", "bench", "console", "report", "delivery", "deploy"}
-    | {"reproduce"},
-    {"api", "cli"},
-)
+FOLDERS = sorted(p.parent.name for p in ROOT.glob("*/__init__.py"))
+FLAT = sorted(p.stem for p in ROOT.glob("*.py") if not p.stem.startswith("__"))
 
 
 def name_of(path):
@@ -94,77 +59,124 @@ def top(name):
     return name.partition(".")[0]
 
 
-def files_of(names):
-    return [path for path in FILES if top(name_of(path)) in names]
+def stated(path, pattern=r"May import: ([\w, ]+)\."):
+    """The names a docstring allows."""
+    text = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
+    return [
+        frozenset(name for name in found.split(", ") if name != "nothing")
+        for found in re.findall(pattern, text)
+    ]
+
+
+def allowed():
+    """What each folder and each flat file may import."""
+    known = {}
+    for folder in FOLDERS:
+        (known[folder],) = stated(ROOT / folder / "__init__.py")
+    text = " ".join(
+        (ast.get_docstring(ast.parse((ROOT / "__init__.py").read_text())) or "").split()
+    )
+    for names, found in re.findall(r"([\w, ]+) may import: ([\w, ]+)\.", text):
+        for name in re.findall(r"\w+", names.replace(" and ", " ")):
+            known[name] = frozenset(re.findall(r"\w+", found)) - {"nothing", "and"}
+    return known
+
+
+ALLOWED = allowed()
 
 
 def test_the_imports_are_read_right():
-    assert {"data.source", "methods.erm", "losses"} <= ours(ROOT / "methods" / "amplified.py")
-    assert {"masks", "capture", "data.source"} <= ours(ROOT / "train.py")
-    assert "stages" in ours(ROOT / "api.py")
-    assert {"method", "methods.dcwp"} <= ours(ROOT / "methods" / "__init__.py")
+    assert {"data.batches", "methods.erm", "training.losses"} <= ours(ROOT / "methods" / "lff.py")
+    assert {"masks", "training.capture"} <= ours(ROOT / "training" / "loop.py")
 
 
-def test_every_module_has_its_layer():
-    known = set().union(*LAYERS)
-    assert {top(name_of(path)) for path in FILES} - {"", "__main__"} <= known
-    assert sum(map(len, LAYERS)) == len(known)
+def test_every_folder_and_every_flat_file_says_what_it_may_import():
+    assert set(FOLDERS) | set(FLAT) == ALLOWED.keys()
+    known = set(FOLDERS) | set(FLAT)
+    for name, names in ALLOWED.items():
+        assert names <= known - {name}, name
+
+
+def test_the_statements_have_no_circle():
+    left = {name: set(names) for name, names in ALLOWED.items()}
+    while free := [name for name, names in left.items() if not names & left.keys()]:
+        for name in free:
+            del left[name]
+    assert not left, f"these allow each other in a circle: {sorted(left)}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_imports_point_down(path):
-    name = top(name_of(path))
-    if name in ("", "__main__"):
+def test_a_file_imports_only_what_its_folder_states(path):
+    folder = top(name_of(path))
+    if folder in ("", "__main__"):
         return  # the front door names everything
-    level = next(i for i, layer in enumerate(LAYERS) if name in layer)
-    allowed = set().union(*LAYERS[: level + 1])
-    assert {top(imported) for imported in ours(path)} <= allowed
+    found = {top(name) for name in ours(path)} - {folder, ""}
+    assert found <= ALLOWED[folder], sorted(found - ALLOWED[folder])
 
 
-def test_there_is_no_circle():
-    """Even inside a layer. What is imported for annotations alone does not count."""
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_nothing_is_stated_that_no_file_needs(folder):
+    files = [path for path in FILES if top(name_of(path)) == folder]
+    needed = {top(name) for path in files for name in ours(path)}
+    assert ALLOWED[folder] <= needed, sorted(ALLOWED[folder] - needed)
+
+
+def test_masks_on_weights_know_nothing_of_channels():
+    for path in [p for p in FILES if name_of(p).startswith("masks.")]:
+        if path.stem != "attaching" and "channels" not in path.parts:
+            assert not [name for name in ours(path) if "channels" in name], path
+
+
+def test_no_name_of_a_file_is_used_twice():
+    names = Counter(path.stem for path in FILES if not path.stem.startswith("__"))
+    folders = Counter(path.parent.name for path in FILES if path.stem == "__init__")
+    assert [name for name, count in names.items() if count > 1] == []
+    assert sorted(names.keys() & (folders.keys() - {"unspur"})) == []
+
+
+def test_no_public_class_name_is_used_twice():
+    names = Counter(
+        node.name
+        for path in FILES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_there_is_no_circle_of_modules():
     graph = {}
     for path in FILES:
-        lines = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-                lines |= {inner.lineno for inner in ast.walk(node) if hasattr(inner, "lineno")}
-        found = (
-            n for kind, n, node in imports(path) if kind == "ours" and node.lineno not in lines
-        )
-        graph.setdefault(top(name_of(path)), set()).update(map(top, found))
-    graph.pop("", None)
-    left = {name: targets - {name} for name, targets in graph.items()}
-    while free := [name for name, targets in left.items() if not targets & left.keys()]:
+        deferred = {
+            inner.lineno
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.FunctionDef)
+            or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+            for inner in ast.walk(node)
+            if isinstance(inner, ast.ImportFrom)
+        }
+        found = {
+            n for kind, n, node in imports(path) if kind == "ours" and node.lineno not in deferred
+        }
+        graph[name_of(path)] = found - {name_of(path)}
+    for name in list(graph):  # a folder's own __init__ gathers its files
+        graph[name] -= {folder for folder in graph[name] if name.startswith(f"{folder}.")}
+    while free := [name for name, names in graph.items() if not names & graph.keys()]:
         for name in free:
-            del left[name]
-    assert not left, f"these import each other in a circle: {sorted(left)}"
+            del graph[name]
+    assert not graph, f"these import each other in a circle: {sorted(graph)}"
 
 
-@pytest.mark.parametrize("path", files_of(CORE), ids=name_of)
-def test_the_core_knows_nothing_around_it(path):
-    assert not {top(name) for name in ours(path)} & AROUND
-
-
-@pytest.mark.parametrize("path", files_of({"methods"}), ids=name_of)
-def test_methods_know_no_other_method_but_erm(path):
-    """ERM is a base to build on: the model, its prediction, one player. LfF and DisEnt share a ledger."""
-    if path.name == "__init__.py":
-        return
-    others = {name for name in ours(path) if top(name) == "methods"}
-    assert others <= {"methods.erm", "methods.difficulty"}
-    assert path.stem not in ("erm", "difficulty") or not others
-    assert {top(name) for name in ours(path)} <= CORE | {"methods", "models"}
-
-
-@pytest.mark.parametrize("path", files_of({"data"}), ids=name_of)
-def test_data_knows_no_training(path):
-    assert {top(name) for name in ours(path)} <= {"data", "errors", "noise"}
-
-
-def test_theory_knows_nothing_of_ours():
-    for path in files_of({"theory"}):
-        assert {top(name) for name in ours(path)} <= {"theory"}
+def test_functions_and_files_stay_short():
+    lengths = sorted(
+        node.end_lineno - node.lineno + 1
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    )
+    assert lengths[len(lengths) // 2] <= 8
+    assert lengths[int(0.9 * len(lengths))] <= 20
+    assert [p.name for p in FILES if p.read_text().count("\n") > 300] == []
 
 
 # What must be installed

@@ -1,4 +1,4 @@
-"""Small data, networks and keepers that several tests share."""
+"""Small data, networks and checkpointers that several tests share."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unspur import models, recipe
-from unspur.data.idx import Digits, mnist
-from unspur.data.source import Preprocess, Resident
+from unspur import models, recipes
+from unspur.data.batches import Preprocess, Resident
+from unspur.data.benchmarks.mnist import Digits, mnist
 from unspur.data.splits import Split, Splits
-from unspur.lab import Lab
-from unspur.recipe import Recipe
+from unspur.recipes.loading import Recipe
+from unspur.stages.context import Context
 from unspur.store import Store
 
 # A run of about a third of a second that finds suspects and prunes.
@@ -85,7 +85,7 @@ def resident(splits: Splits, device: str = "cpu", **kwargs: object) -> Resident:
     )
 
 
-class MemoryKeeper:
+class MemoryCheckpointer:
     """Keeps checkpoints in memory, as the store does on disk."""
 
     def __init__(self) -> None:
@@ -108,21 +108,21 @@ def without_valid(splits: Splits) -> Splits:
     return replace(splits, valid=None, bias=bias)
 
 
-def lab(
+def context(
     store: Path,
     changes: Iterable[str] = (),
     *,
     splits: Splits | None = None,
     model: nn.Module | None = None,
     builder: models.Builder | None = None,
-) -> Lab:
+) -> Context:
     """A small run on a store, on one CPU; its model is the same each time unless given."""
     if model is None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             model = TinyNet()
-    return Lab(
-        recipe=recipe.change(Recipe(), [*SMALL, *changes]),
+    return Context(
+        recipe=recipes.change(Recipe(), [*SMALL, *changes]),
         splits=shapes_set(seed=1) if splits is None else splits,
         builder=builder or models.given(model),
         store=Store(store),

@@ -1,13 +1,20 @@
-"""unspur removes shortcuts from image classifiers."""
+"""Remove shortcuts from image classifiers.
+
+The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate) → runs → report, deploy. Each
+folder says in its `__init__` what it may import. The flat files:
+errors, extras, hashing, noise, version may import: nothing.
+delivery may import: errors, report, runs, stages, store.
+api may import: audit, data, delivery, errors, models, recipes, report, runs, stages, store.
+"""
 
 from .api import Debiased, audit, debias
-from .auditing import Audit
-from .bundle import Classifier, load
+from .audit.auditing import Audit
 from .data import Split, Splits
 from .errors import UnspurError
-from .masks import apply, attach, bake, density, harden
-from .mining import Suspects, Verdict, verdict
-from .recipe import Recipe
+from .masks.verbs import apply, attach, bake, density, harden
+from .recipes.loading import Recipe
+from .runs.classifier import Classifier, load
+from .stages.mining import Suspects, Verdict, verdict
 from .version import VERSION
 
 __version__ = VERSION

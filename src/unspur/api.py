@@ -14,20 +14,23 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from . import auditing, bundle, console, models, recipe, stages
-from .auditing import Audit
-from .data import own
-from .data.collect import collect
-from .data.files import Files
+from . import models, recipes, runs, stages
+from .audit import auditing
+from .audit.auditing import Audit
+from .data import custom
+from .data.custom.dataset import collect
+from .data.decoding.files import Files
 from .data.splits import Split, Splits
 from .delivery import deliver
 from .errors import DataError, RecipeError
-from .lab import Lab, Made, Show
-from .mining import Suspects
-from .recipe import Recipe
-from .report import audit_folder, page
+from .recipes.loading import Recipe
+from .report import page, terminal
+from .runs import audit_folder
+from .runs.suspects_csv import read_suspects
+from .stages.context import Context, Made, Show
+from .stages.corrections import sample_names
+from .stages.mining import Suspects
 from .store import Artifact, Store
-from .suspects import read_suspects, sample_names
 
 Images = Dataset[Any] | Split | Files
 
@@ -73,19 +76,19 @@ def debias(
     else:
         splits = _splits(train, valid, test, bias, classes)
     with _store(store, keep=out is not None) as kept:
-        lab = Lab(
+        context = Context(
             recipe=_settings(settings, seed),
             splits=splits,
             builder=models.given(model),
             store=kept,
             device=pick_device(device),
             show=_shown(show),
-            given=read_suspects(suspects, sample_names(splits.train)) if suspects else None,
+            corrections=read_suspects(suspects, sample_names(splits.train)) if suspects else None,
         )
-        made, scores = stages.run(lab)
+        made, scores = stages.run(context)
         if out is not None:
-            deliver(lab, made, scores, Path(out))
-        return _result(lab, made, scores, out)
+            deliver(context, made, scores, Path(out))
+        return _result(context, made, scores, out)
 
 
 def audit(
@@ -112,11 +115,11 @@ def audit(
         _whole(train, classes) if whole else _splits(train, None, None, None, classes)  # type: ignore[arg-type]
     )
     base = auditing.settings(len(splits.train), name=splits.name, seed=seed)
-    changes = [f"{key}={recipe.as_toml(value)}" for key, value in (settings or {}).items()]
-    chosen = recipe.change(base, changes)
+    changes = [f"{key}={recipes.as_toml(value)}" for key, value in (settings or {}).items()]
+    chosen = recipes.change(base, changes)
     own_network = models.builder(chosen.model.name, len(splits.classes), chosen.model.options)
     with _store(store, keep=out is not None) as kept:
-        lab = Lab(
+        context = Context(
             recipe=chosen,
             splits=splits,
             builder=own_network if model is None else models.given(model),
@@ -124,9 +127,9 @@ def audit(
             device=pick_device(device),
             show=_shown(show),
         )
-        found = auditing.audit(lab)
+        found = auditing.audit(context)
         if out is not None:
-            audit_folder.save(found, lab, Path(out))
+            audit_folder.save(found, context, Path(out))
             page.attempt(Path(out))
         return found
 
@@ -150,10 +153,10 @@ def pick_device(name: str | None = None) -> torch.device:
     return device
 
 
-def _result(lab: Lab, made: Made, scores: Artifact, out: Path | str | None) -> Debiased:
-    weights, keep = bundle.outcome(made)
+def _result(context: Context, made: Made, scores: Artifact, out: Path | str | None) -> Debiased:
+    weights, keep = runs.outcome(made)
     return Debiased(
-        model=lab.outcome(weights).eval(),
+        model=context.outcome(weights).eval(),
         suspects=Suspects.of(made["mine"].tensors, "train") if "mine" in made else None,
         scores=scores.facts,
         masks=keep,
@@ -166,7 +169,7 @@ def _settings(settings: Recipe | Mapping[str, Any] | None, seed: int | None) -> 
     changes = [] if isinstance(settings, Recipe) else list((settings or {}).items())
     if seed is not None:
         changes.append(("seed", seed))
-    return recipe.change(base, [f"{key}={recipe.as_toml(value)}" for key, value in changes])
+    return recipes.change(base, [f"{key}={recipes.as_toml(value)}" for key, value in changes])
 
 
 def _whole(train: Splits | Path | str, *rest: object) -> Splits:
@@ -175,7 +178,7 @@ def _whole(train: Splits | Path | str, *rest: object) -> Splits:
         raise DataError(
             "a whole set has its own valid, test, bias and classes. Leave them out, or give a split."
         )
-    return train if isinstance(train, Splits) else own.load(train)
+    return train if isinstance(train, Splits) else custom.load(train)
 
 
 def _splits(
@@ -211,4 +214,4 @@ def _store(store: Path | str | None, *, keep: bool) -> Iterator[Store]:
 
 def _shown(show: Show | bool) -> Show:
     """How training is shown: as a user wants it, as on the command line, or not at all."""
-    return show if callable(show) else console.show(quiet=not show)
+    return show if callable(show) else terminal.show(quiet=not show)

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from unspur import data
-from unspur.data.splits import Split, Splits, digest
+from unspur.data.splits import Split, Splits
 from unspur.errors import DataError
+from unspur.hashing import digest
 
 
 def split(n: int = 4, *, size: int = 2, high: int = 2) -> Split:

@@ -12,19 +12,20 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from toys import TinyNet, lab, same, shapes_set
+from toys import TinyNet, context, same, shapes_set
 from unspur import stages
-from unspur.data import readers, streaming
-from unspur.data.decoded import decode
-from unspur.data.files import Files
-from unspur.data.source import Preprocess, Resident
+from unspur.data import streaming
+from unspur.data.batches import Preprocess, Resident
+from unspur.data.decoding import readers
+from unspur.data.decoding.files import Files
+from unspur.data.decoding.pixel_cache import decode
 from unspur.data.splits import Split, Splits
 from unspur.data.streaming import Streaming, fit_on
 from unspur.errors import DataError
-from unspur.job import Optimiser, Plan
 from unspur.methods import ERM
-from unspur.sampling import Passes
-from unspur.train import fit
+from unspur.training.inputs import FitOptions, Optimiser
+from unspur.training.loop import fit
+from unspur.training.sampling import Passes
 
 CPU = torch.device("cpu")
 COUNT = 70
@@ -103,7 +104,7 @@ def test_float_images_stream_too() -> None:
 
 
 def test_training_gives_the_same_bits(files: Files) -> None:
-    plan = Plan(steps=12, optimiser=Optimiser(rate=0.01), log_every=4)
+    plan = FitOptions(steps=12, optimiser=Optimiser(rate=0.01), log_every=4)
     weights = []
     for source in (resident_of(held(files)), streaming_of(files)):
         torch.manual_seed(0)
@@ -115,7 +116,7 @@ def test_training_gives_the_same_bits(files: Files) -> None:
 
 def test_a_whole_run_gives_the_same_bits(tmp_path: Path) -> None:
     runs = [
-        stages.run(lab(tmp_path / how, [f"data.source={how}", "data.augment=flip"]))
+        stages.run(context(tmp_path / how, [f"data.source={how}", "data.augment=flip"]))
         for how in ("resident", "streaming")
     ]
     for stage in runs[0][0]:
@@ -135,8 +136,8 @@ def test_a_whole_run_from_files(tmp_path: Path) -> None:
         parts[name] = Files(tuple(paths), part.targets, (8, 8))
     lazy = Splits(**parts, classes=splits.classes, bias=splits.bias)
     settings = ["data.workers=2"]
-    made, scores = stages.run(lab(tmp_path / "a", settings, splits=lazy))
-    expected, known = stages.run(lab(tmp_path / "b", settings, splits=splits))
+    made, scores = stages.run(context(tmp_path / "a", settings, splits=lazy))
+    expected, known = stages.run(context(tmp_path / "b", settings, splits=splits))
     assert same(made["finetune"].tensors, expected["finetune"].tensors)
     assert scores.facts == known.facts
 
@@ -265,7 +266,7 @@ def test_files_are_checked(files: Files, change: dict[str, Any], message: str) -
 @pytest.mark.parametrize("capture", [True, False])
 def test_training_gives_the_same_bits_on_a_gpu(files: Files, capture: bool) -> None:
     gpu = torch.device("cuda")
-    plan = Plan(steps=100, optimiser=Optimiser(rate=0.01), precision="fp32", capture=capture)
+    plan = FitOptions(steps=100, optimiser=Optimiser(rate=0.01), precision="fp32", capture=capture)
     sources = (
         Resident(held(files), device=gpu, preprocess=Preprocess(), augment="crop-flip"),
         Streaming(held(files), device=gpu, preprocess=Preprocess(), augment="crop-flip"),

@@ -1,4 +1,8 @@
-"""The command line: nothing here that a Python user could not do too; a file has one command or a few."""
+"""The command line: nothing here that a Python user could not do too; a file has one command or a few.
+
+May import: api, audit, data, delivery, deploy, errors, masks, methods, models, recipes, report, reproduce,
+runs, stages, store, training, version.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,48 @@ from typing import Annotated
 
 import typer
 
-from ..console import err, out
 from ..errors import Interrupted, UnspurError
+from ..report.terminal import err, out
 from ..version import VERSION
-from . import audit, bench, data, export, kept, lists, report, reproduce, run, use
+from . import (
+    audit_command,
+    bench_command,
+    data_commands,
+    export_command,
+    list_commands,
+    predict_commands,
+    report_command,
+    reproduce_command,
+    run_commands,
+    store_commands,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 for command in (
-    *(run.run, run.debias, run.demo, bench.bench, audit.audit, report.report, export.export),
-    *(reproduce.reproduce, lists.methods, lists.theory, lists.recipes, use.predict, use.evaluate),
+    *(
+        run_commands.run,
+        run_commands.debias,
+        run_commands.demo,
+        bench_command.bench,
+        audit_command.audit,
+        report_command.report,
+        export_command.export,
+    ),
+    *(
+        reproduce_command.reproduce,
+        list_commands.methods,
+        list_commands.theory,
+        list_commands.recipes,
+        predict_commands.predict,
+        predict_commands.evaluate,
+    ),
 ):
     app.command()(command)
-app.add_typer(data.app, name="data")
-app.add_typer(kept.app, name="runs")
+app.add_typer(data_commands.app, name="data")
+app.add_typer(store_commands.app, name="runs")
 
 
 def _version(asked: bool) -> None:

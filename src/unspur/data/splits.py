@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +12,8 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError
-from .pixels import Crop
+from ..hashing import digest
+from .decoding.pixels import Crop
 
 
 class Part(Protocol):
@@ -194,15 +194,6 @@ class Splits:
 def fast_layout(device: torch.device) -> torch.memory_format:
     """The memory layout of images that convolutions on a device like."""
     return torch.channels_last if device.type in ("cpu", "cuda") else torch.contiguous_format
-
-
-def digest(text: str, *tensors: Tensor) -> str:
-    """A short content hash of a text and tensors."""
-    sha = hashlib.sha256(text.encode())
-    for tensor in tensors:
-        array = tensor.detach().cpu().contiguous().reshape(-1)
-        sha.update(np.ascontiguousarray(array.view(torch.uint8).numpy()).data)
-    return sha.hexdigest()[:32]
 
 
 def with_validation(

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError
-from .listing import shown
-from .readers import Bad, Memory, Reader, reader
-from .source import CHUNK, Augment, Batch, Labelled, Preprocess
+from .augmentation import Augment
+from .batches import CHUNK, Batch, Labelled, Preprocess
+from .custom.listing import shown
+from .decoding.readers import Bad, Memory, Reader, reader
 from .splits import Part, Split
 
 SHARE = 0.5  # of a device's free memory that images may take

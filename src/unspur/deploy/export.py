@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import bundle
-from ..bundle import Classifier
-from ..channels import Slimmed, slim
+from .. import runs
 from ..errors import StoreError
-from ..packed import NAME as PACKED
-from ..packed import plain_zeros, write_packed
-from ..store import environment, write_bytes, write_tensors
+from ..masks.channels import Slimmed, slim
+from ..runs.classifier import Classifier
+from ..store import environment, read_json, write_bytes, write_tensors
+from ..store.packing import NAME as PACKED
+from ..store.packing import plain_zeros, write_packed
 from . import card, formats, measure
 
 BLOCK = 4  # channels are left in multiples of this; ONNX Runtime is slow with other numbers
@@ -67,7 +67,7 @@ def export(
 
     The folder appears whole or not at all.
     """
-    whole = bundle.load(folder, model)
+    whole = runs.load(folder, model)
     made = copy.deepcopy(whole)
     done = Exported(out, None, multiple)
     if make_slim:
@@ -113,7 +113,7 @@ def _write_bundle(
     folder: Path, stage: Path, made: Classifier, slimmed: Slimmed | None, wanted: tuple[str, ...]
 ) -> dict[str, Any]:
     """What `unspur.load` needs, and where the model came from."""
-    about = bundle.read_json(folder / "model.json")
+    about = read_json(folder / "model.json")
     weights = plain_zeros(made.model.state_dict())
     if slimmed is not None:
         about["slim"] = {"heads": {**about.get("slim", {}).get("heads", {}), **slimmed.heads}}
@@ -145,7 +145,7 @@ def _write_formats(
         formats.write_pt2(made, images[:4], stage / "model.pt2")
         run = formats.open_pt2(stage / "model.pt2")
         done.differences["pt2"] = formats.agree("the .pt2 file", made, run, images)
-    back = bundle.load(
+    back = runs.load(
         stage, None if not about["builder"].get("given") else copy.deepcopy(made.model)
     )
     done.differences["read back"] = formats.agree("what was written", made, back, images, limit=0.0)
@@ -170,7 +170,7 @@ def _report(
         p.name: p.stat().st_size for p in sorted(stage.glob("model.*")) if p.suffix != ".json"
     }
     extra = _onnx_times(stage, whole, images, seconds)
-    scores, run = (bundle.read_json(folder / n) for n in ("scores.json", "run.json"))
+    scores, run = (read_json(folder / n) for n in ("scores.json", "run.json"))
     done.table = _table(costs, sizes, extra, scores)
     facts = {
         "costs": {name: cost.as_json() for name, cost in costs.items()},
@@ -189,7 +189,7 @@ def _report(
         "with": environment(),
     }
     _write(stage / "export.json", facts)
-    about = bundle.read_json(stage / "model.json")
+    about = read_json(stage / "model.json")
     files = {p.name: WHAT[p.name] for p in sorted(stage.iterdir()) if p.name in WHAT}
     text = card.card(about, scores, run, done.table, files, hub=hub)
     write_bytes(stage / "README.md", text.encode())

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..channels.cost import multiply_adds
+from ..masks.multiply_adds import multiply_adds
 
 BATCHES = (1, 32)
 

@@ -1,8 +1,11 @@
-"""One file a method; a method is what one training stage minimises."""
+"""One file a method; a method is what one training stage minimises.
+
+May import: data, masks, models, noise, training.
+"""
 
 from dataclasses import dataclass
 
-from ..method import Method
+from ..training.method import Method
 from .amplified import Amplified
 from .confident import Confident
 from .dcwp import Debiased, MaskSearch

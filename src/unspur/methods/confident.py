@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from .. import losses
-from ..data.source import Batch
+from ..data.batches import Batch
+from ..training import losses
 from .erm import ERM
 
 

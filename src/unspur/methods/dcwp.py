@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from .. import losses, masks
-from ..data.source import Batch
-from ..features import Tap
-from ..method import Method, Player
+from .. import masks
+from ..data.batches import Batch
+from ..models.head import Tap
+from ..training import losses
+from ..training.method import Method, Player
 
 
 class Debiased(Method):

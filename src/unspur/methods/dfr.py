@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .. import losses, noise
+from .. import noise
+from ..training import losses
 
 CHECKED = 10  # steps between looks at whether anything still moves
 

@@ -7,9 +7,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from .. import losses, noise
-from ..data.source import Batch
-from ..models.pair import Pair
+from .. import noise
+from ..data.batches import Batch
+from ..models.networks.pair import Pair
+from ..training import losses
 from .difficulty import Difficulty
 from .erm import ERM
 

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from .. import losses
-from ..data.source import Batch
-from ..features import Tap
+from ..data.batches import Batch
+from ..models.head import Tap
+from ..training import losses
 from .erm import ERM
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from .. import losses
-from ..data.source import Batch
-from ..method import Method
+from ..data.batches import Batch
+from ..training import losses
+from ..training.method import Method
 
 
 class ERM(Method):

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from .. import losses, noise
+from .. import noise
+from ..training import losses
 
 
 def scores(

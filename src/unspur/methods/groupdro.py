@@ -7,8 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from .. import losses
-from ..data.source import Batch
+from ..data.batches import Batch
+from ..training import losses
 from .erm import ERM
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .. import losses
-from ..data.source import Batch
-from ..features import Tap
-from ..method import Player
+from ..data.batches import Batch
+from ..models.head import Tap
+from ..training import losses
+from ..training.method import Player
 from .erm import ERM
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..evidence import Evidence, Shown
-from ..judging import passes
-from ..thresholds import Thresholds
+from ..audit.evidence import Evidence, Shown
+from ..audit.thresholds import Thresholds
+from ..audit.verdict import passes
 from . import decision
 from .audit_words import NETWORKS
 from .strips import Axis, Mark, Zone, strip

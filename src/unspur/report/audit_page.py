@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..auditing import settings
-from ..views import HIDDEN
+from ..audit.auditing import settings
+from ..audit.views import HIDDEN
+from ..runs.audit_folder import SETTINGS, Audited
 from . import audit_words, decision, gallery, words
 from .audit_figures import figures, numbers
-from .audit_folder import SETTINGS, Audited
 from .audit_words import HEADLINES, NETWORKS, SET_RIGHT, WHO
 from .gallery import Card, Sample
 from .pictures import uri

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..evidence import Evidence
-from ..judging import insisted, passes
-from ..thresholds import Thresholds
-from ..views import HIDDEN
+from ..audit.evidence import Evidence
+from ..audit.thresholds import Thresholds
+from ..audit.verdict import insisted, passes
+from ..audit.views import HIDDEN
 from .decision import Step, deciding, relies
 from .words import percent, signed
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..evidence import Evidence
-from ..judging import Code, insisted, passes
-from ..thresholds import Thresholds
+from ..audit.evidence import Evidence
+from ..audit.thresholds import Thresholds
+from ..audit.verdict import Code, insisted, passes
 from .words import percent, signed, unbroken
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UnspurError
-from .reading import Finished
+from ..runs.finished import Finished
 
 ASIDE = ("step", "seconds", "setup_seconds")
 

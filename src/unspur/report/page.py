@@ -13,11 +13,12 @@ from typing import Any
 
 from torch import Tensor
 
+from ..extras import need
+from ..runs import audit_folder
+from ..runs.finished import Finished, is_audit, open_run
+from ..runs.intervals import Intervals, bootstrap
 from ..store import Artifact, write_bytes
-from ..theory.checks import need
-from . import audit_folder, audit_page, curves, gallery, triptych, words
-from .intervals import Intervals, bootstrap
-from .reading import Finished, is_audit, open_run
+from . import audit_page, curves, gallery, triptych, words
 from .templates import paint
 
 UNTRAINED = ("inspect", "evaluate")  # stages without a course to show

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-from ..theory.checks import need
+from ..extras import need
 
 
 def paint(template: str, content: Mapping[str, Any]) -> str:

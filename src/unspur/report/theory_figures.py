@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..theory.checks import need
+from ..extras import need
 from .palette import BLUE, GREEN, INK, ORANGE, RED, SERIES
 
 if TYPE_CHECKING:

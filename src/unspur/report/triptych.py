@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from ..theory.checks import need
+from ..extras import need
 from . import charts
 
 PERPLEXITY, STEPS, FEWEST = 20.0, 500, 12

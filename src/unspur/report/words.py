@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..methods import ABOUT
-from .intervals import Interval, Intervals, share_interval
+from ..runs.intervals import Interval, Intervals, share_interval
 from .palette import on, ramp
 
 MODELS = ("ordinary", "pruned", "debiased")

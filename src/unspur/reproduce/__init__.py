@@ -5,6 +5,8 @@ ledger    results below a folder, found again by what they depend on
 running   run what is missing, group by group
 pages     Markdown; figures, SVG
 main, ablation, mining, sweeps, pruning, faces, harmless, slim, pictures    the items
+
+May import: data, errors, extras, methods, recipes, report, runs, stages, store, training.
 """
 
 from __future__ import annotations
@@ -13,17 +15,17 @@ import difflib
 from collections.abc import Iterable
 
 from ..errors import RecipeError
-from .ablation import ABLATION, READINGS
-from .faces import CELEBA, FACES
-from .harmless import HARMLESS
+from .ablation_item import ABLATION, READINGS
+from .faces_item import CELEBA, FACES
+from .harmless_item import HARMLESS
 from .item import Desk, Item, Sheet
-from .main import MAIN_CIFAR10C, MAIN_CMNIST
-from .mining import MINING
-from .pictures import EXAMPLES, THEORY, TSNE
-from .pruning import PRUNING, RESET
-from .running import Outcome, reproduce
-from .slim import SLIM
-from .sweeps import ITERATIONS, SPARSITY
+from .main_item import MAIN_CIFAR10C, MAIN_CMNIST
+from .mining_item import MINING
+from .picture_items import EXAMPLES, THEORY, TSNE
+from .pruning_item import PRUNING, RESET
+from .runner import Outcome, reproduce
+from .slim_item import SLIM
+from .sweep_items import ITERATIONS, SPARSITY
 
 __all__ = ["ITEMS", "Desk", "Outcome", "chosen", "reproduce"]
 

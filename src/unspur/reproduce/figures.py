@@ -9,11 +9,11 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UnspurError
-from ..metrics import mean_sd
+from ..extras import need
 from ..report import charts
 from ..report.palette import GREY, INK, SERIES
 from ..report.theory_figures import MARKERS, STYLE, on_white
-from ..theory.checks import need
+from ..training.metrics import mean_sd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

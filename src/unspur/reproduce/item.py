@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import recipe
+from .. import recipes
 from ..data import Splits
-from ..lab import Lab
-from ..metrics import mean_sd
-from ..recipe import Recipe
-from ..tables import percent
+from ..recipes.loading import Recipe
+from ..runs.tables import percent
+from ..stages.context import Context
+from ..training.metrics import mean_sd
 
 # The paper's seeds, in the order in which they are run.
 SEEDS = {
@@ -40,7 +40,7 @@ class Cell:
 
 def cell(name: str, *changes: str, seeds: int = 4) -> Cell:
     """A built-in recipe with changes, named after both, and the first of its data's seeds."""
-    settings = recipe.load(name, changes)
+    settings = recipes.load(name, changes)
     told = [change for change in changes if not change.startswith(UNTOLD)]
     named = settings.model_copy(update={"name": " ".join([name, *told])})
     return Cell(named, SEEDS[settings.data.name][:seeds])
@@ -132,7 +132,7 @@ class Desk:
     """Where and how an item is reproduced."""
 
     out: Path
-    lab_of: Callable[[Recipe], Lab]
+    context_of: Callable[[Recipe], Context]
     load: Callable[..., Splits]  # a data set by name and ratio
     say: Callable[[str], None]
     together: int = 1

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .. import published
-from ..recipe import PLANS, Recipe
+from ..recipes import published
+from ..recipes.loading import PLANS, Recipe
+from ..runs.tables import markdown_table
 from ..store import locked, make_folder, write_bytes
-from ..tables import markdown_table
 from .item import DASH, Desk, Item, Known, Page, Result, Results, Run, Sheet
 from .quick import WORDS
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..recipe import PLANS, Recipe, as_toml, change
-from ..settings import Training
+from ..recipes.loading import PLANS, Recipe, as_toml, change
+from ..recipes.settings import TrainingSettings
 from .item import Cell, Cells
 
 SHORTER, LONGEST = 50, 60  # how many times fewer steps, and how many at most
@@ -28,7 +28,7 @@ def quick(settings: Recipe) -> Recipe:
     """The recipe scaled down: other data, a smaller network, fewer and smaller steps; the same plan."""
     changes = [f'name="quick {settings.name}"', *SMALL]
     for stage in PLANS[settings.plan]:
-        if isinstance(section := getattr(settings, stage), Training):
+        if isinstance(section := getattr(settings, stage), TrainingSettings):
             changes += [f"{stage}.{change}" for change in _shorter(section)]
     return change(settings, changes)
 
@@ -38,7 +38,7 @@ def quick_cells(cells: Cells) -> Cells:
     return {key: Cell(quick(each.recipe), each.seeds[:1]) for key, each in cells.items()}
 
 
-def _shorter(section: Training) -> list[str]:
+def _shorter(section: TrainingSettings) -> list[str]:
     changes = ["batch=64"]
     for key in ("steps", "swap_start"):
         if steps := getattr(section, key, 0):

@@ -15,12 +15,14 @@ One bit of the input is the label itself (invariant); D more bits agree with it 
     corners.py        where the paper's inequality fails, or says nothing
 
 Wrong parameters raise ValueError. Nothing else of unspur is imported.
+
+May import: extras.
 """
 
 from .bounds import mean_output, mixture_bound, one_sided_bound, test_bound, train_bound
 from .cosines import Cosines, expected_cosines, sampled_cosines, semi_orthogonal
 from .environments import Environment, biased, fair, mixture, φ_limit
-from .errors import Error, exact_error, sampled_error
+from .error_rates import Error, exact_error, sampled_error
 from .flow import Start, Trajectory, integrate
 from .pruning import critical_φ, learn
 from .simulation import Rule, accuracy, train, weight_ratio

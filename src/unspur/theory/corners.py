@@ -15,7 +15,7 @@ from . import bounds as bounding
 from . import checks
 from .checks import ROUNDING, Array
 from .environments import biased
-from .errors import exact_error
+from .error_rates import exact_error
 from .studies import Numbers, Settings
 from .sweep import Case, sweep
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..extras import need
 from . import checks
 from .checks import Array
 
@@ -70,7 +71,7 @@ def integrate(
 ) -> Trajectory:
     """The flow at increasing times t ≥ 0, by an implicit Runge-Kutta method with the exact Jacobian."""
     t = _times(t)
-    solution = checks.need("scipy.integrate").solve_ivp(
+    solution = need("scipy.integrate").solve_ivp(
         lambda _, w: _velocity(w, start.p),
         (0.0, float(t[-1])),
         np.concatenate([[start.w_inv], start.w_sp]),

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from . import checks
 from .checks import Array
-from .errors import SAME
+from .error_rates import SAME
 
 Objective = Literal["bound", "exponential", "logistic", "error"]
 Gradient = Callable[[Array, Array, Array, np.random.Generator, int], Array]

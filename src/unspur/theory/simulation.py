@@ -20,7 +20,7 @@ from torch import Tensor
 from . import checks
 from .checks import Array
 from .environments import MOST_BITS, signs
-from .errors import SAME
+from .error_rates import SAME
 
 Progress = Callable[[int, int], None]
 

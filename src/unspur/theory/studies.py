@@ -17,7 +17,7 @@ from . import cosines as cosining
 from . import flow, pruning, simulation
 from .checks import ROUNDING, Array
 from .environments import Environment, agreement, biased, fair, φ_limit
-from .errors import Error, exact_error, sampled_error
+from .error_rates import Error, exact_error, sampled_error
 from .simulation import Progress, Rule
 
 Numbers = dict[str, Any]

@@ -10,7 +10,7 @@ import numpy as np
 from . import bounds
 from .checks import ROUNDING, Array
 from .environments import biased, fair, mixture, φ_limit
-from .errors import Error, exact_error
+from .error_rates import Error, exact_error
 
 
 @dataclass(frozen=True)

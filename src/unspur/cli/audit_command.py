@@ -1,0 +1,119 @@
+"""`unspur audit`: is there a shortcut in these images, and which of them contradict it?"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from .. import recipes
+from ..api import pick_device
+from ..audit import auditing
+from ..audit.auditing import Audit
+from ..audit.thresholds import THRESHOLDS
+from ..data import custom
+from ..recipes import budget
+from ..report import page, terminal
+from ..report.audit_words import next_step
+from ..report.decision import deciding
+from ..report.terminal import err, percent
+from ..runs import audit_folder
+from ..stages.context import Context
+from . import contexts
+from .options import Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt
+
+PIXELS = 64  # largest side of an image; small networks see no more
+
+
+def audit(
+    source: Source,
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for the report, the suspects and all numbers.")
+    ] = Path("runs/audit"),
+    model: Model = "convnet",
+    size: Size = 0,
+    seed: Seed = 0,
+    steps: Annotated[int, typer.Option(min=0, help="Of each training; by the data if 0.")] = 0,
+    device: Device = None,
+    store: StoreAt = None,
+    set_: Changes = None,
+    quiet: Quiet = False,
+) -> None:
+    """Say whether there is a shortcut in your images, and which of them contradict it."""
+    began = time.perf_counter()
+    where = pick_device(device)
+    splits = custom.load(source, limit=size or min(PIXELS, budget.of(where).pixels))
+    settings = auditing.settings(len(splits.train), name=splits.name, model=model, seed=seed)
+    lengths = [f"mine.steps={steps}", f"pretrain.steps={steps}"] if steps else []
+    settings = recipes.change(settings, [*lengths, *(set_ or [])])
+    context = contexts.of_images(settings, splits, device=where, store=store, quiet=quiet)
+    auditing.check(context)
+    if not quiet:
+        _say_cost(context)
+    found = auditing.audit(context)
+    command = shlex.join(["unspur", *sys.argv[1:]])
+    audit_folder.save(found, context, out, command=command, source=source)
+    report = page.attempt(out)
+    _say(found)
+    _say_where(out, report, time.perf_counter() - began)
+    _say_next(found, source, out, settings.mine.steps)
+
+
+def _say_cost(context: Context) -> None:
+    cost = auditing.cost(context)
+    told = f"{cost.seconds / 60:.0f} minutes" if cost.seconds >= 120 else f"{cost.seconds:.0f} s"
+    err.print(
+        f"{context.splits.name}: {len(context.splits.train)} images of {len(context.splits.classes)} "
+        "classes. At most "
+        f"{cost.trainings} trainings of {cost.steps} steps, about {told} on {context.device}.",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _say(found: Audit) -> None:
+    """The verdict, and the numbers behind it."""
+    _print(found.finding.text)
+    terminal.out.print(table(found))
+
+
+def _say_where(out: Path, report: Path | None, seconds: float) -> None:
+    opened = f"Open {report}. " if report else ""
+    _print(
+        f"{seconds:.0f} s. {opened}The numbers are in {out / audit_folder.RECORD}, every image with its "
+        f"score in {out / audit_folder.CSV}."
+    )
+
+
+def _say_next(found: Audit, source: str, out: Path, steps: int) -> None:
+    """How to go on."""
+    step = deciding(found.evidence, THRESHOLDS)
+    following = next_step(step, out=str(out), source=source, steps=steps)
+    _print(f"{following.text} {following.command}")
+
+
+def _print(text: str) -> None:
+    terminal.out.print(text, markup=False, soft_wrap=True)
+
+
+def table(found: Audit) -> Table:
+    """The numbers behind a verdict, and where it turns."""
+    e = found.evidence
+    shown = Table("measured", "value", "verdict turns at")
+    shown.add_row("suspects: the miner's mistakes", f"{e.suspects} ({percent(e.error)})", "–")
+    if e.networks:
+        shown.add_row("insistence", f"{e.insistence:.2f}", f"{THRESHOLDS.insistence}")
+    for name, seen in e.networks.items():
+        shown.add_row(f"gain, network {name!r}", f"{seen.gain.value:.2f}", f"{THRESHOLDS.gain}")
+        if seen.reliance:
+            told = f"{seen.reliance.value:.2f}"
+            shown.add_row(f"reliance, network {name!r}", told, f"{THRESHOLDS.reliance}")
+        if seen.separation:
+            told, turn = f"{seen.separation.value:.2f}", THRESHOLDS.separation(e.insistence)
+            shown.add_row(f"separation, network {name!r}", told, f"{turn:.2f}")
+    return shown

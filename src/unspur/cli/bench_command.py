@@ -1,0 +1,61 @@
+"""`unspur bench`: many runs, one table."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from .. import data, recipes
+from ..errors import RecipeError
+from ..report import terminal
+from ..runs import bench as benching
+from . import contexts
+from .options import Changes, Device, Quiet, Root, StoreAt, Together
+
+
+def bench(
+    names: Annotated[list[str], typer.Argument(help="Recipes by name or file; a * matches names.")],
+    out: Annotated[Path, typer.Option("--out", help="JSON file; tables go beside it.")],
+    seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
+    together: Together = 1,
+    device: Device = None,
+    store: StoreAt = None,
+    data_root: Root = None,
+    set_: Changes = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run recipes with several seeds (what is stored is not run again) and write tables.
+
+    The numbers are JSON; beside them go Markdown, CSV and LaTeX.
+    """
+    wanted = [recipes.load(each, set_ or []) for name in names for each in recipes.match(name)]
+    load = cache(data.load)  # the runs of one data set share it
+    context_of = partial(
+        contexts.of_recipe, device=device, store=store, data_root=data_root, quiet=quiet, load=load
+    )
+    results = benching.bench(wanted, _numbers(seeds), context_of, together=together)
+    benching.save(results, out)
+    table = Table(*benching.HEADER)
+    for row in results["results"]:
+        table.add_row(*benching.table_row(row))
+    terminal.out.print(table)
+    terminal.out.print(benching.spent(results), markup=False)
+    header, rows = benching.pivot(results)
+    if len(header) > 2:
+        table = Table(*header, title="ours (published)")
+        for cells in rows:
+            table.add_row(*cells)
+        terminal.out.print(table)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return list(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        raise RecipeError(
+            f"--seeds {text}: give whole numbers separated by commas, as in 55,66."
+        ) from None

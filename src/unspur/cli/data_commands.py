@@ -1,0 +1,94 @@
+"""`unspur data`: make, check, list and show the benchmark sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from .. import data
+from ..data.benchmarks import cifar10c, cmnist, groups, layout, mnist, sheet
+from ..data.splits import Splits
+from ..errors import DataError, RecipeError
+from ..report import terminal
+from ..report.terminal import err
+from .options import Root
+
+app = typer.Typer(help="Make, check and show the benchmark data sets.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(help=f"{', '.join(groups.RATIOS)}.")]
+Ratio = Annotated[str | None, typer.Option(help="Which of its sets; the first by default.")]
+MADE = {"cmnist": tuple(cmnist.CONFLICTING), "cifar10c": tuple(cifar10c.COUNTS)}
+
+
+@app.command("make")
+def make(
+    name: Annotated[str, typer.Argument(help="cmnist or cifar10c")],
+    out: Annotated[Path, typer.Option("--out", help="Folder that gets the set.")],
+    ratio: Annotated[
+        list[str] | None, typer.Option(help="0.5pct, 1pct, 2pct, 5pct; all by default.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    severity: Annotated[int, typer.Option(help="Of the corruptions, 1 to 5.")] = 5,
+    data_root: Root = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a set that is there.")] = False,
+) -> None:
+    """Write a benchmark in the public folder layout."""
+    if name not in MADE:
+        raise RecipeError(f"there is no way to make {name!r}. Choose: {', '.join(MADE)}.")
+    root = mnist.find_root(data_root)
+    for each in ratio or MADE[name]:
+        splits = _made(name, root, each, seed, severity)
+        layout.write(splits, out, each, overwrite=overwrite)
+        err.print(f"wrote {out / each}: {len(splits.train)} training images", markup=False)
+
+
+@app.command("list")
+def list_(data_root: Root = None) -> None:
+    """Say which sets are there, and for the others what is missing and where it belongs."""
+    table = Table("set", "ratios", "state")
+    for name, ratios in groups.RATIOS.items():
+        table.add_row(name, ", ".join(ratios), groups.state(name, data_root))
+    terminal.out.print(table)
+
+
+@app.command("check")
+def check(name: Name, ratio: Ratio = None, data_root: Root = None) -> None:
+    """Load a set and verify its counts; the table of its groups."""
+    splits = _loaded(name, ratio, data_root)
+    for part, rows in groups.tables(splits).items():
+        table = Table(*(Column(name, overflow="fold") for name in (part, *rows[0])))
+        for label, *cells in rows[1:]:
+            table.add_row(label, *cells)
+        terminal.out.print(table)
+    for line in groups.verify(splits):
+        terminal.out.print(line, markup=False)
+
+
+@app.command("show")
+def show(
+    name: Name,
+    out: Annotated[Path, typer.Option("--out", help="PNG file for the sheet.")],
+    ratio: Ratio = None,
+    data_root: Root = None,
+    columns: Annotated[int, typer.Option(min=1, help="Images of each class in a row.")] = 10,
+) -> None:
+    """Draw examples: aligned ones above a dotted line, conflicting ones below."""
+    splits = _loaded(name, ratio, data_root)
+    sheet.save(splits, out, columns=columns)
+    err.print(f"wrote {out}", markup=False)
+
+
+def _made(name: str, root: Path, ratio: str, seed: int, severity: int) -> Splits:
+    if name == "cifar10c":
+        cache = data.cache_folder(root)
+        return cifar10c.load(root, ratio, seed=seed, severity=severity, cache=cache)
+    return cmnist.make(mnist.mnist(root), ratio, seed=seed)  # type: ignore[arg-type]
+
+
+def _loaded(name: str, ratio: str | None, root: Path | None) -> Splits:
+    if name not in groups.RATIOS:
+        raise DataError(f"there is no data set {name!r}. Choose one of {', '.join(groups.RATIOS)}.")
+    return data.load(name, root=root, ratio=ratio or groups.RATIOS[name][0])

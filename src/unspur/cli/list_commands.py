@@ -1,0 +1,53 @@
+"""`unspur methods`, `recipes` and `theory`: what there is, and why it works."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from ..methods import ABOUT
+from ..recipes import loading
+from ..report import terminal
+from ..report import theory_page as theory_report
+from ..report.terminal import err
+from .options import Quiet
+
+
+def methods() -> None:
+    """List the methods: what they must be told, how many networks they train, where they come from."""
+    table = Table(Column("method", no_wrap=True), "must be told", "networks", "source")
+    for name, about in ABOUT.items():
+        table.add_row(name, about.supervision, about.networks, about.source)
+    terminal.out.print(table)
+    terminal.out.print("Run one on CMNIST with 1 %: unspur run cmnist/1pct-METHOD", markup=False)
+
+
+def theory(
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for the page, the figures and the numbers.")
+    ] = Path("runs/theory"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer seeds, samples and epochs: about ten seconds.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compute the paper's bounds and simulations: one page, figures, every number."""
+    began = time.perf_counter()
+    say = None if quiet else partial(err.print, markup=False)
+    theory_report.write(out, quick=quick, progress=say)
+    terminal.out.print(
+        f"{time.perf_counter() - began:.0f} s. Open {out / 'theory.html'}.",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def recipes() -> None:
+    """List the built-in recipes."""
+    for name in loading.names():
+        print(name)

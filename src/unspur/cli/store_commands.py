@@ -1,0 +1,75 @@
+"""`unspur runs`: see and free what is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Column, Table
+
+from .. import store as stored
+from ..api import default_store
+from ..errors import StoreError
+from ..report import terminal
+from ..report.terminal import err, size
+from ..store import Store
+from .options import StoreAt
+
+app = typer.Typer(help="See and free what is stored.", no_args_is_help=True)
+
+
+@app.command("list")
+def runs_list(store: StoreAt = None) -> None:
+    """List what is stored."""
+    table = Table(Column("stage", no_wrap=True), "state", "size", "seconds", "made")
+    total = 0
+    for path in Store(store or default_store()).artifacts():
+        total += (bytes_ := stored.folder_size(path))
+        state, about = _state(path)
+        seconds = str(about.get("seconds", "–"))
+        made = about.get("made", "–").replace("T", " ")[:16]
+        table.add_row(path.name.partition(".")[0], state, size(bytes_), seconds, made)
+    terminal.out.print(table)
+    terminal.out.print(f"{size(total)} in {store or default_store()}", markup=False)
+
+
+@app.command("rm")
+def runs_rm(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="As listed, or the start of it.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
+    unfinished: Annotated[bool, typer.Option(help="What is in progress or damaged.")] = False,
+    store: StoreAt = None,
+) -> None:
+    """Free what is stored; it is made again when a run needs it."""
+    if not (all_ or unfinished or names) or any(not name.strip() for name in names or []):
+        raise StoreError(
+            "say what to remove: a name from `unspur runs list`, --unfinished or --all."
+        )
+    where = Store(store or default_store())
+    doomed = [
+        path
+        for path in where.artifacts()
+        if all_
+        or (unfinished and _state(path)[0] != "finished")
+        or any(path.name.startswith(n) for n in names or [])
+    ]
+    for name in names or []:
+        if not any(path.name.startswith(name) for path in doomed):
+            raise StoreError(f"nothing stored begins with {name!r}. See `unspur runs list`.")
+    freed = sum(stored.folder_size(path) for path in doomed)
+    for path in doomed:
+        stored.remove(path)
+    err.print(f"removed {len(doomed)}, freed {size(freed)}", markup=False)
+
+
+def _state(path: Path) -> tuple[str, dict[str, Any]]:
+    suffix = path.name.partition(".")[2]
+    if suffix:
+        return ("in progress" if suffix == "partial" else suffix.partition("-")[0]), {}
+    try:
+        return "finished", stored.open_artifact(path).about
+    except StoreError:
+        return "damaged", {}

@@ -1,0 +1,101 @@
+"""Random flips and crops of a batch, as functions of (seed, step, position in the batch)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .. import noise
+
+Augment = Literal["none", "flip", "crop-flip", "resized-crop-flip"]
+
+
+def augmented(images: Tensor, how: Augment, *, seed: int, step: Tensor) -> Tensor:
+    """Random flips, and crops, keyed by the position in the batch.
+
+    `crop-flip` cuts a window out of a four-pixel black border; `resized-crop-flip` takes a part of 70 to
+    100 % of the area, in proportions of 3:4 to 4:3, and enlarges it to the whole.
+    """
+    if how == "none":
+        return images
+    n = len(images)
+    flip = noise.uniform(seed, step, noise.FLIP, (n,), images.device) < 0.5
+    images = torch.where(flip[:, None, None, None], images.flip(3), images)
+    if how == "crop-flip":
+        return _cropped(images, seed=seed, step=step)
+    return _zoomed(images, seed=seed, step=step) if how == "resized-crop-flip" else images
+
+
+def _cropped(images: Tensor, *, seed: int, step: Tensor, border: int = 4) -> Tensor:
+    n, c, h, w = images.shape
+    device = images.device
+    rows, columns = (
+        (noise.uniform(seed, step, stream, (n,), device) * (2 * border + 1)).long()[:, None]
+        + torch.arange(size, device=device)
+        for stream, size in ((noise.CROP_ROW, h), (noise.CROP_COLUMN, w))
+    )
+    padded = F.pad(images, (border,) * 4)
+    sample = torch.arange(n, device=device)[:, None, None, None]
+    channel = torch.arange(c, device=device)[None, :, None, None]
+    return padded[sample, channel, rows[:, None, :, None], columns[:, None, None, :]]
+
+
+AREA, RATIO, TRIES = (0.7, 1.0), (3 / 4, 4 / 3), 10
+
+
+def _zoomed(images: Tensor, *, seed: int, step: Tensor) -> Tensor:
+    """A random part of every image, enlarged to the whole with bilinear interpolation."""
+    n, _, high, wide = images.shape
+    top, left, h, w = _windows(n, (high, wide), seed=seed, step=step, device=images.device)
+    rows, columns = _places(top, h, high), _places(left, w, wide)
+    # grid_sample counts from -1 at the left edge of the first pixel to 1 at the right edge of the last.
+    across = (2 * (columns + 0.5) / wide - 1)[:, None, :].expand(n, high, wide)
+    down = (2 * (rows + 0.5) / high - 1)[:, :, None].expand(n, high, wide)
+    zoomed = F.grid_sample(
+        images.float(),
+        torch.stack([across, down], dim=3),
+        mode="bilinear",
+        padding_mode="border",
+        align_corners=False,
+    )
+    return zoomed.round().to(images.dtype) if images.dtype == torch.uint8 else zoomed
+
+
+def _windows(
+    n: int, size: tuple[int, int], *, seed: int, step: Tensor, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Windows as (top, left, high, wide): the first try that fits, or else the whole image."""
+    high, wide = size
+    area, ratio, row, column = (
+        noise.uniform(seed, step, stream, (n, tries), device)
+        for stream, tries in (
+            (noise.CROP_AREA, TRIES),
+            (noise.CROP_RATIO, TRIES),
+            (noise.CROP_ROW, 1),
+            (noise.CROP_COLUMN, 1),
+        )
+    )
+    area = high * wide * (AREA[0] + (AREA[1] - AREA[0]) * area)
+    ratio = torch.exp(math.log(RATIO[0]) + math.log(RATIO[1] / RATIO[0]) * ratio)
+    w, h = torch.sqrt(area * ratio).round(), torch.sqrt(area / ratio).round()
+    fits = (w <= wide) & (h <= high)
+    first = fits.long().argmax(1, keepdim=True)
+    any_fits = fits.any(1)
+    w = torch.where(any_fits, w.gather(1, first).squeeze(1), float(wide))
+    h = torch.where(any_fits, h.gather(1, first).squeeze(1), float(high))
+    top, left = (
+        (u.squeeze(1) * (1 + room)).floor() for u, room in ((row, high - h), (column, wide - w))
+    )
+    return top, left, h, w
+
+
+def _places(start: Tensor, length: Tensor, size: int) -> Tensor:
+    """Where `size` pixels come from in a window, for each image; never from outside it."""
+    pixel = torch.arange(size, device=start.device) + 0.5
+    inside = pixel * (length / size)[:, None] - 0.5
+    inside = torch.minimum(inside.clamp(min=0), (length - 1)[:, None])
+    return start[:, None] + inside

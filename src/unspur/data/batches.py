@@ -1,0 +1,157 @@
+"""Where batches come from: images on the device, turned into network input and augmented there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from .augmentation import Augment, augmented
+from .splits import Split, fast_layout
+
+CHUNK = 1000  # images a network looks at at once when it does not train
+PIXELS = 5_000_000  # or, of small images on a GPU, as many as have so many pixels
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a method sees of one step. `bias` is filled only for methods that declare its use."""
+
+    x: Tensor
+    y: Tensor
+    index: Tensor
+    conflict: Tensor
+    step: Tensor
+    bias: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """From stored pixels to network input: scale uint8 to [0, 1], then normalise by channel."""
+
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Now, not within a trace (torch.export) or inference mode, where no ordinary tensor can be made.
+        with torch.inference_mode(False):
+            for values in (self.mean, self.std):
+                _column(values, torch.device("cpu"))
+
+    def __call__(self, images: Tensor) -> Tensor:
+        x = images / 255 if images.dtype == torch.uint8 else images.float()
+        if not self.mean:
+            return x
+        return (x - _column(self.mean, x.device)) / _column(self.std, x.device)
+
+
+@cache  # a captured step must not copy from the host
+def _column(values: tuple[float, ...], device: torch.device) -> Tensor:
+    return torch.tensor(values, device=device).view(-1, 1, 1)
+
+
+class Source(Protocol):
+    """Gives the batches of given samples.
+
+    `feed` runs ahead of training and yields what a step takes from outside: the samples' indices, and
+    their pixels where these are not on the device already. `batch` makes a batch of them within the step.
+    `plain` is the network input of all samples, or of some, in order and without augmentation.
+    """
+
+    targets: Tensor
+
+    def feed(self, order: Iterator[Tensor]) -> Iterator[tuple[Tensor, ...]]: ...
+    def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch: ...
+    def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]: ...
+
+
+class Labelled:
+    """What sources have in common: labels on the device, and how pixels become a batch."""
+
+    def __init__(
+        self,
+        targets: Tensor,
+        *,
+        preprocess: Preprocess,
+        augment: Augment = "none",
+        seed: int = 0,
+        conflict: Tensor | None = None,
+        bias: Tensor | None = None,
+    ):
+        self.targets, device = targets, targets.device
+        self.preprocess, self.augment, self.seed = preprocess, augment, seed
+        none = torch.zeros(len(targets), dtype=torch.bool)
+        self.conflict = (none if conflict is None else conflict).to(device)
+        self.bias = None if bias is None else bias.to(device)
+
+    def labelled(self, pixels: Tensor, index: Tensor, step: Tensor) -> Batch:
+        """The samples `index`, whose pixels these are, augmented for this step."""
+        images = augmented(pixels, self.augment, seed=self.seed, step=step)
+        return Batch(
+            x=self.preprocess(images).contiguous(memory_format=fast_layout(images.device)),
+            y=self.targets[index],
+            index=index,
+            conflict=self.conflict[index],
+            step=step,
+            bias=None if self.bias is None else self.bias[index],
+        )
+
+
+class Resident(Labelled):
+    """All images on the device; a batch is a gather. Augmentation is a function of (seed, step)."""
+
+    def __init__(
+        self,
+        split: Split,
+        *,
+        device: torch.device,
+        preprocess: Preprocess,
+        augment: Augment = "none",
+        seed: int = 0,
+        conflict: Tensor | None = None,
+        bias: Tensor | None = None,
+    ):
+        self.images, targets = split.on(device)
+        super().__init__(
+            targets,
+            preprocess=preprocess,
+            augment=augment,
+            seed=seed,
+            conflict=conflict,
+            bias=bias,
+        )
+
+    def feed(self, order: Iterator[Tensor]) -> Iterator[tuple[Tensor, ...]]:
+        return ((index,) for index in order)
+
+    def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch:
+        """The samples `index`, augmented for this step."""
+        return self.labelled(
+            gathered(self.images, index) if pixels is None else pixels, index, step
+        )
+
+    def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]:
+        size = size or _at_once(self.images)
+        if among is None:
+            yield from map(self.preprocess, torch.split(self.images, size))
+            return
+        where = among.nonzero().squeeze(1).to(self.images.device)
+        for index in torch.split(where, size):
+            yield self.preprocess(self.images[index])
+
+
+def _at_once(images: Tensor) -> int:
+    """How many images are looked at at once: more of small ones on a GPU, for fewer kernels to launch."""
+    few = PIXELS // (images.shape[-1] * images.shape[-2]) if images.is_cuda else 0
+    return max(CHUNK, few)
+
+
+def gathered(images: Tensor, index: Tensor) -> Tensor:
+    """Some of the images, in the memory layout that they all have."""
+    if images.is_contiguous():
+        return images[index]
+    return images.permute(0, 2, 3, 1)[index].permute(0, 3, 1, 2)  # channels last

@@ -1,0 +1,99 @@
+"""BFFHQ: faces whose age nearly always goes with their gender, in the layout of the public release.
+
+The set cannot be generated. Any `<x>pct` folder works, with the variations that `layout` accepts; conflicting
+images in `extra_conflict` are left alone unless they are asked for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from ...errors import DataError
+from ..decoding.pixel_cache import decode
+from ..splits import Split, Splits
+from .layout import Entry, _entries, _named, _shared_entries, _train_entries
+
+NAME, EXTRA = "bffhq", "extra_conflict"
+CLASSES, GENDERS = ("young", "old"), ("female", "male")
+SIZE = 128
+
+
+def load(
+    root: Path,
+    ratio: str = "0.5pct",
+    *,
+    size: int = SIZE,
+    extra: bool = False,
+    cache: Path | None = None,
+) -> Splits:
+    """The faces below `root`/bffhq or `root`, resized, in the order of their sorted paths.
+
+    `extra` adds the images in `extra_conflict` to those to train on; `cache` is a folder to keep pixels in.
+    """
+    folder = find(root, ratio)
+    entries = {
+        "train": _train_entries(folder, ratio) + (_extra(folder) if extra else []),
+        "valid": _shared_entries(folder, ratio, "valid"),
+        "test": _shared_entries(folder, ratio, "test"),
+    }
+    for part, found in entries.items():
+        if not found:
+            where = folder / ratio / "align" if part == "train" else folder / part
+            raise DataError(
+                f"BFFHQ is incomplete: {where} holds no image (.png or .jpg). Put the {part} images, "
+                "named <id>_<target>_<bias>, there."
+            )
+    _check_labels(entries)
+    splits = {part: _split(found, folder, part, size, cache) for part, found in entries.items()}
+    return Splits(
+        train=splits["train"],
+        valid=splits["valid"],
+        test=splits["test"],
+        classes=CLASSES,
+        bias={part: torch.tensor([entry.bias for entry in entries[part]]) for part in splits},
+        bias_classes=GENDERS,
+        name=f"{NAME}/{ratio}" + (f"+{EXTRA}" if extra else ""),
+    )
+
+
+def find(root: Path, ratio: str) -> Path:
+    """The folder that holds the ratios."""
+    folder = root / NAME if (root / NAME).is_dir() else root
+    if not any(path.is_dir() for path in folder.glob("*pct")):
+        raise DataError(
+            f"there is no BFFHQ in {root}. Get the public release and put its folders "
+            f"{ratio}/align, {ratio}/conflict, valid and test into {root / NAME}."
+        )
+    return folder
+
+
+def _extra(folder: Path) -> list[Entry]:
+    entries = _entries(folder / EXTRA)
+    if not entries:
+        raise DataError(
+            f"{folder / EXTRA} holds no image, and extra conflicting ones are asked for."
+        )
+    for path, target, bias in entries:
+        if target == bias:
+            raise DataError(
+                f"{path}: target and bias are both {bias}, which does not conflict. Move the file."
+            )
+    return entries
+
+
+def _check_labels(entries: dict[str, list[Entry]]) -> None:
+    """Both labels of every file must be 0 or 1."""
+    found = [entry for part in entries.values() for entry in part]
+    _named(CLASSES, "target", [(entry.target, entry.path) for entry in found])
+    _named(GENDERS, "bias", [(entry.bias, entry.path) for entry in found])
+
+
+def _split(entries: list[Entry], folder: Path, part: str, size: int, cache: Path | None) -> Split:
+    paths = [entry.path for entry in entries]
+    return Split(
+        decode(paths, size=size, cache=cache, name=f"{NAME}-{part}-{size}"),
+        torch.tensor([entry.target for entry in entries]),
+        tuple(path.relative_to(folder).as_posix() for path in paths),
+    )

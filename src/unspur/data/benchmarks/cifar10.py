@@ -1,0 +1,138 @@
+"""CIFAR-10 as it is distributed in its binary version: six files of labelled pixels.
+
+The python version of the same set is pickled, and a pickle can run any code: it is never opened.
+"""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import DataError
+from ..splits import Splits, with_validation
+
+ARCHIVE, FOLDER = "cifar-10-binary.tar.gz", "cifar-10-batches-bin"
+TRAIN_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+TEST_FILE, NAMES_FILE = "test_batch.bin", "batches.meta.txt"
+FILES = (*TRAIN_FILES, TEST_FILE)
+PYTHON_ARCHIVE, PYTHON_FOLDER = "cifar-10-python.tar.gz", "cifar-10-batches-py"
+SUBFOLDERS = ("", "cifar10")  # of the folder of real data
+
+CLASSES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
+IMAGE = (3, 32, 32)
+RECORD = 1 + 3 * 32 * 32  # bytes: a label, then the planes of red, green and blue
+RECORDS = 10_000  # in each file
+
+
+class Cifar(NamedTuple):
+    """Images (N, 3, 32, 32) in uint8 with int64 labels, for training and for the test."""
+
+    train_images: Tensor
+    train_labels: Tensor
+    test_images: Tensor
+    test_labels: Tensor
+
+
+def read(root: Path, *, records: int = RECORDS) -> Cifar:
+    """All of CIFAR-10, from the binary files or their archive in `root`, or from the archive itself."""
+    found = find(root)
+    contents = dict(_packed(found, records) if found.is_file() else _unpacked(found))
+    for name in FILES:
+        if name not in contents:
+            raise DataError(
+                f"CIFAR-10 is incomplete: {name} is not in {found}. Get {ARCHIVE} again and put its "
+                f"folder {FOLDER} into {root}."
+            )
+    _check_names(contents.get(NAMES_FILE), found)
+    parts = [_parse(contents[name], f"{found / name}", records) for name in FILES]
+    images, labels = zip(*parts, strict=True)
+    return Cifar(torch.cat(images[:-1]), torch.cat(labels[:-1]), images[-1], labels[-1])
+
+
+def load_plain(root: Path, seed: int = 0, *, records: int = RECORDS) -> Splits:
+    """CIFAR-10 without any bias: 45,000 images to train, 5,000 to validate, 10,000 to test."""
+    return with_validation(*read(root, records=records), classes=CLASSES, name="cifar10", seed=seed)
+
+
+def find(root: Path) -> Path:
+    """The folder of the binary files, or else the archive of them."""
+    folders = [root / name for name in SUBFOLDERS]
+    for folder in [path for parent in folders for path in (parent, parent / FOLDER)]:
+        if any((folder / name).is_file() for name in FILES):
+            return folder
+    for archive in (root, *(folder / ARCHIVE for folder in folders)):
+        if archive.is_file() and archive.name != PYTHON_ARCHIVE:
+            return archive
+    raise DataError(_missing(root, folders))
+
+
+def _missing(root: Path, folders: list[Path]) -> str:
+    home = root.parent if root.is_file() else root
+    where = f"Put the binary version, {ARCHIVE} or its folder {FOLDER}, into {home}."
+    for folder in (home, *folders):
+        for name in (PYTHON_FOLDER, PYTHON_ARCHIVE, "data_batch_1"):
+            if (folder / name).exists():
+                return (
+                    f"{folder / name} is CIFAR-10's python version. It is pickled, which could run any "
+                    f"code, and is not opened. {where}"
+                )
+    return f"there is no CIFAR-10 in {root}: neither {FOLDER} nor {ARCHIVE}. {where}"
+
+
+def _unpacked(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for name in (*FILES, NAMES_FILE):
+        if (folder / name).is_file():
+            yield name, (folder / name).read_bytes()
+
+
+def _packed(archive: Path, records: int) -> Iterator[tuple[str, bytes]]:
+    """The files in the archive, wherever they lie in it. Nothing is written to disk."""
+    try:
+        with gzip.open(archive) as stream, tarfile.open(fileobj=stream) as members:
+            for member in members:
+                file = members.extractfile(member) if member.isreg() else None
+                name = Path(member.name).name
+                if file is not None and name in (*FILES, NAMES_FILE):
+                    yield name, file.read(records * RECORD + 1)  # no more than shows it is too long
+            while stream.read(1 << 20):  # the checksum comes at the very end
+                pass
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise DataError(f"{archive} is a damaged archive ({error}). Get it again.") from error
+
+
+def _check_names(content: bytes | None, found: Path) -> None:
+    """The names, where they are given, must be those of CIFAR-10 in its order."""
+    if content is not None and content.split() != [name.encode() for name in CLASSES]:
+        raise DataError(
+            f"{found / NAMES_FILE} does not name the ten classes {', '.join(CLASSES)}. This is another "
+            f"set or a damaged file; get {ARCHIVE} again."
+        )
+
+
+def _parse(content: bytes, name: str, records: int) -> tuple[Tensor, Tensor]:
+    """Images and labels of one file."""
+    if len(content) != records * RECORD:
+        raise DataError(
+            f"{name} is {'truncated' if len(content) < records * RECORD else 'too long'}: {records} "
+            f"records are {records * RECORD} bytes, not {len(content)}. Get {ARCHIVE} again."
+        )
+    table = np.frombuffer(content, np.uint8).reshape(records, RECORD)
+    highest = int(table[:, 0].max())
+    if highest >= len(CLASSES):
+        raise DataError(
+            f"{name} is damaged: it has a label {highest}, outside 0..{len(CLASSES) - 1}. "
+            f"Get {ARCHIVE} again."
+        )
+    images = torch.from_numpy(table[:, 1:].reshape(records, *IMAGE).copy())
+    return images, torch.from_numpy(table[:, 0].astype(np.int64))

@@ -1,0 +1,208 @@
+"""Corrupted CIFAR-10: photographs whose kind of corruption nearly always gives the class away.
+
+A re-generation of the public set: its corruptions, its counts, our own draw. In which order images are
+carved off, which corruption an image gets if it conflicts, and its pixels then, depend on the seed alone.
+So with one seed the test split is the same for every ratio, and what conflicts in a lower ratio conflicts,
+with the same pixels, in a higher one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...errors import DataError
+from ...hashing import digest
+from ..decoding.pixel_cache import kept
+from ..decoding.pixels import Bytes
+from ..splits import Split, Splits
+from . import cifar10, frost, layout
+from .cifar10 import CLASSES, IMAGE, Cifar
+from .corruptions import CORRUPTIONS, SEVERITIES, corrupt
+
+Labels = NDArray[np.int64]
+Ratio = Literal["0.5pct", "1pct", "2pct", "5pct"]
+
+# Published numbers of aligned and of conflicting training images; the rest of 50 000 is for validation.
+COUNTS: dict[str, tuple[int, int]] = {
+    "0.5pct": (44_832, 228),
+    "1pct": (44_527, 442),
+    "2pct": (44_145, 887),
+    "5pct": (42_820, 2_242),
+}
+TRAIN, TEST = 50_000, 10_000
+BLOCK = 5_000  # images corrupted between two writes to a kept file
+VERSION = 1  # of the generator: a change to the pixels makes a new number
+
+STREAMS = {"carve": 0, "train": 1, "test": 2}
+
+
+def load(
+    root: Path, ratio: str, *, seed: int = 0, severity: int = 5, cache: Path | None = None
+) -> Splits:
+    """The benchmark from a folder of real data: the public release where it is there, else generated.
+
+    Frost comes from the photographs in `root`/frost, or else is procedural and called so.
+    """
+    if (root / "cifar10c" / ratio).is_dir():
+        return layout.read(
+            root / "cifar10c", ratio, classes=CLASSES, bias_classes=tuple(CORRUPTIONS)
+        )
+    _check_ratio(ratio)
+    textures = frost.find(root)
+    return make(
+        cifar10.read(root), ratio, seed=seed, severity=severity, textures=textures, cache=cache
+    )
+
+
+def make(
+    images: Cifar,
+    ratio: str,
+    *,
+    seed: int = 0,
+    severity: int = 5,
+    textures: Path | None = None,
+    cache: Path | None = None,
+) -> Splits:
+    """The benchmark set of one ratio, from all of CIFAR-10."""
+    _check_ratio(ratio)
+    sizes = len(images.train_labels), len(images.test_labels)
+    if sizes != (TRAIN, TEST):
+        raise DataError(
+            f"CIFAR10-C {ratio} is made from {TRAIN} training and {TEST} test images, not {sizes[0]} "
+            f"and {sizes[1]}. Give all of CIFAR-10, or use generate() for another size."
+        )
+    aligned, conflicting = COUNTS[ratio]
+    return generate(
+        images,
+        aligned=aligned,
+        conflicting=conflicting,
+        seed=seed,
+        severity=severity,
+        textures=textures,
+        cache=cache,
+        name=f"cifar10c/{ratio}",
+    )
+
+
+def generate(
+    images: Cifar,
+    *,
+    aligned: int,
+    conflicting: int,
+    seed: int = 0,
+    severity: int = 5,
+    textures: Path | None = None,
+    cache: Path | None = None,
+    name: str = "cifar10c",
+) -> Splits:
+    """Corrupted images with exactly so many aligned and conflicting ones to train on.
+
+    The other training images are for validation, with the same share of conflicting ones, rounded half
+    up. In each class of the test split all corruptions are equally frequent. `cache` is a folder to keep
+    the pixels in.
+    """
+    if severity not in SEVERITIES:
+        raise DataError(f"{name}: there is no severity {severity}. Choose one of 1, 2, 3, 4, 5.")
+    parts, kinds = _draw(images, aligned, conflicting, seed, name)
+    index = torch.cat(list(parts.values()))
+    pictures = torch.cat([images.train_images, images.test_images])
+    labels = torch.cat([images.train_labels, images.test_labels])
+    frosts = frost.procedural() if textures is None else frost.photographs(textures)
+    spoil = partial(corrupt, seed=seed, severity=severity, textures=frosts)
+
+    def blocks() -> Iterator[Bytes]:
+        for rows in torch.split(index, BLOCK):
+            yield spoil(pictures[rows], kinds[rows], rows).numpy()
+
+    about = digest(f"{VERSION} {seed} {severity}", pictures, kinds, index, *frosts) if cache else ""
+    pixels = kept(
+        blocks, (len(index), *IMAGE), cache=cache, name=name.replace("/", "-"), about=about
+    )
+    chunks = torch.split(pixels, [len(rows) for rows in parts.values()])
+    splits = {
+        part: Split(chunk, labels[rows])
+        for (part, rows), chunk in zip(parts.items(), chunks, strict=True)
+    }
+    return Splits(
+        train=splits["train"],
+        valid=splits["valid"],
+        test=splits["test"],
+        classes=CLASSES,
+        bias={part: kinds[rows] for part, rows in parts.items()},
+        bias_classes=_kinds(procedural=textures is None),
+        name=name,
+    )
+
+
+def _draw(
+    images: Cifar, aligned: int, conflicting: int, seed: int, name: str
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Which images each split takes, and the corruption of every image.
+
+    Images go by their number; those of the test come after those for training.
+    """
+    total, train = len(images.train_labels), aligned + conflicting
+    if not (0 <= conflicting <= train and 0 < train < total):
+        raise DataError(
+            f"{name}: cannot take {aligned} aligned and {conflicting} conflicting images to train on, "
+            f"and at least one for validation, from {total}."
+        )
+    valid = total - train
+    valid_conflicting = (2 * conflicting * valid + train) // (2 * train)
+    # Training takes its images from the front of one order, those in conflict first; validation from its
+    # end, those in conflict last.
+    order = _rng(seed, "carve").permutation(total)
+    odd = np.concatenate([order[:conflicting], order[total - valid_conflicting :]])
+    kinds = _nearly_own(images.train_labels.numpy(), odd, _rng(seed, "train"))
+    parts = {
+        "train": np.sort(order[:train]),
+        "valid": np.sort(order[train:]),
+        "test": np.arange(total, total + len(images.test_labels)),
+    }
+    test = _balanced(images.test_labels.numpy(), _rng(seed, "test"))
+    return (
+        {part: torch.from_numpy(rows) for part, rows in parts.items()},
+        torch.from_numpy(np.concatenate([kinds, test])),
+    )
+
+
+def _kinds(*, procedural: bool) -> tuple[str, ...]:
+    """The names of the corruptions; made-up frost is called so wherever they are shown."""
+    names = {"frost": "procedural frost"} if procedural else {}
+    return tuple(names.get(kind, kind) for kind in CORRUPTIONS)
+
+
+def _nearly_own(labels: Labels, odd: Labels, rng: np.random.Generator) -> Labels:
+    """The own corruption of each label, but for the `odd` ones one of the nine others."""
+    shift = rng.integers(1, len(CORRUPTIONS), size=len(labels))
+    kinds = labels.copy()
+    kinds[odd] = (labels[odd] + shift[odd]) % len(CORRUPTIONS)
+    return kinds
+
+
+def _balanced(labels: Labels, rng: np.random.Generator) -> Labels:
+    """Every corruption as often as any other within each class, to one image."""
+    kinds = np.empty_like(labels)
+    for label in range(len(CLASSES)):
+        own = rng.permutation(np.flatnonzero(labels == label))
+        kinds[own] = np.arange(len(own)) % len(CORRUPTIONS)
+    return kinds
+
+
+def _check_ratio(ratio: str) -> None:
+    if ratio not in COUNTS:
+        raise DataError(
+            f"there is no CIFAR10-C ratio {ratio!r}. Choose one of {', '.join(COUNTS)}."
+        )
+
+
+def _rng(seed: int, purpose: str) -> np.random.Generator:
+    return np.random.default_rng([seed, STREAMS[purpose]])

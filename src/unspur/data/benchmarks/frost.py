@@ -1,0 +1,85 @@
+"""Textures of frost: photographs where the user has them, otherwise made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ... import noise
+from ...errors import DataError
+from .layout import SUFFIXES, _pixels
+
+FOLDER = "frost"  # below the folder of real data
+USED = 5  # the original lists six photographs and draws among the first five
+STEP = 5  # photographs are shrunk to a fifth, bilinearly: every fifth pixel, from the third on
+SMALLEST = 33  # pixels a texture needs after that: a crop of 32 and a place to choose
+HEIGHT, WIDTH = 96, 128  # of a procedural texture
+# Weight of noise by its grain in pixels; together as coarse as the photographs.
+OCTAVES = {1: 0.45, 2: 0.3, 4: 0.25, 8: 0.3, 16: 0.4, 32: 0.7}
+# Mean colour and contrast of each procedural texture; close to those of the photographs.
+TINTS = (
+    ((80.0, 150.0, 166.0), 18.0),
+    ((201.0, 205.0, 214.0), 22.0),
+    ((201.0, 205.0, 214.0), 22.0),
+    ((138.0, 153.0, 166.0), 29.0),
+    ((112.0, 123.0, 135.0), 43.0),
+)
+
+Textures = tuple[Tensor, ...]
+
+
+def find(root: Path) -> Path | None:
+    """The folder of photographs below the folder of real data, where there is one."""
+    return root / FOLDER if _files(root / FOLDER) else None
+
+
+def photographs(folder: Path) -> Textures:
+    """The first five images of a folder, by name, as (3, H, W) in uint8, a fifth of their size."""
+    paths = _files(folder)[:USED]
+    if not paths:
+        raise DataError(
+            f"{folder} holds no frost photograph (.png or .jpg). Put frost1.png ... frost6.jpg there, "
+            "or leave the folder out for procedural frost."
+        )
+    return tuple(_shrunk(path) for path in paths)
+
+
+def procedural() -> Textures:
+    """Five made-up textures: noise of several grains on a bluish white, always the same."""
+    return tuple(
+        (torch.tensor(colour)[:, None, None] + _grain(number) * contrast)
+        .clamp(0, 255)
+        .to(torch.uint8)
+        for number, (colour, contrast) in enumerate(TINTS)
+    )
+
+
+def _files(folder: Path) -> list[Path]:
+    found = folder.iterdir() if folder.is_dir() else ()
+    return sorted(
+        path for path in found if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+    )
+
+
+def _shrunk(path: Path) -> Tensor:
+    small = torch.from_numpy(_pixels(path)[:, STEP // 2 :: STEP, STEP // 2 :: STEP].copy())
+    if min(small.shape[1:]) < SMALLEST:
+        raise DataError(
+            f"{path} is too small for a frost texture: it needs {STEP * SMALLEST} pixels a side. "
+            "Replace it."
+        )
+    return small
+
+
+def _grain(number: int) -> Tensor:
+    """Noise (H, W) of mean 0 and deviation 1 whose grains have several sizes."""
+    total = torch.zeros(HEIGHT, WIDTH)
+    for octave, (size, weight) in enumerate(OCTAVES.items()):
+        shape = (1, 1, HEIGHT // size + 2, WIDTH // size + 2)
+        coarse = noise.uniform(number, 0, octave, shape) - 0.5
+        fine = F.interpolate(coarse, scale_factor=float(size), mode="bilinear")
+        total += weight * fine[0, 0, :HEIGHT, :WIDTH] / 0.29
+    return (total - total.mean()) / total.std()

@@ -1,0 +1,103 @@
+"""Which benchmark sets there are, what is in them, and whether it is what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from ...errors import DataError
+from ..splits import Splits
+from . import bffhq, celeba, cifar10, cifar10c, cmnist, mnist
+
+RATIOS: dict[str, tuple[str, ...]] = {
+    "cmnist": tuple(cmnist.CONFLICTING),
+    "cifar10c": tuple(cifar10c.COUNTS),
+    "cifar10": ("all",),
+    "mnist": ("all",),
+    "bffhq": ("0.5pct", "1pct"),
+    "celeba": ("keep2000", "keep88", "all", "csv"),
+    "demo": ("1pct", "2pct", "5pct"),
+}
+
+# Aligned and conflicting training images, as published.
+PUBLISHED: dict[str, tuple[int, int]] = {
+    **{
+        f"cmnist/{ratio}": (cmnist.TRAIN - count, count)
+        for ratio, count in cmnist.CONFLICTING.items()
+    },
+    **{f"cifar10c/{ratio}": counts for ratio, counts in cifar10c.COUNTS.items()},
+    "bffhq/0.5pct": (19_104, 96),
+    "celeba/keep2000": (66_874 + 22_880, 2_000 + 1_387),
+}
+
+
+def state(name: str, root: Path | None) -> str:
+    """ "ready", or what is missing and where it belongs; no image is opened."""
+    if name == "demo":
+        return "ready (embedded)"
+    try:
+        _look(name, mnist.find_root(root))
+    except DataError as error:
+        return str(error)
+    return "ready"
+
+
+def _look(name: str, root: Path) -> None:
+    """Raise where the files of a set are missing."""
+    if name in ("cmnist", "cifar10c") and any((root / name).glob("*pct")):
+        return
+    if name in ("cmnist", "mnist"):
+        for file in mnist.FILES:
+            mnist.locate(root, file)
+    elif name in ("cifar10c", "cifar10"):
+        cifar10.find(root)
+    elif name == "bffhq":
+        bffhq.find(root, RATIOS["bffhq"][0])
+    else:
+        celeba.find(root)
+
+
+def tables(splits: Splits) -> dict[str, list[list[str]]]:
+    """For each split a table of counts: a header of biases, then a row for each class."""
+    return {part: _table(splits, part) for part in splits.parts()}
+
+
+def _table(splits: Splits, part: str) -> list[list[str]]:
+    targets = splits.parts()[part].targets
+    classes = len(splits.classes)
+    if part not in splits.bias:
+        counts = torch.bincount(targets, minlength=classes)[:, None]
+        header = ["images"]
+    else:
+        names = splits.bias_classes
+        biases = max(len(names), 1 + int(splits.bias[part].max()))
+        cells = targets * biases + splits.bias[part]
+        counts = torch.bincount(cells, minlength=classes * biases).view(classes, biases)
+        header = list(names) or [str(number) for number in range(biases)]
+    rows = [
+        [name, *map(str, row)] for name, row in zip(splits.classes, counts.tolist(), strict=True)
+    ]
+    return [header, *rows]
+
+
+def verify(splits: Splits) -> Iterator[str]:
+    """What can be said of the counts; raises where they are not the published ones."""
+    conflicting = splits.conflicting("train")
+    if conflicting is None:
+        yield f"{splits.name}: {len(splits.train)} training images; no bias labels."
+        return
+    odd = int(conflicting.sum())
+    found = len(splits.train) - odd, odd
+    told = f"{found[0]} aligned and {found[1]} conflicting training images ({odd / sum(found):.2%})"
+    expected = PUBLISHED.get(splits.name)
+    if expected is None:
+        yield f"{splits.name}: {told}. There is no published count to compare with."
+    elif expected == found:
+        yield f"{splits.name}: {told}, as published."
+    else:
+        yield (
+            f"{splits.name}: {told}; published are {expected[0]} and {expected[1]}. This is another "
+            "version of the set: numbers in the literature are not comparable."
+        )

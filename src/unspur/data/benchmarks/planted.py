@@ -1,0 +1,242 @@
+"""Sets whose answer is known: a shortcut planted into plain images, harmless oddities, wrong labels.
+
+A planted shortcut gives each image a style, one of ten of its kind, that nearly always is the one of its
+class. A null has no such thing: plain images, styles that say nothing of the class, classes of very different
+size, rare and hard kinds of images within a class. All images are 32 x 32 in colour. Every draw is counted by
+(seed, index of the image).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ... import noise
+from ...errors import DataError
+from ..splits import Split, Splits
+from . import cmnist, corruptions
+
+SIDE, STYLES = 32, 10
+# Streams of random numbers, after those of training and of the corruptions.
+CONTRADICTS, OTHER_STYLE, ANY_STYLE, PLACE, PHASE, THINNED, SPOILED = range(600, 607)
+MISLABELLED, OTHER_LABEL = 607, 608
+LUMA = torch.tensor([0.299, 0.587, 0.114])
+PATCH = 5  # pixels of a side
+FAINTEST = 0.05  # share of the smallest class among imbalanced ones
+HARD_SHARE = 0.1  # of images that are hard, in every class
+
+
+@dataclass(frozen=True, eq=False)
+class Base:
+    """Plain images (N, 3, 32, 32) in uint8 with labels, to plant something into."""
+
+    images: Tensor
+    labels: Tensor
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.images.shape[1:] != (3, SIDE, SIDE) or self.images.dtype != torch.uint8:
+            raise DataError(
+                f"{self.name}: base images are (N, 3, {SIDE}, {SIDE}) in uint8, not "
+                f"{tuple(self.images.shape)} in {self.images.dtype}."
+            )
+
+    @property
+    def classes(self) -> int:
+        return int(self.labels.max()) + 1
+
+    def some(self, count: int, *, seed: int) -> Base:
+        """So many of them, drawn at random; all of them if there are no more."""
+        order = torch.sort(noise.bits(seed, 0, noise.PERMUTE, (len(self.labels),)), stable=True)
+        return self.only(torch.sort(order.indices[:count]).values)
+
+    def only(self, index: Tensor) -> Base:
+        return Base(self.images[index], self.labels[index], self.name)
+
+
+def from_digits(images: Tensor, labels: Tensor, *, name: str) -> Base:
+    """Grey digits (N, 28, 28) as a base, with a black border."""
+    padded = F.pad(images, (2, 2, 2, 2))
+    return Base(padded[:, None].expand(-1, 3, -1, -1).contiguous(), labels, name)
+
+
+# -- shortcuts ----------------------------------------------------------------------------------------
+
+
+def planted(base: Base, kind: str, *, share: float, seed: int) -> Splits:
+    """The images with a shortcut that a share of them contradicts; its styles are the bias labels."""
+    if base.classes > STYLES:
+        raise DataError(f"there are {STYLES} styles for {base.classes} classes of {base.name}.")
+    return _styled(base, kind, own_style(base.labels, base.classes, share=share, seed=seed), seed)
+
+
+def own_style(labels: Tensor, classes: int, *, share: float, seed: int) -> Tensor:
+    """The style of each label; for a share of the samples, spread over the classes, another one."""
+    n = len(labels)
+    keys = noise.uniform(seed, 0, CONTRADICTS, (n,))
+    other = 1 + (noise.uniform(seed, 0, OTHER_STYLE, (n,)) * (classes - 1)).long()
+    styles = labels.clone()
+    for label in range(classes):
+        members = (labels == label).nonzero().squeeze(1)
+        odd = members[torch.argsort(keys[members])[: round(share * len(members))]]
+        styles[odd] = (label + other[odd]) % classes
+    return styles
+
+
+def unrelated(base: Base, kind: str, *, seed: int) -> Splits:
+    """The same styles, drawn without regard to the class: nothing to exploit."""
+    styles = (noise.uniform(seed, 0, ANY_STYLE, (len(base.labels),)) * base.classes).long()
+    return _styled(base, kind, styles, seed)
+
+
+def _styled(base: Base, kind: str, styles: Tensor, seed: int) -> Splits:
+    if kind not in KINDS:
+        raise DataError(f"there is no shortcut {kind!r}. Choose one of {', '.join(KINDS)}.")
+    splits = _splits(KINDS[kind](base.images, styles, seed), base.labels, base)
+    return Splits(train=splits.train, classes=splits.classes, bias={"train": styles}, name=kind)
+
+
+def colour(images: Tensor, styles: Tensor, seed: int) -> Tensor:
+    """The light of the image in one of ten colours."""
+    anchors = torch.tensor(list(cmnist.COLOURS.values()))[styles][:, :, None, None]
+    return _bytes(images / 255 * (0.2 + 0.8 * anchors))
+
+
+def hue(images: Tensor, styles: Tensor, seed: int) -> Tensor:
+    """One of ten hues in place of the image's own, the luminance as it was up to a factor."""
+    angle = styles * (2 * math.pi / STYLES)
+    # A point on a circle around grey, at right angles to the luminance, so that all ten are equally bright.
+    first = torch.tensor([LUMA[1], -LUMA[0], 0.0])
+    second = torch.linalg.cross(LUMA, first)
+    circle = torch.cos(angle)[:, None] * F.normalize(first, dim=0)
+    circle = circle + torch.sin(angle)[:, None] * F.normalize(second, dim=0)
+    light = (images / 255 * LUMA[:, None, None]).sum(1, keepdim=True)
+    return _bytes(light * (0.55 + 0.45 * circle[:, :, None, None]))
+
+
+def patch(images: Tensor, styles: Tensor, seed: int) -> Tensor:
+    """A small patch in one of ten colours, in any of the corners."""
+    anchors = _bytes(torch.tensor(list(cmnist.COLOURS.values())))[styles]
+    corner = (noise.uniform(seed, 0, PLACE, (len(images),)) * 4).long()
+    marked = images.clone()
+    for number, (row, column) in enumerate(
+        ((0, 0), (0, SIDE - PATCH), (SIDE - PATCH, 0), (SIDE - PATCH, SIDE - PATCH))
+    ):
+        here = corner == number
+        marked[here, :, row : row + PATCH, column : column + PATCH] = anchors[here][
+            :, :, None, None
+        ]
+    return marked
+
+
+def texture(images: Tensor, styles: Tensor, seed: int) -> Tensor:
+    """Stripes that shine through the image, in one of five directions and two widths, at any phase."""
+    angle = styles % 5 * (math.pi / 5)
+    turns = torch.where(styles < 5, 3.0, 6.0) * (2 * math.pi / SIDE)
+    phase = 2 * math.pi * noise.uniform(seed, 0, PHASE, (len(images),))
+    down, across = torch.meshgrid(torch.arange(SIDE), torch.arange(SIDE), indexing="ij")
+    place = torch.cos(angle)[:, None, None] * across + torch.sin(angle)[:, None, None] * down
+    stripes = 0.5 + 0.5 * torch.sin(turns[:, None, None] * place + phase[:, None, None])
+    return _bytes(0.65 * images / 255 + 0.35 * stripes[:, None])
+
+
+def stamp(images: Tensor, styles: Tensor, seed: int) -> Tensor:
+    """A white sign of five by five pixels, one of ten, anywhere in the upper quarter."""
+    signs = (
+        noise.uniform(0, torch.arange(STYLES), PLACE, (PATCH, PATCH)) < 0.5
+    )  # the same for any seed
+    across = (noise.uniform(seed, 1, PLACE, (len(images),)) * (SIDE - PATCH)).long()
+    down = (noise.uniform(seed, 2, PLACE, (len(images),)) * (SIDE // 4 - PATCH)).long()
+    marked = images.clone()
+    for row in range(PATCH):
+        for column in range(PATCH):
+            value = signs[styles, row, column].to(torch.uint8) * 255
+            marked[torch.arange(len(images)), :, down + row, across + column] = value[:, None]
+    return marked
+
+
+def light(images: Tensor, styles: Tensor, seed: int) -> Tensor:
+    """Light from one of ten directions: a gradient over the image."""
+    angle = styles * (2 * math.pi / STYLES)
+    place = torch.linspace(-1, 1, SIDE)
+    slope = (
+        torch.cos(angle)[:, None, None] * place + torch.sin(angle)[:, None, None] * place[:, None]
+    )
+    return _bytes(images / 255 * 0.7 + 0.15 * (1 + slope[:, None] / math.sqrt(2)))
+
+
+def corruption(images: Tensor, styles: Tensor, seed: int) -> Tensor:
+    """One of the ten corruptions, at its strongest."""
+    return corruptions.corrupt(images, styles, torch.arange(len(images)), seed=seed)
+
+
+KINDS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
+    "colour": colour,
+    "hue": hue,
+    "patch": patch,
+    "texture": texture,
+    "corruption": corruption,
+    "stamp": stamp,
+    "light": light,
+}
+
+
+# -- nulls, and wrong labels --------------------------------------------------------------------------
+
+
+def plain(base: Base) -> Splits:
+    """The images as they are."""
+    return _splits(base.images, base.labels, base)
+
+
+def imbalanced(base: Base, *, seed: int) -> Splits:
+    """Classes of falling size, the last a twentieth of the first."""
+    steps = max(base.classes - 1, 1)
+    keep = FAINTEST ** (base.labels / steps)
+    return plain(base.only((_uniform(base, THINNED, seed) < keep).nonzero().squeeze(1)))
+
+
+def rare_kinds(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
+    """Two kinds of images in every class, class 2k and class 2k + 1, the second of them rare."""
+    odd = base.labels % 2 == 1
+    kept = (~odd | (_uniform(base, THINNED, seed) < share / (1 - share))).nonzero().squeeze(1)
+    thinned = base.only(kept)
+    return plain(Base(thinned.images, thinned.labels // 2, base.name))
+
+
+def spoiled(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
+    """A share of the images of every class hard to make out: a fifth of the contrast, much noise."""
+    hard = _uniform(base, SPOILED, seed) < share
+    index = hard.nonzero().squeeze(1)
+    grain = noise.uniform(seed, index, SPOILED, (3, SIDE, SIDE))
+    images = base.images.clone()
+    images[hard] = _bytes(0.4 * images[hard] / 255 + 0.6 * grain)
+    return _splits(images, base.labels, base)
+
+
+def mislabelled(splits: Splits, *, share: float, seed: int) -> Splits:
+    """The same images, a share of the labels replaced by any other."""
+    labels, classes = splits.train.targets, len(splits.classes)
+    wrong = noise.uniform(seed, 0, MISLABELLED, (len(labels),)) < share
+    shift = 1 + (noise.uniform(seed, 0, OTHER_LABEL, (len(labels),)) * (classes - 1)).long()
+    targets = torch.where(wrong, (labels + shift) % classes, labels)
+    images = splits.train.take(torch.arange(len(labels)))
+    return Splits(train=Split(images, targets), classes=splits.classes, name=splits.name)
+
+
+def _splits(images: Tensor, labels: Tensor, base: Base) -> Splits:
+    classes = tuple(str(label) for label in range(int(labels.max()) + 1))
+    return Splits(train=Split(images, labels), classes=classes, name=base.name)
+
+
+def _uniform(base: Base, stream: int, seed: int) -> Tensor:
+    return noise.uniform(seed, 0, stream, (len(base.labels),))
+
+
+def _bytes(values: Tensor) -> Tensor:
+    return (values.clamp(0, 1) * 255).round().to(torch.uint8)

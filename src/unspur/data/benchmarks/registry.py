@@ -1,0 +1,117 @@
+"""The benchmark data sets by name. Adding one is one file with a loader, and one line in `DATASETS`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import DataError
+from ..splits import Splits
+from . import bffhq, celeba, cifar10, cifar10c, cmnist, embedded, layout, mnist
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted of a set: where real data is, which of its ratios, its seed and size (0: its own)."""
+
+    root: Path | None
+    ratio: str
+    seed: int
+    size: int
+
+    @property
+    def found(self) -> Path:
+        return mnist.find_root(self.root)
+
+    @property
+    def cache(self) -> Path:
+        return cache_folder(self.found)
+
+
+Loader = Callable[[Request], Splits]
+
+
+def _cmnist(wanted: Request) -> Splits:
+    if (wanted.found / "cmnist" / wanted.ratio).is_dir():
+        return layout.read(wanted.found / "cmnist", wanted.ratio)
+    return cmnist.make(mnist.mnist(wanted.found), wanted.ratio, seed=wanted.seed)  # type: ignore[arg-type]
+
+
+def _cifar10c(wanted: Request) -> Splits:
+    return cifar10c.load(wanted.found, wanted.ratio, seed=wanted.seed, cache=wanted.cache)
+
+
+def _cifar10(wanted: Request) -> Splits:
+    return cifar10.load_plain(wanted.found, wanted.seed)
+
+
+def _mnist(wanted: Request) -> Splits:
+    return mnist.load_plain(wanted.found, wanted.seed)
+
+
+def _bffhq(wanted: Request) -> Splits:
+    size = wanted.size or bffhq.SIZE
+    return bffhq.load(wanted.found, wanted.ratio, size=size, cache=wanted.cache)
+
+
+def _celeba(wanted: Request) -> Splits:
+    size = wanted.size or celeba.SIZE
+    return celeba.load(wanted.found, wanted.ratio, seed=wanted.seed, size=size, cache=wanted.cache)
+
+
+def _demo(wanted: Request) -> Splits:
+    counts = {"1pct": 90, "2pct": 180, "5pct": 450}
+    if wanted.ratio not in counts:
+        raise DataError(
+            f"the demo has no ratio {wanted.ratio!r}. Choose one of {', '.join(counts)}."
+        )
+    return cmnist.generate(
+        embedded.digits(),
+        conflicting=counts[wanted.ratio],
+        valid=1000,
+        seed=wanted.seed,
+        name=f"demo/{wanted.ratio}",
+    )
+
+
+def _folder(wanted: Request) -> Splits:
+    if wanted.root is None:
+        raise DataError("give the folder in the public layout with --data-root.")
+    return layout.read(wanted.root, wanted.ratio)
+
+
+DATASETS: dict[str, Loader] = {
+    "cmnist": _cmnist,
+    "cifar10c": _cifar10c,
+    "cifar10": _cifar10,
+    "mnist": _mnist,
+    "bffhq": _bffhq,
+    "celeba": _celeba,
+    "demo": _demo,
+    "folder": _folder,
+}
+SIZED = ("bffhq", "celeba")  # whose images are decoded to a size of choice
+
+
+def load(
+    name: str, *, root: Path | None = None, ratio: str = "1pct", seed: int = 0, size: int = 0
+) -> Splits:
+    """A data set by name; `root` is the folder of real data (UNSPUR_DATA or ./data by default)."""
+    if name not in DATASETS:
+        raise DataError(f"there is no data set {name!r}. Choose one of {', '.join(DATASETS)}.")
+    if size and name not in SIZED:
+        raise DataError(
+            f"the images of {name} have one size; {size} cannot be asked for. Leave data.size at 0."
+        )
+    return DATASETS[name](Request(root, ratio, seed, size))
+
+
+def cache_folder(root: Path) -> Path:
+    """Where decoded pixels are kept: beside the data, or with the user where that cannot be written."""
+    beside = root / ".cache"
+    if os.access(beside if beside.exists() else root, os.W_OK):
+        return beside
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "unspur"

@@ -1,0 +1,5 @@
+"""A user's own images: class folders, a table, a Hugging Face set, or a torch dataset."""
+
+from .images import load
+
+__all__ = ["load"]

@@ -1,0 +1,101 @@
+"""An image folder: a subfolder for each class, perhaps below train, valid and test.
+
+photos/cat/1.jpg            photos/train/cat/1.jpg
+photos/dog/2.jpg            photos/valid/dog/2.jpg (val, validation), photos/test/...
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...errors import DataError
+from .listing import PARTS, Listing, Row, shown
+
+SUFFIXES = (
+    *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".webp"),
+    *(".ppm", ".pgm", ".pbm"),
+)
+
+
+def listed(root: Path) -> Listing:
+    """The images below a folder, sorted by path; hidden files and other kinds of files are left out."""
+    if not root.is_dir():
+        raise DataError(f"there is no folder {shown(root)}.")
+    below = _folders(root)
+    for name, path in below.items():
+        if (path / "align").is_dir():
+            raise DataError(
+                f"{shown(path)} is a benchmark in its public layout, not a folder of classes. Use a "
+                f'recipe with data.name = "folder" and data.ratio = "{name}", and --data-root {shown(root)}.'
+            )
+    parts = {PARTS[name.lower()]: path for name, path in below.items() if name.lower() in PARTS}
+    if "train" not in parts and parts and len(parts) == len(below):
+        raise DataError(f"{shown(root)} has {', '.join(parts)} but no folder train/. Add one.")
+    if "train" not in parts:
+        parts = {"train": root}
+    elif odd := below.keys() - {path.name for path in parts.values()}:
+        _warn_ignored(root, sorted(shown(name) for name in odd), "beside train/")
+    rows = [row for part, folder in parts.items() for row in _rows(folder, part)]
+    if not rows:
+        raise DataError(
+            f"{shown(root)} has no image in class folders ({', '.join(SUFFIXES[:3])}, ...). Put the "
+            "images of each class into a folder named after it, as in photos/cat/1.jpg."
+        )
+    return Listing(shown(root.resolve().name), root, rows)
+
+
+def images(folder: Path) -> list[Path]:
+    """All image files below a folder, sorted."""
+    return [Path(path) for path in sorted(_files(os.fspath(folder), set()))]
+
+
+def _rows(folder: Path, part: str) -> Iterator[Row]:
+    loose = [entry.name for entry in _entries(folder) if entry.is_file() and _is_image(entry.name)]
+    if loose:
+        _warn_ignored(folder, [shown(name) for name in sorted(loose)], "in no class folder")
+    for name, path in sorted(_folders(folder).items()):
+        label, files = shown(name), images(path)
+        if not files:
+            _warn_ignored(folder, [label], "without images")
+        for file in files:
+            yield Row(file, label, part)
+
+
+def _folders(root: Path) -> dict[str, Path]:
+    found = (entry for entry in _entries(root) if not entry.name.startswith("."))
+    return {entry.name: Path(entry.path) for entry in found if entry.is_dir()}
+
+
+def _files(folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
+    """Paths as text: making a hundred thousand Path objects takes longer than finding the files."""
+    facts = os.stat(folder)
+    if (facts.st_dev, facts.st_ino) in seen:
+        return  # a link that leads back up
+    seen.add((facts.st_dev, facts.st_ino))
+    for entry in _entries(folder):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _files(entry.path, seen)
+        elif _is_image(entry.name):
+            yield entry.path
+
+
+def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError as error:
+        raise DataError(f"cannot list the folder {shown(folder)} ({error.strerror}).") from None
+
+
+def _is_image(name: str) -> bool:
+    return name.lower().endswith(SUFFIXES)
+
+
+def _warn_ignored(root: Path, names: list[str], where: str) -> None:
+    told = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    warnings.warn(f"{shown(root)}: {len(names)} left out, {where}: {told}.", stacklevel=4)

@@ -1,0 +1,113 @@
+"""A set of the Hugging Face hub, or one that `datasets` saved to disk: `hf:NAME` or `hf:FOLDER`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+
+from ...errors import DataError
+from ..decoding.pixels import colours
+from ..splits import Split, Splits
+from .dataset import pixels
+from .listing import PARTS, in_order
+
+PREFIX = "hf:"
+
+
+def load(
+    name: str,
+    *,
+    limit: int = 96,
+    size: tuple[int, int] | None = None,
+    classes: tuple[str, ...] | None = None,
+) -> Splits:
+    """All splits of a set, its images resized to one size; the columns are found by their kind."""
+    found = _opened(name.removeprefix(PREFIX))
+    parts = {PARTS[part.lower()]: found[part] for part in found if part.lower() in PARTS}
+    if "train" not in parts:
+        raise DataError(f"{name} has no train split; it has {', '.join(found) or 'none'}.")
+    return converted(parts, name=name, limit=limit, size=size, classes=classes)
+
+
+def converted(
+    parts: Mapping[str, Any],
+    *,
+    name: str,
+    limit: int = 96,
+    size: tuple[int, int] | None = None,
+    classes: tuple[str, ...] | None = None,
+) -> Splits:
+    """Splits of `datasets` in memory."""
+    image, label = _columns(parts["train"], name)
+    words = _words(parts, label)
+    classes = classes or in_order({word for part in words.values() for word in part})
+    number = {word: i for i, word in enumerate(classes)}
+    if odd := {word for part in words.values() for word in part} - number.keys():
+        raise DataError(f"{name}: the label {min(odd)!r} is none of {', '.join(classes)}.")
+    side = min(limit, max(parts["train"][0][image].size))
+    splits = {
+        part: Split(
+            torch.stack(
+                [_resized(row[image], size or (side, side), f"{name} {part}") for row in rows]
+            ),
+            torch.tensor([number[word] for word in words[part]]),
+        )
+        for part, rows in parts.items()
+    }
+    return Splits(
+        train=splits["train"],
+        valid=splits.get("valid"),
+        test=splits.get("test"),
+        classes=classes,
+        name=name,
+    )
+
+
+def _words(parts: Mapping[str, Any], label: str) -> dict[str, list[str]]:
+    """The label of every image as a word."""
+    names = getattr(parts["train"].features[label], "names", None)
+    return {
+        part: [names[value] if names else str(value) for value in rows[label]]
+        for part, rows in parts.items()
+    }
+
+
+def _opened(name: str) -> Mapping[str, Any]:
+    try:
+        import datasets  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise DataError(
+            f"{PREFIX}{name}: sets of the Hugging Face hub need the package datasets, which is not "
+            "installed. Install it with `pip install datasets`."
+        ) from None
+    try:
+        found = (
+            datasets.load_from_disk(name) if Path(name).is_dir() else datasets.load_dataset(name)
+        )
+    except Exception as error:
+        raise DataError(f"{PREFIX}{name} cannot be opened ({error}).") from error
+    return found if isinstance(found, Mapping) else {"train": found}
+
+
+def _columns(rows: Any, name: str) -> tuple[str, str]:
+    """The names of the image and of the label column."""
+    kinds = {column: type(feature).__name__ for column, feature in rows.features.items()}
+    images = [column for column, kind in kinds.items() if kind == "Image"]
+    labels = [column for column, kind in kinds.items() if kind == "ClassLabel"]
+    labels = labels or [column for column in ("label", "labels", "class") if column in kinds]
+    if len(images) != 1 or len(labels) != 1:
+        told = ", ".join(f"{column} ({kind})" for column, kind in kinds.items())
+        raise DataError(f"{name} must have one column of images and one of labels; found: {told}.")
+    return images[0], labels[0]
+
+
+def _resized(image: Any, size: tuple[int, int], where: str) -> torch.Tensor:
+    if not isinstance(image, Image.Image):
+        raise DataError(f"{where}: an image is {type(image).__name__}; decode the image column.")
+    whole = colours(image)
+    high, wide = size
+    return pixels(whole.resize((wide, high), Image.Resampling.BILINEAR))

@@ -1,0 +1,117 @@
+"""What a user's data is before any image is opened: files with a label, perhaps a split and a group."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ...errors import DataError
+
+PARTS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("valid", "val", "validation", "dev"), "valid"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+FEW, IMBALANCE = 10, 20
+
+
+class Row(NamedTuple):
+    """One image. `group` is for evaluation only."""
+
+    path: Path
+    label: str
+    part: str = "train"
+    group: str = ""
+
+
+class Listing(NamedTuple):
+    """All images of a set, with the folder their names are told from."""
+
+    name: str
+    root: Path
+    rows: list[Row]
+
+    def classes(self) -> tuple[str, ...]:
+        return in_order({row.label for row in self.rows})
+
+    def of(self, part: str) -> list[Row]:
+        return [row for row in self.rows if row.part == part]
+
+
+def shown(path: Path | str, root: Path | None = None) -> str:
+    """A path as it can be printed and stored, below the root where it is: a name may be no text at all."""
+    path = Path(path)
+    if root is not None and path.is_relative_to(root):
+        path = path.relative_to(root)
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def in_order(words: set[str]) -> tuple[str, ...]:
+    """Words in the order of their numbers where all are numbers, else of the alphabet."""
+    try:
+        return tuple(sorted(words, key=lambda word: (float(word), word)))
+    except ValueError:
+        return tuple(sorted(words))
+
+
+def check(listing: Listing) -> None:
+    """Raise where labels or splits leave nothing to learn; warn of what will be learned badly."""
+    classes = listing.classes()
+    if not listing.rows:
+        raise DataError(f"{listing.name} has no image.")
+    if not listing.of("train"):
+        raise DataError(f"{listing.name} has no image to train on: the train split is empty.")
+    if len(classes) < 2:
+        raise DataError(
+            f"{listing.name} has a single class, {classes[0]!r}; a classifier needs two or more. Give "
+            "each class its own folder (or label)."
+        )
+    trained = counts(listing.of("train"))
+    if missing := [name for name in classes if name not in trained]:
+        raise DataError(
+            f"{listing.name}: no image to train on for {_listed(missing)}, which other splits have."
+        )
+    _warn_of_counts(listing.name, {name: trained[name] for name in classes})
+
+
+def check_known(listing: Listing, classes: Sequence[str]) -> None:
+    """Raise where a label is none of the known classes."""
+    for row in listing.rows:
+        if row.label not in classes:
+            raise DataError(
+                f"{shown(row.path)}: the label {row.label!r} is none of the model's classes, "
+                f"{_listed(classes)}."
+            )
+
+
+def counts(rows: Sequence[Row]) -> dict[str, int]:
+    """How many images each label has."""
+    found: dict[str, int] = {}
+    for row in rows:
+        found[row.label] = found.get(row.label, 0) + 1
+    return found
+
+
+def _warn_of_counts(name: str, trained: dict[str, int]) -> None:
+    told = ", ".join(f"{label}: {count}" for label, count in list(trained.items())[:20])
+    few = [label for label, count in trained.items() if count < FEW]
+    if few:
+        warnings.warn(
+            f"{name}: fewer than {FEW} images to train on for {_listed(few)} ({told}). Do not trust "
+            "what is said of them.",
+            stacklevel=3,
+        )
+    elif max(trained.values()) > IMBALANCE * min(trained.values()):
+        warnings.warn(
+            f"{name}: one class has over {IMBALANCE} times the images of another ({told}). Look at the "
+            "accuracy of each class, not at the average alone.",
+            stacklevel=3,
+        )
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(name) for name in names[:most]) + more

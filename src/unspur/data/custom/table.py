@@ -1,0 +1,111 @@
+"""A table of images: columns `path` and `label`, perhaps `split` and `group`, as CSV, TSV or parquet.
+
+Paths are told from the folder of the table. `group` (what the shortcut would go by) is for evaluation only.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import DataError
+from .listing import PARTS, Listing, Row, shown
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+
+
+def listed(path: Path) -> Listing:
+    """The rows of a table, in its order."""
+    if not path.is_file():
+        raise DataError(f"there is no table {shown(path)}.")
+    header, records = (_parquet if path.suffix.lower() == ".parquet" else _csv)(path)
+    if missing := [name for name in ("path", "label") if name not in header]:
+        raise DataError(
+            f"{shown(path)} has no column {' and no column '.join(missing)}. It needs path and label, and "
+            f"may have split and group; found: {', '.join(header) or 'nothing'}."
+        )
+    rows = [_row(record, path, number) for number, record in enumerate(records, 1)]
+    if not rows:
+        raise DataError(f"{shown(path)} has a header but no row.")
+    _check_groups(rows, path)
+    return Listing(shown(path.name), path.parent, rows)
+
+
+def _row(record: Mapping[str, Any], table: Path, number: int) -> Row:
+    where = f"{shown(table)}, row {number}"
+    values = {name: _text(record.get(name)) for name in ("path", "label", "split", "group")}
+    for name in ("path", "label"):
+        if not values[name]:
+            raise DataError(f"{where}: the {name} is empty. Fill it in, or remove the row.")
+    split = values["split"].lower() or "train"
+    if split not in PARTS:
+        raise DataError(
+            f"{where}: the split is {values['split']!r}. Write train, valid or test, or leave it empty "
+            "for train."
+        )
+    return Row(table.parent / values["path"], values["label"], PARTS[split], values["group"])
+
+
+def _text(value: Any) -> str:
+    """A cell as text; a whole number is written without a point, a missing one is empty."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def _check_groups(rows: list[Row], table: Path) -> None:
+    """Within a split, every image has a group or none has."""
+    for part in {row.part for row in rows}:
+        told = [bool(row.group) for row in rows if row.part == part]
+        if any(told) and not all(told):
+            number = next(i for i, row in enumerate(rows, 1) if row.part == part and not row.group)
+            raise DataError(
+                f"{shown(table)}, row {number}: no group, though other images of the {part} split have "
+                "one. Fill it in for all of them, or for none."
+            )
+
+
+Records = tuple[list[str], Iterable[Mapping[str, Any]]]
+
+
+def _csv(path: Path) -> Records:
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{shown(path)} cannot be read as text in UTF-8 ({error}). Save it again as CSV (UTF-8)."
+        ) from None
+    lines = text.splitlines()
+    first = lines[0] if lines else ""
+    mark = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+    table = csv.DictReader(lines, delimiter=mark, restkey="")
+    header = [(name or "").strip().lower() for name in table.fieldnames or ()]
+    table.fieldnames = header
+    return header, _checked(table, path)
+
+
+def _checked(table: csv.DictReader[str], path: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        yield from table
+    except csv.Error as error:
+        raise DataError(f"{shown(path)}:{table.line_num}: not a CSV row ({error}).") from None
+
+
+def _parquet(path: Path) -> Records:
+    try:
+        from pyarrow import parquet  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        raise DataError(
+            f"{shown(path)}: parquet tables need pyarrow, which is not installed. Install it with "
+            "`pip install pyarrow`, or save the table as CSV."
+        ) from None
+    try:
+        table = parquet.read_table(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{shown(path)} cannot be read as parquet ({error}).") from None
+    header = [name.lower() for name in table.column_names]
+    return header, table.rename_columns(header).to_pylist()

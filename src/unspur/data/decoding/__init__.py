@@ -1,0 +1,1 @@
+"""From files to pixels: reading, resizing, workers, a cache of decoded pixels."""

@@ -1,0 +1,113 @@
+"""Labelled images in files, decoded whenever they are asked for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...errors import DataError
+from ...hashing import digest
+from . import pixels
+from .pixels import CROPS, DAMAGES, Bytes, Crop
+
+BLOCK = 64  # files a thread takes at a time: one by one is slower than one thread
+VERSION = 2  # of the decoding: a change to the pixels makes a new number
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Files:
+    """A split whose images are in files; `size` (high, wide) is what they are resized to."""
+
+    paths: tuple[Path, ...]
+    targets: Tensor
+    size: tuple[int, int]
+    crop: Crop = "stretch"
+    names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.crop not in CROPS:
+            raise DataError(f"there is no crop {self.crop!r}. Choose one of {', '.join(CROPS)}.")
+        if min(self.size) < 1:
+            raise DataError(
+                f"images cannot be resized to {self.size} pixels. Give a size of at least 1."
+            )
+        if self.targets.shape != (len(self.paths),) or self.targets.dtype != torch.int64:
+            raise DataError(
+                f"{len(self.paths)} files need as many int64 targets, not "
+                f"{tuple(self.targets.shape)} in {self.targets.dtype}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (3, *self.size)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.uint8
+
+    def take(self, index: Tensor) -> Tensor:
+        """The images of some samples, decoded now."""
+        wanted = [self.paths[i] for i in index.tolist()]
+        images = np.empty((len(wanted), *self.shape), np.uint8)
+        for place, image in zip(images, in_threads(self._read, wanted), strict=True):
+            place[:] = image
+        return torch.from_numpy(images)
+
+    def _read(self, path: Path) -> Bytes:
+        return read(path, self.size, self.crop)
+
+    @cached_property
+    def hashes(self) -> tuple[str, ...]:
+        """A hash of each file's bytes."""
+        return tuple(in_threads(_hash, self.paths))
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the files' bytes, how they are decoded, targets and order."""
+        head = f"files {VERSION} {self.size} {self.crop} {' '.join(self.hashes)}"
+        return digest(head, self.targets)
+
+
+def read(path: Path, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
+    """An image file as (3, high, wide); one clear error where it is none."""
+    try:
+        return pixels.read(path, size, crop)
+    except DAMAGES as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> DataError:
+    if isinstance(error, FileNotFoundError):
+        return DataError(f"{path} is missing, though it is part of the set. Put it back.")
+    return DataError(f"{path} cannot be read as an image ({error}). Replace it.")
+
+
+def in_threads(function: Callable[[Path], T], paths: Sequence[Path]) -> list[T]:
+    """The function of every path, in order; raises what was raised first."""
+
+    def block(start: int) -> list[T]:
+        return [function(path) for path in paths[start : start + BLOCK]]
+
+    with ThreadPoolExecutor() as pool:
+        return [made for part in pool.map(block, range(0, len(paths), BLOCK)) for made in part]
+
+
+def _hash(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise unreadable(path, error) from error

@@ -1,0 +1,227 @@
+"""Readers fill memory with the pixels of given samples, in the background.
+
+Images in memory are gathered by threads. Images in files are decoded by processes, which are shared by all
+readers, start when they are needed and end with the program.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import mmap
+import os
+import queue
+import secrets
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from typing import IO, Protocol
+
+import torch
+from torch import Tensor
+
+from ...errors import DataError
+from ..splits import Part, Split
+from . import pixels
+from .files import Files
+
+BLOCK = 16  # files a process decodes at a time
+THREADS = 4  # that gather from memory
+
+
+Bad = dict[str, str]  # what is wrong with which file
+
+
+class Memory:
+    """Room for some images, which other processes can fill and a GPU can copy from."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, *, pinned: bool):
+        count = max(1, torch.empty(0, dtype=dtype).element_size() * math.prod(shape))
+        self._file = _shared_file(count)
+        self._map = mmap.mmap(self._file.fileno(), count)
+        self.name = secrets.token_hex(8)
+        self.path = _path(self._file)
+        self.slots = torch.frombuffer(self._map, dtype=dtype, count=math.prod(shape)).view(shape)
+        self._pinned = pinned and _pin(self.slots)
+
+    def offset(self, slot: int) -> int:
+        """Where a slot begins, in bytes."""
+        return slot * self.slots[0].numel() * self.slots.element_size()
+
+    def close(self) -> None:
+        if self._pinned:
+            torch.cuda.cudart().cudaHostUnregister(self.slots.data_ptr())  # type: ignore[no-untyped-call]
+            self._pinned = False
+        self._file.close()
+
+
+class Reader(Protocol):
+    """Fills memory with samples, from a slot on; the returned work says which files are bad."""
+
+    def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]: ...
+
+
+class FromMemory:
+    """Reads images that are in memory, or in a file mapped to it."""
+
+    def __init__(self, split: Split):
+        self.split = split
+
+    def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]:
+        place = memory.slots[slot : slot + len(index)]
+        return [_threads().submit(_gather, self.split.images, index, place)]
+
+
+class FromFiles:
+    """Reads images that are in files."""
+
+    def __init__(self, files: Files, workers: int = 0):
+        self.files = files
+        # A process keeps the folder it was started in.
+        self.paths = [os.path.abspath(path) for path in files.paths]
+        self.decoders = _decoders(workers or available_cores())
+
+    def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]:
+        wanted, start = index.tolist(), memory.offset(slot)
+        high, wide = self.files.size
+        work = []
+        for first in range(0, len(wanted), BLOCK):
+            task = {
+                "memory": memory.name,
+                "path": memory.path,
+                "offset": start + first * 3 * high * wide,
+                "size": self.files.size,
+                "crop": self.files.crop,
+                "files": [self.paths[i] for i in wanted[first : first + BLOCK]],
+            }
+            work.append(self.decoders.submit(json.dumps(task)))
+        return work
+
+
+def reader(part: Part, workers: int = 0) -> Reader:
+    """What reads a split."""
+    if isinstance(part, Files):
+        return FromFiles(part, workers)
+    if isinstance(part, Split):
+        return FromMemory(part)
+    raise DataError(f"a {type(part).__name__} cannot be streamed; give a Split or Files.")
+
+
+class Decoders:
+    """Some processes that decode, and as many threads that wait for their answers."""
+
+    def __init__(self, count: int):
+        self.threads = ThreadPoolExecutor(count, thread_name_prefix="decoder")
+        self.idle: queue.SimpleQueue[subprocess.Popen[str] | None] = queue.SimpleQueue()
+        for _ in range(count):
+            self.idle.put(None)  # started when first needed
+        self.count = count
+
+    def submit(self, task: str) -> Future[Bad]:
+        return self.threads.submit(self._do, task)
+
+    def close(self) -> None:
+        """End all processes that are not at work."""
+        self.threads.shutdown(cancel_futures=True)
+        for _ in range(self.count):
+            _end(self.idle.get())
+
+    def _do(self, task: str) -> Bad:
+        process = self.idle.get()
+        try:
+            process = process or _start()
+            return _ask(process, task)
+        except (OSError, ValueError) as error:
+            _end(process)
+            process = None
+            raise DataError(
+                f"a decoding process ended unexpectedly ({error}). Is there enough memory? Try fewer "
+                "(data.workers)."
+            ) from error
+        finally:
+            self.idle.put(process)
+
+
+def available_cores() -> int:
+    """The processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def _decoders(count: int) -> Decoders:
+    made = Decoders(count)
+    atexit.register(made.close)
+    return made
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(THREADS, thread_name_prefix="gather")
+
+
+def _gather(images: Tensor, index: Tensor, place: Tensor) -> Bad:
+    torch.index_select(images, 0, index, out=place)
+    return {}
+
+
+def _start() -> subprocess.Popen[str]:
+    # -P: the folder of the program is no place to import from.
+    return subprocess.Popen(
+        [sys.executable, "-P", "-W", "ignore", pixels.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def _ask(process: subprocess.Popen[str], task: str) -> Bad:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(task + "\n")
+    process.stdin.flush()
+    if not (answer := process.stdout.readline()):
+        raise OSError(f"exit status {process.wait()}")
+    bad: Bad = json.loads(answer)
+    return bad
+
+
+def _end(process: subprocess.Popen[str] | None) -> None:
+    if process is None:
+        return
+    for pipe in (process.stdin, process.stdout):
+        try:
+            if pipe is not None:
+                pipe.close()  # no more tasks: the program ends
+        except OSError:
+            pass  # it has ended already
+    process.wait()
+
+
+def _shared_file(count: int) -> IO[bytes]:
+    """A file that never reaches a disk where the system allows it."""
+    if hasattr(os, "memfd_create"):
+        file: IO[bytes] = os.fdopen(os.memfd_create("unspur"), "r+b")
+    else:
+        file = tempfile.NamedTemporaryFile(prefix="unspur-")  # noqa: SIM115  (closed with the memory)
+    file.truncate(count)
+    return file
+
+
+def _path(file: IO[bytes]) -> str:
+    """Where other processes find the file."""
+    if hasattr(os, "memfd_create"):
+        return f"/proc/{os.getpid()}/fd/{file.fileno()}"
+    return str(file.name)
+
+
+def _pin(memory: Tensor) -> bool:
+    """Keep memory where it is, so that a GPU can copy from it while others work."""
+    size = memory.numel() * memory.element_size()
+    status = torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0)  # type: ignore[no-untyped-call]
+    return int(status) == 0

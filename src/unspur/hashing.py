@@ -1,0 +1,18 @@
+"""Content hashes of text and tensors."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def digest(text: str, *tensors: Tensor) -> str:
+    """A short content hash of a text and tensors."""
+    sha = hashlib.sha256(text.encode())
+    for tensor in tensors:
+        array = tensor.detach().cpu().contiguous().reshape(-1)
+        sha.update(np.ascontiguousarray(array.view(torch.uint8).numpy()).data)
+    return sha.hexdigest()[:32]

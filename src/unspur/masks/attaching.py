@@ -1,0 +1,68 @@
+"""Attach learned masks of either kind: on single weights, or on whole channels."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import MaskError
+from . import verbs
+from .channels.gates import attach_channels
+from .layers import NoiseOn
+from .multiply_adds import uses
+
+Unit = Literal["weight", "channel"]
+Weigh = Literal["weights", "macs"]
+
+
+def attach(
+    model: nn.Module,
+    *,
+    select: verbs.Select = verbs.weights,
+    init: float = 1.5,
+    noise: NoiseOn = "logit",
+    keep_zero: bool = False,
+    seed: int = 0,
+    unit: Unit = "weight",
+    weigh: Weigh = "weights",
+    example: Tensor | None = None,
+) -> list[str]:
+    """Put a learned mask on every selected weight, in place; return the names of the masked weights.
+
+    With unit="channel" a mask is on whole channels, all there are. `weigh` says what the pressure to be
+    sparse counts: weights, or multiply–adds. Both of these need `example`, a few images as network input.
+    """
+    if unit == "channel":
+        return attach_channels(
+            model,
+            _need(example, 'unit="channel"'),
+            count_macs=weigh == "macs",
+            init=init,
+            on=noise,
+            keep_zero=keep_zero,
+            seed=seed,
+        )
+    names = verbs.attach(
+        model, select=select, init=init, noise=noise, keep_zero=keep_zero, seed=seed
+    )
+    if weigh == "macs":
+        _count_macs(model, _need(example, 'weigh="macs"'))
+    return names
+
+
+def _count_macs(model: nn.Module, example: Tensor) -> None:
+    """Let every logit count as many multiply–adds as its weight makes, one on average."""
+    found = verbs.learned(model)
+    times = uses(model, example, list(found))
+    size = sum(mask.logits.numel() for mask in found.values())
+    total = sum(mask.logits.numel() * times[name] for name, mask in found.items())
+    for name, mask in found.items():
+        mask.cost = torch.tensor(times[name] * size / total)
+
+
+def _need(example: Tensor | None, why: str) -> Tensor:
+    if example is None:
+        raise MaskError(f"{why} needs example=..., a few images as network input.")
+    return example

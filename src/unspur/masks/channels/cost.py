@@ -1,0 +1,30 @@
+"""What units cost: parameters, or multiply–adds for one image."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from .units import Channels
+
+
+def unit_costs(
+    channels: Channels, shapes: Mapping[str, torch.Size], times: Mapping[str, int] | None = None
+) -> Tensor:
+    """What each unit costs: the weights that go with it, or the multiply–adds if `times` are given.
+
+    A weight between two units is half of either's, so that all units together cost what the weights do.
+    """
+    costs = torch.zeros(channels.count, dtype=torch.float64)
+    for slot in channels.slots:
+        shape = shapes.get(slot.name, torch.Size())
+        if len(shape) < 2:
+            continue
+        each = math.prod(shape) / shape[slot.dim] / 2
+        each *= 1 if times is None else times[slot.name]
+        there = slot.units[slot.units >= 0]
+        costs.index_add_(0, there, torch.full((len(there),), each, dtype=torch.float64))
+    return costs

@@ -1,0 +1,59 @@
+"""Multiply–adds of a network: in all, by weight, and the share that masks leave."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from ..models.head import evaluating
+from .verbs import CONVS, CONVS_T
+
+
+def multiply_adds(model: nn.Module, x: Tensor) -> int:
+    """Multiply–adds of a network for one image: convolutions, linear layers, attention."""
+    with torch.no_grad(), evaluating(model), FlopCounterMode(display=False) as counter:
+        model(x[:1])
+    return int(counter.get_total_flops()) // 2
+
+
+@torch.no_grad()
+def uses(model: nn.Module, x: Tensor, names: Iterable[str]) -> dict[str, int]:
+    """How often each entry of a weight is multiplied for one image: positions of a map, or tokens."""
+    owners = {name: model.get_submodule(name.rpartition(".")[0]) for name in names}
+    times: dict[nn.Module, int] = {}
+
+    def note(module: nn.Module, args: Any, out: Any) -> None:
+        times[module] = times.get(module, 0) + _positions(module, args, out)
+
+    hooks = [module.register_forward_hook(note) for module in set(owners.values())]
+    try:
+        with evaluating(model):
+            model(x[:1])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return {name: times.get(module, 1) for name, module in owners.items()}
+
+
+def _positions(module: nn.Module, args: Any, out: Any) -> int:
+    if isinstance(module, CONVS_T):
+        return math.prod(args[0].shape[2:])
+    if isinstance(module, CONVS):
+        return math.prod(out.shape[2:])
+    if isinstance(module, nn.Linear):
+        return int(out.numel() // max(1, out.shape[-1]))
+    if isinstance(module, nn.MultiheadAttention) and args:
+        return int(args[0].numel() // max(1, args[0].shape[-1]))
+    return 1
+
+
+def share_kept(masks: Mapping[str, Tensor], times: Mapping[str, int]) -> float:
+    """The share of the masked weights' multiply–adds that is left."""
+    kept = sum(int(keep.sum()) * times[name] for name, keep in masks.items())
+    total = sum(keep.numel() * times[name] for name, keep in masks.items())
+    return kept / total if total else 1.0

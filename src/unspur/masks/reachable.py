@@ -1,0 +1,73 @@
+"""Which weights ever touch data: on small images, part of a padded kernel only ever sees padding."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from ..models.head import evaluating
+from .verbs import CONVS
+
+
+@torch.no_grad()
+def reachable(model: nn.Module, x: Tensor, names: list[str]) -> dict[str, Tensor]:
+    """Which of the named weights touch data when `x` is passed, as boolean tensors of their shape."""
+    owners = {name: model.get_submodule(name.rpartition(".")[0]) for name in names}
+    taps: dict[nn.Module, Tensor] = {}
+
+    def note(module: nn.Module, args: tuple[Tensor, ...]) -> None:
+        met = _taps(cast(nn.Conv2d, module), args[0].shape[2:])
+        taps[module] = taps[module] | met if module in taps else met
+
+    convs = {module for module in owners.values() if isinstance(module, CONVS)}
+    hooks = [module.register_forward_pre_hook(note) for module in convs]
+    try:
+        with evaluating(model):
+            model(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    reach = {}
+    for name, module in owners.items():
+        weight = getattr(module, name.rpartition(".")[2])
+        met = taps.get(module, torch.tensor(module not in convs))
+        met = met if weight.dim() >= met.dim() else torch.tensor(True)  # a bias
+        reach[name] = met.cpu().expand(weight.shape)
+    return reach
+
+
+def _taps(conv: nn.Conv2d, size: torch.Size) -> Tensor:
+    """Which kernel taps of a convolution (of any dimension) meet a real pixel of an input of this size."""
+    taps = torch.ones((1, 1, *conv.kernel_size), dtype=torch.bool)
+    if conv.padding_mode != "zeros" or not _plain(conv):
+        return taps
+    for axis, length in enumerate(size):
+        kernel, stride, dilation = (
+            conv.kernel_size[axis],
+            conv.stride[axis],
+            conv.dilation[axis],
+        )
+        before, total = _padding(conv, axis)
+        outputs = (length + total - dilation * (kernel - 1) - 1) // stride + 1
+        place = torch.arange(outputs)[:, None] * stride - before + torch.arange(kernel) * dilation
+        meets = ((place >= 0) & (place < length)).any(0)
+        taps = taps & meets.reshape([1, 1, *(kernel if a == axis else 1 for a in range(len(size)))])
+    return taps
+
+
+def _plain(conv: nn.Module) -> bool:
+    """Whether a convolution does what its settings say: one with a forward of its own may pad for itself."""
+    return type(conv).forward in [kind.forward for kind in CONVS]
+
+
+def _padding(conv: nn.Conv2d, axis: int) -> tuple[int, int]:
+    """Padding before an axis, and in all."""
+    if conv.padding == "valid":
+        return 0, 0
+    if conv.padding == "same":
+        spare = conv.dilation[axis] * (conv.kernel_size[axis] - 1)
+        return spare // 2, spare
+    padding = int(conv.padding[axis])
+    return padding, 2 * padding

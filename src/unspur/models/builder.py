@@ -1,0 +1,222 @@
+"""Builders of networks: by name, from a user's file, from timm, or a copy of a given model."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import importlib.util
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+from ..errors import ModelError
+from . import weight_files
+from .networks.bagnet import BagNet18
+from .networks.convnet import ConvNet
+from .networks.flatnet import FlatNet
+from .networks.mlp import MLP
+from .networks.pair import Pair
+from .networks.resnet import ResNet18
+
+BUILTIN: dict[str, Callable[..., nn.Module]] = {
+    "convnet": ConvNet,
+    "flatnet": FlatNet,
+    "mlp": MLP,
+    "resnet18": ResNet18,
+    "bagnet18": BagNet18,
+}
+
+
+TIMM = "timm:"
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Makes fresh copies of a network. `how` says it in JSON; `source` is a hash of the code behind it."""
+
+    make: Callable[[], nn.Module]
+    how: Mapping[str, Any]
+    source: str
+
+    def build(self, seed: int) -> nn.Module:
+        """A fresh network; random initial weights are a function of the seed."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.make()
+
+
+def builder(
+    name: str, classes: int, options: Mapping[str, Any] | None = None, *, init: str = ""
+) -> Builder:
+    """A builder from a built-in name, `timm:NAME`, or `file.py:function`, called with `classes`.
+
+    `init` is a file of weights to start from.
+    """
+    options = dict(options or {})
+    if name.startswith(TIMM):
+        make, source = _from_timm(name.removeprefix(TIMM))
+    elif ":" in name:
+        file, _, function = name.rpartition(":")
+        make, source = _from_file(Path(file), function)
+        name = f"{Path(file).resolve()}:{function}"  # it comes back from any working directory
+    elif name in BUILTIN:
+        make, source = BUILTIN[name], inspect.getsource(BUILTIN[name])
+    else:
+        raise ModelError(
+            f"there is no model {name!r}. Built in: {', '.join(BUILTIN)}; or give file.py:function, or "
+            "timm:NAME."
+        )
+
+    def call() -> nn.Module:
+        try:
+            model = make(classes=classes, **options)
+        except TypeError as error:
+            raise ModelError(
+                f"{name} cannot be called with classes={classes}, {options}: {error}."
+            ) from error
+        if not isinstance(model, nn.Module):
+            raise ModelError(f"{name} returned {type(model).__name__}, not an nn.Module.")
+        return model
+
+    how = {"name": name, "options": options}
+    if ":" in name and not name.startswith(TIMM):  # its classes may come from other files
+        with torch.random.fork_rng(devices=[]):
+            source += _behind(call())
+    source = _hash(source + json.dumps([name.rpartition(":")[2], options]))
+    return Builder(_started(call, Path(init)) if init else call, how, source)
+
+
+def _started(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.Module]:
+    """The same networks, with the weights of a file."""
+    with torch.random.fork_rng(devices=[]):
+        weights = weight_files.fitting(weight_files.read(path), make(), path)
+
+    def started() -> nn.Module:
+        model = make()
+        model.load_state_dict(weights, strict=False)  # what is left out was checked
+        return model
+
+    return started
+
+
+def given(model: nn.Module) -> Builder:
+    """A builder that copies a network, its weights included."""
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"the model is {model!r}, not an nn.Module that is there to be copied.")
+    if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
+        raise ModelError("the model has lazy layers without weights: call it on a batch first.")
+    if any(parametrize.is_parametrized(module) for module in model.modules()):
+        raise ModelError(
+            "the model is parametrized already (masks, or weight normalisation); copies of it would share "
+            "their classes. Call unspur.bake(model) or remove the parametrizations first."
+        )
+    how = {"name": f"{type(model).__module__}.{type(model).__qualname__}", "given": True}
+    plain = [_plain(module) for module in model.modules()]
+    source = _hash(_behind(model) + repr(model) + json.dumps(plain))
+    return Builder(lambda: copy.deepcopy(model).cpu(), how, source)
+
+
+def paired(base: Builder, head: str) -> Builder:
+    """A builder of two of a network side by side; `head` is the layer both lose."""
+    return Builder(
+        lambda: Pair(base.make(), base.make(), head=head),
+        {**base.how, "paired": head},
+        _hash(base.source + inspect.getsource(Pair) + head),
+    )
+
+
+def _from_timm(name: str) -> tuple[Callable[..., nn.Module], str]:
+    try:
+        import timm  # type: ignore[import-not-found, unused-ignore]
+    except (
+        ImportError,
+        RuntimeError,
+    ) as error:  # its torchvision may not fit the torch that is here
+        raise ModelError(
+            f"{TIMM}{name} needs the package timm, which cannot be imported ({error}). Install it with "
+            "`pip install timm`, beside a torchvision made for your torch."
+        ) from None
+
+    def make(classes: int, **options: Any) -> nn.Module:
+        try:
+            model: nn.Module = timm.create_model(name, num_classes=classes, **options)
+        except RuntimeError as error:
+            raise ModelError(
+                f"timm has no model {name!r} ({error}). See timm.list_models()."
+            ) from None
+        return model
+
+    return make, f"{name} {timm.__version__}"
+
+
+def _from_file(path: Path, function: str) -> tuple[Callable[..., nn.Module], str]:
+    if not path.is_file():
+        raise ModelError(f"there is no file {path} to take the model builder {function!r} from.")
+    source = path.read_bytes()
+    name = f"unspur_model_{hashlib.sha256(source).hexdigest()[:16]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ModelError(f"{path} is not a Python file (.py).")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up while it is being read
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ModelError(f"{path} cannot be read: {type(error).__name__}: {error}.") from error
+    if not callable(make := getattr(module, function, None)):
+        raise ModelError(f"{path} has no function {function!r}. Name one that takes `classes`.")
+    return make, source.decode(errors="replace")
+
+
+def _behind(model: nn.Module) -> str:
+    """The code of a network's classes, and of the classes they come from."""
+    kinds = {kind for module in model.modules() for kind in type(module).__mro__[:-1]}
+    return "".join(sorted({_source(kind) for kind in kinds}))
+
+
+def _plain(module: nn.Module) -> dict[str, Any]:
+    """The numbers and words that a layer keeps as attributes, which its `forward` may read."""
+    kept = {k: v for k, v in vars(module).items() if k != "training" and not k.startswith("_")}
+    return {k: v for k, v in kept.items() if _simple(v)}
+
+
+def _simple(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_simple, value))
+    return isinstance(value, bool | int | float | str | None)
+
+
+def _source(kind: type) -> str:
+    """The source of a class; a layer of torch's own is told by its name, a console's by its bytecode."""
+    if kind.__module__.startswith("torch."):
+        return kind.__qualname__
+    try:
+        return inspect.getsource(kind)
+    except (OSError, TypeError):
+        made = [f.__code__ for f in vars(kind).values() if inspect.isfunction(f)]
+        return kind.__qualname__ + "".join(map(_bytecode, made))
+
+
+def _bytecode(code: CodeType) -> str:
+    """What a compiled function does, functions within it included; where it stands does not matter."""
+    constants = [_bytecode(c) if isinstance(c, CodeType) else _constant(c) for c in code.co_consts]
+    return f"{code.co_name}{code.co_code.hex()}{code.co_names}{constants}"
+
+
+def _constant(value: object) -> str:
+    """A constant as text; a set has no order that lasts."""
+    return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,107 @@
+"""Logits and penultimate features of any classifier, by a hook on its head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import ModelError
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[nn.Module]:
+    """The model in eval mode; every module gets its own mode back after."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        yield model.eval()
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+@torch.no_grad()
+def find_head(model: nn.Module, x: Tensor) -> str:
+    """The name of the classifier head: the nn.Linear whose output is the model's output."""
+    made: list[tuple[str, Tensor]] = []
+    hooks = [
+        module.register_forward_hook(lambda m, args, out, name=name: made.append((name, out)))
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+    ]
+    try:
+        with evaluating(model):
+            output = model(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    _check_tensor(output)
+    heads = [name for name, out in made if out is output]
+    if not heads:
+        raise ModelError(
+            "no nn.Linear makes the model's output, so there is no classifier head to take features "
+            "from. End the model in an nn.Linear, without softmax and not compiled, or name the layer: "
+            'settings={"model.head": ...}, or --set model.head=NAME.'
+        )
+    return heads[-1]
+
+
+def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
+    """Raise unless the model turns a batch into one logit a class."""
+    try:
+        with torch.no_grad(), evaluating(model):
+            output = model(x)
+    except RuntimeError as error:
+        other = any(p.dtype != torch.float32 for p in model.parameters())
+        advice = " Its weights are not float32: call .float() first." if other else ""
+        raise ModelError(
+            f"the model cannot take images of shape {tuple(x.shape[1:])}: {error}.{advice}"
+        ) from error
+    _check_tensor(output)
+    if (shape := tuple(output.shape)) != (len(x), classes):
+        raise ModelError(
+            f"the model returns {shape} for {len(x)} images of {classes} classes; it must return "
+            f"({len(x)}, {classes}). Give its last layer {classes} outputs."
+        )
+
+
+def _check_tensor(output: object) -> None:
+    if not isinstance(output, Tensor):
+        raise ModelError(
+            f"the model returns {type(output).__name__}; wrap it so that it returns logits."
+        )
+
+
+class Tap:
+    """Call it as the model; it returns (logits, the features that entered the head)."""
+
+    def __init__(self, model: nn.Module, head: str):
+        try:
+            layer = model.get_submodule(head)
+        except AttributeError:
+            names = [name for name, m in model.named_modules() if isinstance(m, nn.Linear)]
+            raise ModelError(
+                f"the model has no layer {head!r} to take features from. Linear layers: {', '.join(names)}."
+            ) from None
+        self.model = model
+        self.seen: list[Tensor] = []
+        self.hook = layer.register_forward_pre_hook(lambda m, args: self.seen.append(args[0]))
+
+    def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        self.seen.clear()
+        logits = self.model(x)
+        # Taken out, not looked at: what stays behind would keep a step's graph alive.
+        return logits, self.seen.pop().flatten(1)
+
+
+@torch.no_grad()
+def penultimate(model: nn.Module, head: str, inputs: Iterator[Tensor]) -> Tensor:
+    """What enters the head, for every input, on the CPU."""
+    tap = Tap(model, head)
+    try:
+        with evaluating(model):
+            return torch.cat([tap(x)[1].float().cpu() for x in inputs])
+    finally:
+        tap.hook.remove()

@@ -1,0 +1,59 @@
+"""Settings for a user's own data, from the number of images and the device alone.
+
+A stage takes twenty passes through the data, within the bounds below; masks and fine-tuning take half of
+that. The network is ResNet-18 at the images' size, at most 96 pixels on a CPU and 128 on a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from .loading import Recipe, parse
+
+PASSES, BATCH = 20, 64
+TRAVEL = 15.0  # how far a mask's logit can come in its stage; it starts 1.5 above the cut
+
+
+class Budget(NamedTuple):
+    """Bounds on the steps of a stage, and the largest side of an image."""
+
+    fewest: int
+    most: int
+    pixels: int
+
+
+BUDGETS = {"cpu": Budget(300, 1000, 96), "cuda": Budget(500, 3000, 128)}
+# Of ImageNet: what published weights expect, and near enough for photographs.
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def of(device: torch.device) -> Budget:
+    """What a kind of device can do in reasonable time."""
+    return BUDGETS["cuda" if device.type == "cuda" else "cpu"]
+
+
+def settings(images: int, device: torch.device, *, name: str, model: str, init: str = "") -> Recipe:
+    """A recipe for so many training images."""
+    budget = of(device)
+    batch = max(2, min(BATCH, images // 4))
+    steps = min(max(PASSES * images // batch, budget.fewest), budget.most)
+    half = steps // 2
+    debias = {"batch": batch, "steps": half, "align": 1.0}
+    table = {
+        "name": name,
+        "watch_every": max(1, steps // 4),
+        "data": {"augment": "flip", "mean": MEAN, "std": STD},
+        "model": {"name": model, "init": init},
+        "mine": {"batch": batch, "steps": steps, **_adam(1e-3)},
+        "pretrain": {"batch": batch, "steps": steps, "schedule": "cosine", **_adam(1e-3)},
+        "prune": {**debias, "rate": max(1e-2, TRAVEL / half), "sparsity": 1e-8},
+        "finetune": {**debias, "rate": 5e-4, "schedule": "cosine", "drop": 0.2},
+        "select": {"every": max(1, half // 20)},
+    }
+    return parse(table, where=name)
+
+
+def _adam(rate: float) -> dict[str, object]:
+    return {"optimiser": "adam", "rate": rate, "weight_decay": 0.0}

@@ -1,0 +1,143 @@
+"""The theory report: a page, its figures and every number, from `unspur.theory`.
+
+theory.html   one page that needs nothing else: the story, figures, tables
+*.svg         each figure by itself
+theory.json   every number shown, with settings, versions and seconds
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+from ..errors import StoreError, UnspurError
+from ..extras import need
+from ..store import write_bytes
+from ..theory import corners, studies
+from ..theory.studies import QUICK, Settings
+from ..version import VERSION
+from . import theory_figures as figures
+from .theory_words import describe, tables
+
+Numbers = dict[str, Any]
+Say = Callable[[str], None]
+
+PACKAGES = ("torch", "numpy", "scipy", "matplotlib", "jinja2")
+
+
+def write(
+    out: Path, *, quick: bool = False, html: bool = True, progress: Say | None = None
+) -> Numbers:
+    """Compute everything and write figures, numbers and the page into a folder; the numbers come back."""
+    _check_extras()
+    _make_folder(out)
+    say = progress or (lambda line: None)
+    numbers = compute(QUICK if quick else Settings(), say)
+    say("drawing")
+    drawn = {name: figures.draw(name, numbers[name]) for name in figures.FIGURES}
+    for name, svg in drawn.items():
+        write_bytes(out / f"{name}.svg", figures.on_white(svg).encode())
+    write_bytes(out / "theory.json", _json(numbers))
+    if html:
+        write_bytes(out / "theory.html", page(numbers, drawn, quick=quick).encode())
+    return numbers
+
+
+def compute(settings: Settings, say: Say) -> Numbers:
+    """Every number of the report."""
+    parts: Numbers = {}
+    seconds: dict[str, float] = {}
+    for name, study in (
+        ("bounds", studies.bounds),
+        ("mixtures", studies.mixtures),
+        ("corners", corners.corners),
+        ("flows", studies.flows),
+        ("cosines", studies.cosines),
+    ):
+        with _timed(name, seconds, say):
+            parts[name] = study(settings)
+    with _timed("simulation", seconds, say):
+        parts["simulation"], weights = studies.simulate(settings, _epochs(say))
+    with _timed("pruning", seconds, say):
+        biased = weights[0, settings.ps.index(settings.p)]
+        parts["pruning"] = studies.prune(settings, biased)
+    return {"about": _about(seconds), "settings": asdict(settings), **parts}
+
+
+def page(numbers: Numbers, drawn: dict[str, str], *, quick: bool) -> str:
+    """The HTML page."""
+    jinja2 = need("jinja2")
+    template = resources.files(__package__).joinpath("assets/theory.html.j2").read_text("utf-8")
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    shown = {name: figures.inline(svg, name) for name, svg in drawn.items()}
+    written = {
+        name: figures.inline(figures.formula(name), f"formula-{name}")
+        for name in ("model", "ties", "conserved")
+    }
+    text: str = environment.from_string(template).render(
+        n=numbers,
+        figures=shown,
+        formulas=written,
+        words=describe(numbers),
+        tables=tables(numbers),
+        quick=quick,
+    )
+    return text
+
+
+@contextmanager
+def _timed(name: str, seconds: dict[str, float], say: Say) -> Iterator[None]:
+    say(name)
+    began = time.perf_counter()
+    yield
+    seconds[name] = round(time.perf_counter() - began, 2)
+
+
+def _epochs(say: Say) -> Callable[[int, int], None]:
+    def update(epoch: int, epochs: int) -> None:
+        if epoch % 100 == 0 and epoch < epochs:
+            say(f"simulation: epoch {epoch} of {epochs}")
+
+    return update
+
+
+def _about(seconds: dict[str, float]) -> Numbers:
+    versions = {name: metadata.version(name) for name in PACKAGES}
+    return {
+        "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "seconds": seconds,
+        "versions": {"unspur": VERSION, "python": platform.python_version(), **versions},
+    }
+
+
+def _check_extras() -> None:
+    """Say at once what is missing, not after a minute of work."""
+    for name in ("jinja2", "matplotlib", "scipy"):
+        try:
+            need(name)
+        except ModuleNotFoundError as error:
+            raise UnspurError(str(error)) from error
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"the folder {out} cannot be made: {error.strerror}. Choose another with --out."
+        ) from error
+
+
+def _json(numbers: Numbers) -> bytes:
+    """One line a part: large, but a person can still find things."""
+    lines = (f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in numbers.items())
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()

@@ -1,0 +1,143 @@
+"""What whole channels cost and keep: accuracy against multiply–adds, and the time that is saved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..runs.tables import percent
+from . import figures
+from .figures import Curve, Panel
+from .item import DASH, Cells, Item, Page, Result, Results, cell, told
+from .main_item import SCORE
+from .pages import FACTS, READING, facts, figure, gain, spoken, table
+
+WHOLE = {"erm": "ERM, whole", "dcwp": "DCWP, weights", "unspur": "unspur, weights"}
+CUT = {"slim": "learned channels", "slim-magnitude": "channels by magnitude"}
+KEEP = ("0.3", "0.5", "0.2", "0.4", "0.1")
+DATA = {"cmnist/1pct": ("CMNIST 1 %, convnet", 4), "cifar10c/5pct": ("CIFAR10-C 5 %, ResNet-18", 2)}
+EXPORTS = "export"  # where files of `unspur export` lie below the results
+
+
+def _cells() -> Cells:
+    found: Cells = {}
+    for data, (_, seeds) in DATA.items():
+        for kind in WHOLE:
+            found[data, kind, ""] = cell(f"{data}-{kind}", seeds=seeds)
+        for keep in KEEP:
+            for kind in CUT:
+                found[data, kind, keep] = cell(f"{data}-{kind}", f"prune.keep={keep}", seeds=seeds)
+    return found
+
+
+def _draw(results: Results) -> Page:
+    header = ["model", "multiply–adds kept", "weights kept", *FACTS, "accuracy"]
+    header += ["before fine-tuning", "above DCWP on weights"]
+    parts = [
+        f"{spoken('unbiased')} against the multiply–adds that are left once dead channels are removed. "
+        f"{READING} Masks on single weights count as the whole model: zeros cost what other weights do. "
+        "Channels by magnitude are the control: the same share, the same fine-tuning on the same suspects, "
+        "but nothing is learned about which of them carry the shortcut.",
+        figure("slim.svg", "Accuracy against the multiply–adds that are left"),
+    ]
+    for data, (title, _) in DATA.items():
+        base = results[data, "dcwp", ""]
+        rows = [_row(name, results[data, kind, ""], base) for kind, name in WHOLE.items()]
+        rows += [
+            _row(name, results[data, kind, keep], base)
+            for kind, name in CUT.items()
+            for keep in sorted(KEEP, reverse=True)
+        ]
+        parts += [f"{title}:", table(header, rows)]
+    return Page(parts, {"slim.svg": figures.draw([_panel(results, data) for data in DATA])})
+
+
+def _row(name: str, result: Result, base: Result) -> list[str]:
+    structured = result.cell.recipe.prune.unit == "channel"
+    macs = _kept(result, "macs") if structured else "100.0"
+    above = [] if result is base else gain(result, base, *SCORE)
+    return [
+        name,
+        macs,
+        _kept(result, "overall"),
+        *facts(result),
+        result.text(*SCORE),
+        result.text("pruned", "unbiased"),
+        told(above),
+    ]
+
+
+def _kept(result: Result, of: str) -> str:
+    share = result.mean("density", of)
+    return DASH if share is None else f"{100 * share:.1f}"
+
+
+def _panel(results: Results, data: str) -> Panel:
+    curves = []
+    for kind, name in CUT.items():
+        own = [results[data, kind, keep] for keep in KEEP]
+        places = [(r.mean("density", "macs"), r.mean(*SCORE)) for r in own]
+        points = [(100 * x, y) for x, y in places if x is not None and y is not None]
+        curves.append(Curve(name, sorted(points)))
+    for kind in ("dcwp", "unspur"):
+        if (whole := results[data, kind, ""].mean(*SCORE)) is not None:
+            curves.append(Curve(WHOLE[kind], [(100.0, whole)]))
+    erm = results[data, "erm", ""].mean(*SCORE)
+    level = None if erm is None else (WHOLE["erm"], erm)
+    title, _ = DATA[data]
+    return Panel(title, "multiply–adds left, per cent", "unbiased accuracy", curves, level)
+
+
+# -- exported models ----------------------------------------------------------------------------------
+
+
+def _exported(folder: Path) -> list[str]:
+    """What `unspur export --slim --onnx` measured, from the files it left below the results."""
+    found = [json.loads(path.read_bytes()) for path in sorted((folder / EXPORTS).glob("*.json"))]
+    if not found:
+        return []
+    header = ["run", "seed", "accuracy", "blocks of", "parameters", "multiply–adds", "file, MB"]
+    header += [
+        "torch, batch 1",
+        "batch 32",
+        "ONNX Runtime, batch 1",
+        "batch 32",
+        "logits differ by",
+    ]
+    words = (
+        "Exported with `unspur export RUN --slim --onnx --multiple BLOCK`: the whole model → the slim one "
+        "(ratio); milliseconds are medians on a CPU, both models taking turns in one process. Channels are "
+        "left in multiples of the block: ONNX Runtime is slow with other numbers of them."
+    )
+    made = sorted({f"{each['with']['cpu']}, torch {each['with']['torch']}" for each in found})
+    return [words, table(header, [_export_row(each) for each in found]), f"On {'; '.join(made)}."]
+
+
+def _export_row(found: dict[str, Any]) -> list[str]:
+    whole, made = found["costs"]["whole"], found["costs"]["exported"]
+    size = found["bytes"]
+    pairs = [
+        _arrow(whole["parameters"] / 1e6, made["parameters"] / 1e6, " M"),
+        _arrow(whole["multiply_adds"] / 1e6, made["multiply_adds"] / 1e6, " M"),
+        _arrow(size["whole"] / 1e6, size["model.safetensors"] / 1e6),
+        *(_times(whole["milliseconds"], made["milliseconds"], batch) for batch in ("1", "32")),
+    ]
+    onnx = found["onnx_milliseconds"]
+    pairs += [_times(onnx["whole"], onnx["exported"], batch) for batch in ("1", "32")]
+    about = found["run"]
+    scores = percent({"mean": about["accuracy"], "sd": None})
+    worst = max(found["differences"].values())
+    block = str(found["multiple"])
+    return [f"`{about['recipe']}`", str(about["seed"]), scores, block, *pairs, f"{worst:.0e}"]
+
+
+def _times(whole: dict[str, float], made: dict[str, float], batch: str) -> str:
+    return f"{_arrow(whole[batch], made[batch])} ({made[batch] / whole[batch]:.2f})"
+
+
+def _arrow(one: float, other: float, unit: str = "") -> str:
+    return f"{one:.3g} → {other:.3g}{unit}"
+
+
+SLIM = Item("Whole channels: accuracy against multiply–adds", _cells, _draw, beside=_exported)

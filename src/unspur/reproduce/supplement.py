@@ -1,0 +1,80 @@
+"""What some items need of a run beyond its accuracies, kept with it in the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import UnspurError
+from ..report import triptych
+from ..runs.intervals import bootstrap
+from ..runs.tables import MODELS
+from ..stages.context import Context, Made
+from ..stages.inspection import inspect
+from ..store import Artifact
+from ..training import metrics
+
+FEATURES = "map.features."
+
+
+def groups(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
+    """The accuracy of every (class, bias) group of each network, how many samples they are of, and 95 %
+    bootstrap intervals of the last network's accuracies."""
+    classes, biases = context.splits.classes, context.splits.bias_classes
+    known = scores.tensors
+    counts = metrics.group_counts(
+        known["targets"],
+        known["bias"],
+        classes=len(classes),
+        biases=max(len(biases), int(known["bias"].max()) + 1),
+    )
+    trust = bootstrap(known).accuracy["debiased"]
+    return {
+        "classes": list(classes),
+        "biases": list(biases),
+        "intervals": {metric: [round(b, 4) for b in bounds] for metric, bounds in trust.items()},
+        "counts": counts.tolist(),
+        "accuracy": {name: scores.facts[name]["groups"] for name in MODELS if scores.facts[name]},
+    }
+
+
+def iterates(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
+    """The accuracies of the iterates that were kept, by step; on the test split, so no choice is theirs."""
+    return {
+        step: {name: value for name, value in found.items() if name != "groups"}
+        for step, found in scores.facts["iterates"].items()
+    }
+
+
+def maps(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
+    """Test samples in the plane as each network sees them (t-SNE of what enters its head)."""
+    tensors = inspect(context, made).tensors
+    try:
+        places = {
+            name.removeprefix(FEATURES): _rounded(triptych.layout(found))
+            for name, found in tensors.items()
+            if name.startswith(FEATURES)
+        }
+    except ModuleNotFoundError as error:
+        raise UnspurError(str(error)) from error
+    return {
+        "places": places,
+        "targets": tensors["map.targets"].tolist(),
+        "bias": tensors["map.bias"].tolist(),
+        "classes": list(context.splits.classes),
+        "biases": list(context.splits.bias_classes),
+    }
+
+
+def _rounded(places: list[tuple[float, float]]) -> dict[str, list[float]]:
+    return {
+        "x": [round(x, 1) for x, _ in places],
+        "y": [round(y, 1) for _, y in places],
+    }
+
+
+EXTRAS: dict[str, Callable[[Context, Made, Artifact], dict[str, Any]]] = {
+    "groups": groups,
+    "iterates": iterates,
+    "maps": maps,
+}

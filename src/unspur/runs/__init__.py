@@ -1,0 +1,9 @@
+"""Finished work on disk: a run's folder, the model back from it, suspects.csv, many runs in one table.
+
+May import: audit, data, errors, masks, methods, models, recipes, stages, store, training, version.
+"""
+
+from .classifier import Classifier, load, score
+from .run_folder import outcome, record, save, save_record
+
+__all__ = ["Classifier", "load", "outcome", "record", "save", "save_record", "score"]

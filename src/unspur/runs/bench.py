@@ -1,0 +1,176 @@
+"""Many runs, one table: every recipe with every seed, means beside the published numbers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import data, models, stages
+from ..data import Splits
+from ..errors import RecipeError
+from ..recipes.loading import Recipe
+from ..recipes.published import METRICS, PUBLISHED
+from ..stages.context import Context, Made, Show
+from ..store import Artifact, Store, environment, write_bytes
+from ..training.metrics import mean_sd
+from .intervals import bootstrap
+from .run_folder import record
+from .tables import HEADER, MODELS, comma_separated, latex, markdown, percent, pivot, table_row
+
+__all__ = [
+    "HEADER",
+    "MODELS",
+    "PUBLISHED",
+    "bench",
+    "context_of",
+    "markdown",
+    "percent",
+    "pivot",
+    "row_of",
+    "run_of",
+    "save",
+    "save_numbers",
+    "spent",
+    "summarise",
+    "table_row",
+]
+
+
+def bench(
+    recipes: Iterable[Recipe],
+    seeds: Iterable[int],
+    context_of: Callable[[Recipe], Context],
+    *,
+    together: int = 1,
+) -> dict[str, Any]:
+    """Run every recipe with every seed, `together` of them at once; what is stored is not run again."""
+    recipes, seeds = list(recipes), list(seeds)
+    runs: list[dict[str, Any]] = []
+    seconds = 0.0
+    for some in _in_groups([each.seeded(seed) for each in recipes for seed in seeds], together):
+        contexts = [context_of(each) for each in some]
+        for context in contexts:
+            context.ready()
+        began = time.perf_counter()
+        made = stages.run_together(contexts)
+        seconds += time.perf_counter() - began
+        runs += [run_of(context, *each) for context, each in zip(contexts, made, strict=True)]
+    rows = [
+        row_of(recipe, runs[number * len(seeds) : (number + 1) * len(seeds)])
+        for number, recipe in enumerate(recipes)
+    ]
+    return {
+        "made": time.strftime("%Y-%m-%d", time.gmtime()),
+        "seeds": seeds,
+        "together": together,
+        "seconds": round(seconds, 3),
+        "with": environment(),
+        "results": rows,
+    }
+
+
+def context_of(
+    settings: Recipe,
+    *,
+    root: Path | None,
+    store: Store,
+    device: torch.device,
+    show: Show,
+    load: Callable[..., Splits] = data.load,
+) -> Context:
+    """The context of a recipe that names its data; `load` finds the data."""
+    if settings.data.name == "given":
+        raise RecipeError(
+            f"{settings.name}: data.name is not set. Choose one of {', '.join(data.DATASETS)}."
+        )
+    wanted, model = settings.data, settings.model
+    splits = load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
+    builder = models.builder(model.name, len(splits.classes), model.options, init=model.init)
+    return Context(settings, splits, builder, store, device, show)
+
+
+def run_of(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
+    """One run as the results hold it."""
+    return {
+        "seed": context.recipe.seed,
+        **_without_groups(scores.facts),
+        "intervals": _intervals(scores, METRICS.get(context.recipe.data.name, "unbiased")),
+        "run": record(context, made, scores),
+    }
+
+
+def row_of(recipe: Recipe, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The runs of one recipe as the results hold them."""
+    summary = summarise(runs, metric=METRICS.get(recipe.data.name, "unbiased"))
+    return {"recipe": recipe.model_dump(mode="json"), "runs": runs, "summary": summary}
+
+
+def _intervals(scores: Artifact, metric: str) -> dict[str, list[float]]:
+    """95 % bootstrap intervals, over test samples, of each network's accuracy and of the gain."""
+    found = bootstrap(scores.tensors)
+    told = {name: each[metric] for name, each in found.accuracy.items() if metric in each}
+    told |= {"gain": found.gain[metric]} if metric in found.gain else {}
+    return {name: [round(bound, 4) for bound in each] for name, each in told.items()}
+
+
+def _in_groups(runs: Sequence[Recipe], size: int) -> Iterator[list[Recipe]]:
+    """Neighbours with the same plan, at most `size` of them at a time."""
+    for _, same in itertools.groupby(runs, key=lambda each: each.plan):
+        while some := list(itertools.islice(same, size)):
+            yield some
+
+
+def summarise(runs: list[dict[str, Any]], *, metric: str = "unbiased") -> dict[str, Any]:
+    """Mean and standard deviation over seeds of what the table shows."""
+    found = {
+        model: [run[model][metric] for run in runs]
+        for model in MODELS
+        if all(run[model] and run[model][metric] is not None for run in runs)
+    }
+    found["density"] = [run["density"]["overall"] for run in runs]
+    for name in ("precision", "recall"):
+        found[name] = [run["mining"][name] for run in runs if run["mining"]]
+    found["seconds"] = [run["run"]["seconds"] for run in runs]
+    return {
+        name: dict(zip(("mean", "sd"), mean_sd(values), strict=True))
+        for name, values in found.items()
+        if values and None not in values
+    }
+
+
+def spent(results: dict[str, Any]) -> str:
+    """How long the runs took, and how much of it went into compiling and recording steps."""
+    runs = [run["run"] for row in results["results"] for run in row["runs"]]
+    seconds = sum(run["seconds"] for run in runs)
+    setup = sum(s.get("setup_seconds", 0.0) for run in runs for s in run["stages"].values())
+    return (
+        f"{len(runs)} runs took {seconds:.1f} s, {setup:.1f} s of it to compile and record steps."
+    )
+
+
+def save(results: dict[str, Any], path: Path) -> None:
+    """Write the numbers as JSON, and tables beside them as Markdown, CSV and LaTeX."""
+    save_numbers(results, path.with_suffix(".json"))
+    for suffix, render in {".md": markdown, ".csv": comma_separated, ".tex": latex}.items():
+        write_bytes(path.with_suffix(suffix), render(results).encode())
+
+
+def save_numbers(results: dict[str, Any], path: Path) -> None:
+    """Write the numbers alone, as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(path, (json.dumps(results, indent=1) + "\n").encode())
+
+
+def _without_groups(facts: dict[str, Any]) -> dict[str, Any]:
+    kept = dict(facts)
+    for model in MODELS:
+        if kept[model]:
+            kept[model] = {k: v for k, v in kept[model].items() if k != "groups"}
+    kept.pop("iterates", None)
+    return kept

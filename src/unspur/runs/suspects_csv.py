@@ -1,0 +1,128 @@
+"""suspects.csv: what the miner suspects, for a person to read, correct and give back.
+
+    path,label,score,predicted,flag,note
+    cat/0012.png,cat,0.9981,dog,suspect,
+    dog/0007.png,dog,0.0312,dog,,
+
+One row a training sample, the highest score first; samples without a path are named by their index. Given
+back, the flags count: `suspect`, `exclude` (left out of all training), or nothing. A row that is missing is
+no suspect.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from ..data.splits import Part
+from ..errors import DataError
+from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, sample_names
+from ..stages.mining import Suspects
+from ..store import write_bytes
+
+# What a person, or a spreadsheet, may write in the flag column.
+YES, NO = {SUSPECT, "yes", "true", "1", "x"}, {"", "no", "false", "0"}
+
+
+def write_suspects(
+    path: Path,
+    part: Part,
+    classes: Sequence[str],
+    suspects: Suspects,
+    given: Corrections | None = None,
+) -> None:
+    """Write the file; flags and notes that a user gave are kept."""
+    names = sample_names(part)
+    label, predicted = part.targets.tolist(), suspects.predicted.tolist()
+    flags = [SUSPECT if flagged else "" for flagged in suspects.conflict.tolist()]
+    notes: Mapping[int, str] = given.notes if given else {}
+    for index in given.excluded.nonzero().flatten().tolist() if given else []:
+        flags[index] = EXCLUDE
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    named = "path" if names is part.names else "index"
+    writer.writerow([named, "label", "score", "predicted", "flag", "note"])
+    for i in torch.argsort(suspects.score, descending=True, stable=True).tolist():
+        score = f"{float(suspects.score[i]):.4f}"
+        row = (names[i], classes[label[i]], score, classes[predicted[i]], flags[i])
+        writer.writerow([*row, notes.get(i, "")])
+    content = text.getvalue().encode()
+    _keep_other(path, content)
+    write_bytes(path, content)
+
+
+def _keep_other(path: Path, content: bytes) -> None:
+    """Move a file aside that says something else: a person may have worked on it."""
+    if not path.exists() or path.read_bytes() == content:
+        return
+    free = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(1))
+    kept = next(each for each in free if not each.exists())
+    path.rename(kept)
+    warnings.warn(
+        f"{path} was there and differs from the new one; it is kept as {kept}.", stacklevel=3
+    )
+
+
+def read_suspects(path: Path | str, names: Sequence[str]) -> Corrections:
+    """Read the file back; `names` are the training samples' as `sample_names` gives them."""
+    place = {name: index for index, name in enumerate(names)}
+    conflict, excluded = (torch.zeros(len(names), dtype=torch.bool) for _ in range(2))
+    notes: dict[int, str] = {}
+    seen: dict[int, int] = {}
+    for line, name, flag, note in _rows(Path(path)):
+        where = f"{path}, line {line}"
+        if name not in place:
+            raise DataError(
+                f"{where}: {name!r} is no training sample. They are named as in the suspects.csv of a "
+                f"run, the first one {names[0]!r}. Correct it, or remove the row."
+            )
+        index = place[name]
+        if index in seen:
+            raise DataError(f"{where}: {name!r} is in line {seen[index]} too. Remove one of them.")
+        seen[index] = line
+        conflict[index], excluded[index] = _meaning(flag, where)
+        if note:
+            notes[index] = note
+    return Corrections(conflict, excluded, notes)
+
+
+def _meaning(flag: str, where: str) -> tuple[bool, bool]:
+    """A flag as (is a suspect, is left out)."""
+    word = flag.strip().lower()
+    if word not in YES | NO | {EXCLUDE}:
+        raise DataError(
+            f"{where}: the flag {flag!r} is unknown. Write {SUSPECT}, {EXCLUDE}, or nothing."
+        )
+    return word in YES, word == EXCLUDE
+
+
+def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
+    """Line, name, flag and note of every row, however a spreadsheet separated the cells."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8.") from None
+    first = text.partition("\n")[0]
+    reader = csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=first.count))
+    columns = reader.fieldnames or []
+    named = next((name for name in ("path", "index") if name in columns), None)
+    if named is None or "flag" not in columns:
+        raise DataError(
+            f"{path}: the first line must name the columns path (or index) and flag; it names "
+            f"{', '.join(map(repr, columns)) or 'nothing'}."
+        )
+    for row in reader:
+        if row[named] is None or row["flag"] is None or None in row:
+            raise DataError(
+                f"{path}, line {reader.line_num}: its cells do not match the {len(columns)} columns. "
+                "Quote a path that holds a separator."
+            )
+        yield reader.line_num, row[named], row["flag"], row.get("note") or ""

@@ -1,0 +1,150 @@
+"""The numbers of a bench as tables: Markdown, CSV, LaTeX, and rows of text for a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from ..methods import ABOUT
+from ..recipes.published import METRICS, SPOKEN, data_of, kind, number, rounded
+
+MODELS = ("ordinary", "pruned", "debiased")
+HEADER = [
+    "recipe",
+    "selection",
+    "ordinary",
+    "pruned only",
+    "debiased",
+    "published ERM → method",
+    "weights kept",
+    "mining precision / recall",
+    "seconds",
+]
+
+
+def table_row(row: dict[str, Any]) -> list[str]:
+    """One recipe as text cells."""
+    summary, recipe = row["summary"], row["recipe"]
+    return [
+        recipe["name"],
+        recipe["select"]["rule"],
+        *(percent(summary.get(model)) for model in MODELS),
+        published(recipe),
+        percent(summary["density"]),
+        " / ".join(percent(summary.get(name)) for name in ("precision", "recall")),
+        f"{summary['seconds']['mean']:.0f}",
+    ]
+
+
+def published(recipe: dict[str, Any]) -> str:
+    """The published number of a recipe, that of ERM before it."""
+    own, erm = number(recipe), number(recipe, "erm")
+    if own is None:
+        return "–"
+    ablation = "ablation" in recipe["name"]  # its ERM is row 1 of the same table
+    before = "" if own == erm or ablation or erm is None else f"{rounded(erm)} → "
+    return f"{before}{rounded(own)}"
+
+
+def percent(value: dict[str, float | None] | None) -> str:
+    """Mean ± sd in per cent."""
+    if value is None or value["mean"] is None:
+        return "–"
+    spread = "" if value["sd"] is None else f" ± {100 * value['sd']:.1f}"
+    return f"{100 * value['mean']:z.1f}{spread}"
+
+
+def pivot(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Methods as columns, data sets as rows, cells as `ours (published)`; the paper's main table."""
+    rows = {(data_of(row["recipe"]), kind(row["recipe"])): row for row in results["results"]}
+    kinds = sorted({k for _, k in rows}, key=_order)
+    lines = []
+    for data in dict.fromkeys(data for data, _ in rows):
+        lines.append([data, *(_cell(rows.get((data, k))) for k in kinds)])
+    return ["data", *(ABOUT[k].title if k in ABOUT else k for k in kinds)], lines
+
+
+def _order(name: str) -> tuple[int, str]:
+    known = list(ABOUT)
+    return (known.index(name) if name in known else len(known), name)
+
+
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "–"
+    known = number(row["recipe"])
+    ours = percent(row["summary"].get("debiased"))
+    return ours if known is None else f"{ours} ({rounded(known)})"
+
+
+def markdown(results: dict[str, Any]) -> str:
+    """The tables of a bench, generated from its numbers alone."""
+    lines = markdown_table(HEADER, [table_row(row) for row in results["results"]])
+    header, rows = pivot(results)
+    if len(header) > 2:
+        lines += ["", "Ours, and in brackets the published number:", ""]
+        lines += markdown_table(header, rows)
+    return "\n".join([*lines, "", note(results), ""])
+
+
+def markdown_table(header: list[str], rows: list[list[str]]) -> list[str]:
+    """A table as lines of Markdown, numbers to the right."""
+    ruler = ["---"] + ["---:"] * (len(header) - 1)
+    return ["| " + " | ".join(row) + " |" for row in (header, ruler, *rows)]
+
+
+def note(results: dict[str, Any]) -> str:
+    """What the numbers are, and what they were made with."""
+    made = results["with"]
+    device = made["gpu"] if made["gpu"] != "none" else made["cpu"]
+    names = {row["recipe"]["data"]["name"] for row in results["results"]}
+    metrics = sorted({METRICS.get(name, "unbiased") for name in names}, reverse=True)
+    return (
+        f"{'; '.join(SPOKEN[each] for each in metrics)} on the test split, mean ± standard deviation over "
+        f"seeds {', '.join(map(str, results['seeds']))}. Published: mean of four seeds. "
+        f"{device}, torch {made['torch']}, unspur {made['unspur']}, {results['made']}. "
+        "Seconds are the sum over a run's stages; runs made at once share theirs."
+    )
+
+
+NUMBERS = ("debiased", "ordinary", "pruned", "density", "precision", "recall", "seconds")
+
+
+def comma_separated(results: dict[str, Any]) -> str:
+    """One line a recipe: what it is, the published number, means and deviations as fractions."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = [f"{name}_{part}" for name in NUMBERS for part in ("mean", "sd")]
+    writer.writerow(["recipe", "data", "method", "seeds", "published_percent", *columns])
+    for row in results["results"]:
+        recipe, summary = row["recipe"], row["summary"]
+        known = number(recipe)
+        about = [recipe["name"], data_of(recipe), kind(recipe), len(row["runs"])]
+        found = [summary.get(name, {}).get(part) for name in NUMBERS for part in ("mean", "sd")]
+        writer.writerow([*about, known, *found])
+    return text.getvalue()
+
+
+def latex(results: dict[str, Any]) -> str:
+    """The table of methods and data sets for a paper; needs the booktabs package."""
+    header, rows = pivot(results)
+    lines = [" & ".join(map(_escaped, row)) + r" \\" for row in (header, *rows)]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
+
+
+def _escaped(cell: str) -> str:
+    for plain, tex in (("_", r"\_"), ("%", r"\%"), ("±", r"$\pm$"), ("–", "--")):
+        cell = cell.replace(plain, tex)
+    return cell

@@ -1,0 +1,8 @@
+"""The stages of a run: mine, pretrain, prune, fine-tune, evaluate; what they share, and their results.
+
+May import: data, errors, hashing, masks, methods, models, noise, recipes, store, training.
+"""
+
+from .driver import check, run, run_together
+
+__all__ = ["check", "run", "run_together"]

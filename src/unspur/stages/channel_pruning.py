@@ -1,0 +1,63 @@
+"""What the stage of pruning does differently where whole channels are cut instead of weights."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from .. import masks, noise
+from ..errors import RecipeError
+from ..masks.channels import Channels, removable
+from ..masks.channels.gates import Gate, of_units
+from ..masks.channels.shares import Bill, keep_share, norms
+from .context import Context
+
+
+def check(context: Context) -> None:
+    """Raise if a recipe asks of channels what only single weights can do."""
+    settings, plan = context.recipe.prune, context.recipe.plan
+    if settings.unit == "weight":
+        return
+    if plan == "control":
+        raise RecipeError(
+            'plan = "control" compares masks of single weights. With prune.unit = "channel" compare with '
+            'plan = "dcwp" and prune.how = "magnitude" or "random".'
+        )
+    if settings.how == "grasp":
+        raise RecipeError(
+            'prune.how = "grasp" scores single weights. With prune.unit = "channel" use "learned", '
+            '"magnitude" or "random".'
+        )
+
+
+def cut(context: Context, model: nn.Module) -> dict[str, Tensor]:
+    """The masks of a rule that needs no training: its units fit into a share of the multiply–adds."""
+    settings = context.recipe.prune
+    model = context.network({name: t.cpu() for name, t in model.state_dict().items()})
+    channels = removable(model, context.probe)
+    stream = noise.FIRST_WEIGHT
+    scores = (
+        norms(model, channels)
+        if settings.how == "magnitude"
+        else noise.uniform(context.seed("masks"), 0, stream, (channels.count,))
+    )
+    keep = keep_share(
+        scores, Bill.of(model, channels, context.probe), settings.keep, spread=settings.spread
+    )
+    return of_units(model, channels, keep)
+
+
+@torch.no_grad()
+def fit(context: Context, model: nn.Module) -> None:
+    """Move the thresholds of learned masks so that what they keep fits into the share, in place."""
+    settings = context.recipe.prune
+    gates = [g for g in masks.learned(model).values() if isinstance(g, Gate)]
+    channels: Channels = gates[0].channels
+    scores = torch.zeros(channels.count)
+    for gate in gates:
+        scores[gate.members] = gate.logits.detach().cpu()
+    bill = Bill.of(context.network(), channels, context.probe)
+    keep = keep_share(scores, bill, settings.keep, spread=settings.spread)
+    for gate in gates:
+        signs = torch.where(keep[gate.members], 1.0, -1.0)
+        gate.logits.copy_(signs.to(gate.logits.device))

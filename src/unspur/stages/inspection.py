@@ -1,0 +1,189 @@
+"""What a report shows of networks and images, kept with the result: a report runs no network.
+
+A run is looked at three ways:
+
+    map       features that enter the head, of samples outside training, for every network of the run
+    gallery   for every class its strongest suspects and typical members, as small pictures
+    looks     what a network's decision depends on, in pictures of suspects
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import ModelError
+from ..hashing import digest
+from ..models.head import find_head, penultimate
+from ..store import Artifact
+from ..training.numerics import matmul_precision
+from .context import VERSIONS, Context, Made, Result, weights_of
+from .evaluate import Scorer, networks_of
+from .mining import Suspects
+from .thumbnails import (
+    COPIES,
+    FEWEST,
+    asked,
+    described,
+    gallery,
+    in_turns,
+    inputs,
+    pictures,
+    smaller,
+)
+
+POINTS, COMPONENTS = 1000, 30  # of the map: samples, and principal components of their features
+
+
+def inspect(context: Context, made: Made) -> Artifact:
+    """Look at what a plan made; nothing but the report reads it."""
+    names = [
+        *context.splits.bias_classes,
+        *(str(part.names) for part in context.splits.parts().values()),
+    ]
+    ingredients = {
+        "stage": "inspect",
+        "version": VERSIONS.get("inspect", 1),
+        "parents": {name: artifact.path.name for name, artifact in made.items()},
+        "truth": context.splits.truth_digest,
+        "names": digest("\n".join(names)),
+        "device": context.device.type,
+    }
+    return context.store.make(ingredients, lambda workspace: _inspect(context, made))
+
+
+def _inspect(context: Context, made: Made) -> Result:
+    facts: dict[str, Any] = {
+        "data": context.splits.name,
+        "sizes": {name: len(part) for name, part in context.splits.parts().items()},
+        "classes": list(context.splits.classes),
+        "bias_classes": list(context.splits.bias_classes),
+    }
+    tensors: dict[str, Tensor] = {}
+    with matmul_precision(context.recipe.precision):
+        networks = {
+            name: context.place(context.outcome(weights_of(made, stage))).eval()
+            for name, stage in distinct(made).items()
+        }
+        parts = [_map(context, networks)]
+        if "mine" in made:
+            suspects = Suspects.of(made["mine"].tensors, "train")
+            says = asked(context, networks, context.splits.train)
+            parts += [gallery(context, suspects, says), _looks(context, made, networks)]
+    for more_tensors, more_facts in parts:
+        tensors |= more_tensors
+        facts |= more_facts
+    return tensors, facts
+
+
+def distinct(made: Made) -> dict[str, str]:
+    """The stages whose networks differ: where a plan ended with the ordinary model, that one alone."""
+    stages = {name: stage for name, stage in networks_of(made).items() if stage is not None}
+    if stages["debiased"] == stages.get("ordinary"):
+        del stages["debiased"]
+    return stages
+
+
+# -- the map ------------------------------------------------------------------------------------------
+
+
+def _map(context: Context, networks: dict[str, nn.Module]) -> Result:
+    """The main components of what enters the head, for some of the samples that are scored."""
+    scorer = Scorer(context)
+    part = context.splits.parts()[scorer.split]
+    scored = torch.ones(len(part), dtype=torch.bool) if scorer.among is None else scorer.among
+    chosen = _spread(scored.nonzero().squeeze(1), POINTS)
+    among = torch.zeros_like(scored)
+    among[chosen] = True
+    tensors = {"map.targets": part.targets[chosen]}
+    if scorer.split in context.splits.bias:
+        tensors["map.bias"] = context.splits.bias[scorer.split][chosen]
+    try:
+        for name, model in networks.items():
+            found = penultimate(model, _head(context, model), scorer.source.plain(among=among))
+            tensors[f"map.features.{name}"] = _components(found)
+    except ModelError as error:
+        return {}, {"map": str(error)}
+    return tensors, {"map": scorer.name}
+
+
+def _spread(index: Tensor, most: int) -> Tensor:
+    """At most so many of the entries, evenly over all of them."""
+    if len(index) <= most:
+        return index
+    return index[torch.linspace(0, len(index) - 1, most).long()]
+
+
+def _head(context: Context, model: nn.Module) -> str:
+    return (
+        context.head
+        if context.final is context.builder
+        else find_head(model, context.probe.to(context.device))
+    )
+
+
+def _components(features: Tensor) -> Tensor:
+    """Features along the directions in which they differ most."""
+    u, s, _ = torch.linalg.svd((features - features.mean(0)).double(), full_matrices=False)
+    return torch.mul(u, s)[:, :COMPONENTS].float()
+
+
+# -- the gallery --------------------------------------------------------------------------------------
+
+
+# -- through a view -----------------------------------------------------------------------------------
+
+
+# -- where networks look ------------------------------------------------------------------------------
+
+
+def _looks(context: Context, made: Made, networks: dict[str, nn.Module]) -> Result:
+    """Saliency of the ordinary and the debiased network on suspects, outside training where there are any."""
+    split, among, suspects = _best_apart(context, made)
+    index = in_turns(
+        suspects, among, context.splits.parts()[split].targets, len(context.splits.classes)
+    )
+    if not index:
+        return {}, {"looks": []}
+    part, where = context.splits.parts()[split], torch.tensor(index)
+    tensors = {"looks.images": pictures(part, index)}
+    compared = {name: model for name, model in networks.items() if name != "pruned"}
+    for name, model in compared.items():
+        heat = torch.cat([saliency(model, x) for x in inputs(context, part, where)])
+        tensors[f"looks.{name}"] = (255 * smaller(heat[:, None])).squeeze(1).round().byte().cpu()
+    trained_on = split == "train" and not bool(context.kept_out[where].any())
+    samples = described(context, split, suspects, index, asked(context, compared, part))
+    return tensors, {"looks": samples, "looks_trained_on": trained_on}
+
+
+def _best_apart(context: Context, made: Made) -> tuple[str, Tensor, Suspects]:
+    """A split, which of it to look at, and its suspects: outside training if there are enough of them."""
+    split, among = context.unseen or ("train", ~context.kept_out)
+    suspects = Suspects.of(made["mine"].tensors, split)
+    if int((suspects.conflict & among).sum()) >= FEWEST:
+        return split, among, suspects
+    return "train", ~context.kept_out, Suspects.of(made["mine"].tensors, "train")
+
+
+def saliency(model: nn.Module, x: Tensor) -> Tensor:
+    """How much each pixel matters to what the network says, between 0 and 1, as (N, H, W).
+
+    Integrated gradients of the winning logit, on the way from a blank picture of the pictures' median colour,
+    averaged over a small neighbourhood.
+    """
+    blank = x.transpose(0, 1).flatten(1).median(1).values.view(1, -1, 1, 1)
+    with torch.no_grad():
+        says = model(x).argmax(1, keepdim=True)
+    total = torch.zeros_like(x)
+    for step in range(COPIES):
+        between = (blank + (step + 0.5) / COPIES * (x - blank)).requires_grad_()
+        (gradient,) = torch.autograd.grad(model(between).gather(1, says).sum(), between)
+        total += gradient
+    heat = ((x - blank) * total).sum(1).abs()
+    size = 2 * (max(x.shape[2:]) // 28) + 1
+    heat = F.avg_pool2d(heat, size, stride=1, padding=size // 2, count_include_pad=False)
+    brightest = torch.quantile(heat.flatten(1), 0.99, dim=1).clamp(min=1e-12)
+    return (heat / brightest[:, None, None]).clamp(max=1)

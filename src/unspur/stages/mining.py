@@ -1,0 +1,104 @@
+"""From a bias-capturing model to suspects: the training samples that contradict the shortcut.
+
+A network trained to follow what is easy (`methods.Amplified`, `methods.Confident`, or few steps of ERM)
+gets right what the shortcut gets right. What it gets wrong is suspected of contradicting the shortcut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from ..training.metrics import surprise
+
+
+@dataclass(frozen=True, eq=False)
+class Suspects:
+    """For each sample: how strongly it contradicts the shortcut, is it a suspect, what the miner saw."""
+
+    score: Tensor
+    conflict: Tensor
+    predicted: Tensor
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    def tensors(self, prefix: str) -> dict[str, Tensor]:
+        return {
+            f"{prefix}.{name}": getattr(self, name) for name in ("score", "conflict", "predicted")
+        }
+
+    @staticmethod
+    def of(tensors: Mapping[str, Tensor], prefix: str) -> Suspects:
+        return Suspects(
+            *(tensors[f"{prefix}.{name}"] for name in ("score", "conflict", "predicted"))
+        )
+
+
+def misclassified(logits: Tensor, targets: Tensor) -> Suspects:
+    """Suspect what the miner gets wrong; the score is 1 - p of the true class."""
+    predicted = logits.argmax(1)
+    return Suspects(surprise(logits, targets), predicted != targets, predicted)
+
+
+def above(score: Tensor, logits: Tensor, *, threshold: float = 0.8) -> Suspects:
+    """Suspect what scores above a threshold (epoch-ensemble)."""
+    return Suspects(score, score > threshold, logits.argmax(1))
+
+
+def oracle(conflicting: Tensor, targets: Tensor) -> Suspects:
+    """The truth as suspects: an upper bound, for evaluation only."""
+    return Suspects(conflicting.float(), conflicting, targets)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a suspect set amounts to, and what is done about it."""
+
+    code: Literal["nothing", "usable", "too-many", "noise"]
+    text: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether debiasing goes on with these suspects; otherwise the ordinary model is the answer."""
+        return self.code in ("usable", "noise")
+
+
+FEWEST, FEWEST_SHARE, MOST_SHARE = 5, 0.0005, 0.35
+NOISE_EVIDENCE, NOISE_SHARE = 20, 0.85
+
+
+def verdict(suspects: Suspects, *, opinion: Tensor | None = None) -> Verdict:
+    """Judge a suspect set.
+
+    `opinion`: for suspects that no model was trained on, whether the ordinary model sides with the miner
+    against the label. A sample that contradicts a shortcut still looks like its label to some extent; one
+    with a wrong label does not.
+    """
+    n, k = len(suspects), int(suspects.conflict.sum())
+    found = f"{k} of {n} training samples ({k / n:.2%})"
+    if k < max(FEWEST, FEWEST_SHARE * n):
+        return Verdict(
+            "nothing",
+            f"No sign of a shortcut: {found} contradict what a model learns first, too few to act on. "
+            "The ordinary model is returned.",
+        )
+    if k > MOST_SHARE * n:
+        return Verdict(
+            "too-many",
+            f"The miner did not learn the task: it gets {found} wrong, so these are not exceptions to a "
+            "shortcut. The ordinary model is returned. Mine longer (mine.steps) or with another rate.",
+        )
+    if opinion is not None and len(opinion) >= NOISE_EVIDENCE:
+        against = float(opinion.double().mean())
+        if against >= NOISE_SHARE:
+            return Verdict(
+                "noise",
+                f"{found} contradict what a model learns first, but the ordinary model contradicts "
+                f"{against:.0%} of their labels on unseen samples too: they may be wrong labels. "
+                "Debiasing went on; look at the suspects before trusting it.",
+            )
+    return Verdict("usable", f"A shortcut is likely: {found} contradict what a model learns first.")

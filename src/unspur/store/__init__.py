@@ -1,0 +1,35 @@
+"""Results on disk: artifacts found by key, stages in progress, atomic writes, packed weights.
+
+May import: errors, hashing, version.
+"""
+
+from .artifact_store import Store, key_of
+from .artifacts import Artifact, environment, open_artifact
+from .atomic import (
+    folder_size,
+    locked,
+    make_folder,
+    read_json,
+    read_tensors,
+    remove,
+    write_bytes,
+    write_tensors,
+)
+from .workspace import Workspace
+
+__all__ = [
+    "Artifact",
+    "Store",
+    "Workspace",
+    "environment",
+    "folder_size",
+    "key_of",
+    "locked",
+    "make_folder",
+    "open_artifact",
+    "read_json",
+    "read_tensors",
+    "remove",
+    "write_bytes",
+    "write_tensors",
+]

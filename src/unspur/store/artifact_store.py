@@ -1,0 +1,99 @@
+"""The store: artifacts by key, made once and found again."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ..errors import StoreError
+from .artifacts import Artifact, environment, open_artifact
+from .atomic import disk_trouble, locked
+from .workspace import Workspace
+
+Work = Callable[["Workspace"], tuple[Mapping[str, Tensor], Mapping[str, Any]]]
+
+
+def key_of(ingredients: Mapping[str, Any]) -> str:
+    """The name of what these ingredients make."""
+    text = json.dumps(ingredients, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Store:
+    """A folder of artifacts."""
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    def path(self, ingredients: Mapping[str, Any]) -> Path:
+        return self.root / f"{ingredients['stage']}-{key_of(ingredients)}"
+
+    def find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
+        """The stored artifact; one that is damaged is set aside with a warning, to be made again."""
+        path = self.path(ingredients)
+        if not path.exists():
+            return None
+        try:
+            artifact = open_artifact(path)
+            _warn_of_versions(artifact)
+            return artifact
+        except StoreError as error:
+            aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
+            with contextlib.suppress(FileNotFoundError):  # another process was first
+                path.rename(aside)
+            warnings.warn(f"{error} It is set aside as {aside.name} and made again.", stacklevel=2)
+            return None
+
+    def make(self, ingredients: Mapping[str, Any], work: Work) -> Artifact:
+        """The artifact of these ingredients: found, or made by `work` and kept."""
+        with self.making([ingredients]) as (found, open_):
+            for path, workspace in open_.items():
+                found[path] = workspace.promote(path, ingredients, *work(workspace))
+        return found[self.path(ingredients)]
+
+    @contextlib.contextmanager
+    def making(
+        self, wanted: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[dict[Path, Artifact], dict[Path, Workspace]]]:
+        """What is stored of several artifacts, and workspaces for the rest; both by path.
+
+        Whoever promotes a workspace adds the artifact to the first. Other processes wait meanwhile.
+        """
+        found: dict[Path, Artifact] = {}
+        missing: dict[Path, Workspace] = {}
+        with disk_trouble(self.root), contextlib.ExitStack() as locks:
+            # In one order for all processes, so that no two wait for each other.
+            for path, ingredients in sorted({self.path(i): i for i in wanted}.items()):
+                artifact = self.find(ingredients)
+                if artifact is None:
+                    locks.enter_context(locked(path))
+                    artifact = self.find(ingredients)  # made by another process meanwhile
+                if artifact is None:
+                    missing[path] = Workspace(path.with_suffix(".partial"))
+                else:
+                    found[path] = artifact
+            yield found, missing
+
+    def artifacts(self) -> Iterator[Path]:
+        """Every folder of the store, finished, in progress or damaged."""
+        if self.root.exists():
+            yield from sorted(p for p in self.root.iterdir() if p.is_dir())
+
+
+def _warn_of_versions(artifact: Artifact) -> None:
+    """Say so where an artifact was made with other versions; they are recorded, not keyed."""
+    now, then = environment(), artifact.about["with"]
+    others = [f"{name} {then[name]}" for name in ("torch", "unspur") if then[name] != now[name]]
+    if others:
+        warnings.warn(
+            f"{artifact.path.name} was made with {' and '.join(others)}; it is used as it is.",
+            stacklevel=3,
+        )

@@ -1,0 +1,78 @@
+"""Artifacts on disk, found again by what they were made of.
+
+An artifact is a folder `<stage>-<key>/` with `tensors.safetensors`, `artifact.json` and `log.jsonl`. The
+key is a hash of its ingredients: the stage and its version, the stage's settings, the keys of its parents,
+the kind of device, the precision. A stage in progress lives in `<stage>-<key>.partial/`, with a checkpoint
+that is written beside the old one and renamed; the finished folder is synced and renamed into place. So
+whatever moment a process dies at, a name without a suffix is a whole artifact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import StoreError
+from ..version import VERSION
+from .atomic import file_checksum, read_tensors
+
+TENSORS, FACTS, LOG = "tensors.safetensors", "artifact.json", "log.jsonl"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A finished piece of work: tensors and facts."""
+
+    path: Path
+    key: str
+    facts: dict[str, Any]
+    about: dict[str, Any]
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        return read_tensors(self.path / TENSORS)
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """What was logged while it was made."""
+        lines = (self.path / LOG).read_text().splitlines() if (self.path / LOG).exists() else []
+        return [json.loads(line) for line in lines]
+
+
+def open_artifact(path: Path) -> Artifact:
+    """Read an artifact back and check that it is whole."""
+    try:
+        about = json.loads((path / FACTS).read_bytes())
+        recorded = about.pop("sha256")
+        whole = recorded == seal(about) and about["tensors_sha256"] == file_checksum(path / TENSORS)
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise StoreError(f"the artifact {path.name} cannot be read ({error}).") from None
+    if not whole:
+        raise StoreError(f"the artifact {path.name} is damaged: its checksum differs.")
+    return Artifact(path, path.name.rpartition("-")[2], about["facts"], about)
+
+
+def environment() -> dict[str, str]:
+    """The versions and the hardware a result was made with."""
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    return {
+        "unspur": VERSION,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "gpu": gpu,
+        "cpu": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
+    }
+
+
+def seal(about: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,153 @@
+"""Write files so that a killed process or a full disk leaves the old file or the new one, never a part."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from ..errors import StoreError
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
+) -> str:
+    """Write a safetensors file, at once and whole; the checksum of its bytes."""
+    plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    owned: dict[int, str] = {}
+    for name, tensor in plain.items():  # safetensors refuses two names for one memory
+        if owned.setdefault(tensor.untyped_storage().data_ptr(), name) != name and tensor.numel():
+            plain[name] = tensor.clone()
+    data = safetensors.torch.save(plain, metadata)
+    write_bytes(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
+    try:
+        return safetensors.torch.load(path.read_bytes())
+    except (OSError, safetensors.SafetensorError) as error:
+        raise StoreError(f"{path} cannot be read ({error}).") from None
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file beside its place, sync it, and rename it into place."""
+    beside = path.with_name(path.name + ".tmp")
+    with disk_trouble(path):
+        with open(beside, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        sync_folder(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder of a result."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot make the folder {path} ({error.strerror}). All that was trained is stored: give the "
+            "same command with another --out."
+        ) from None
+
+
+def folder_size(path: Path) -> int:
+    """Bytes in a folder."""
+    return sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+
+
+def remove(path: Path) -> None:
+    """Delete a folder of the store; it is renamed first, so half of one never looks whole."""
+    doomed = path.with_name(path.name + ".removed")
+    path.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def file_checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync_folder(path: Path) -> None:
+    with contextlib.suppress(OSError):  # not every system lets a folder be opened
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextlib.contextmanager
+def disk_trouble(path: Path) -> Iterator[None]:
+    """Say what a failed write means for the user."""
+    try:
+        yield
+    except OSError as error:
+        full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        if error.errno not in (*full, errno.EROFS, errno.EACCES):
+            raise
+        advice = "name a folder that can be written (--out, --store)."
+        if error.errno in full:
+            advice = "free some space (`unspur runs list`, `unspur runs rm`) and give the same command again."
+        raise StoreError(
+            f"cannot write {path}: {error.strerror}. Finished stages and the last checkpoint are kept; "
+            f"{advice}"
+        ) from None
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one at a time, of all processes, make or change what is at a path; the others wait."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # a system without file locks: two runs at once may do the work twice
+        yield
+        return
+    lock = path.with_suffix(".lock")
+    while True:
+        with open(lock, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if not _still_there(
+                lock, file.fileno()
+            ):  # whoever had it removed it: wait for the new one
+                continue
+            try:
+                yield
+            finally:
+                lock.unlink(missing_ok=True)
+            return
+
+
+def _still_there(path: Path, opened: int) -> bool:
+    """Whether an open file is what is at a path now."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(opened))
+    except FileNotFoundError:
+        return False
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A table that a run's folder holds."""
+    try:
+        found = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise StoreError(f"{path} is missing: {path.parent} is not the folder of a run.") from None
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged ({error}).") from None
+    if not isinstance(found, dict):
+        raise StoreError(f"{path} is damaged (it holds no table).")
+    return found

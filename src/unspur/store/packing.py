@@ -1,0 +1,69 @@
+"""Weights with many zeros in a small file: one bit an entry says where they are, then the others follow.
+
+A tensor `w` becomes `w.bits` (eight entries a byte) and `w.values`; one that would not get smaller stays as
+it is. Shapes are in the metadata. Reading gives the same bits back; a negative zero becomes a plain one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import safetensors
+import torch
+from torch import Tensor
+
+from ..errors import StoreError
+from .atomic import read_tensors, write_tensors
+
+NAME = "model.packed.safetensors"
+BITS, VALUES = ".bits", ".values"
+
+
+def plain_zeros(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same weights with no negative zero among them."""
+    return {name: t + 0.0 if t.is_floating_point() else t.clone() for name, t in weights.items()}
+
+
+def write_packed(path: Path, weights: Mapping[str, Tensor]) -> str:
+    """Write a packed file; the checksum of its bytes."""
+    tensors: dict[str, Tensor] = {}
+    shapes: dict[str, list[int]] = {}
+    for name, tensor in plain_zeros(weights).items():
+        flat = tensor.detach().cpu().contiguous().flatten()
+        there = flat != 0
+        if int(there.sum()) * flat.element_size() + len(flat) / 8 >= flat.nbytes:
+            tensors[name] = tensor
+            continue
+        shapes[name] = list(tensor.shape)
+        tensors[name + BITS] = torch.from_numpy(np.packbits(there.numpy()))
+        tensors[name + VALUES] = flat[there]
+    return write_tensors(path, tensors, {"shapes": json.dumps(shapes)})
+
+
+def read_packed(path: Path) -> dict[str, Tensor]:
+    """The weights of a packed file."""
+    stored = read_tensors(path)
+    with safetensors.safe_open(path, framework="pt") as file:
+        text = (file.metadata() or {}).get("shapes")
+    if text is None:
+        raise StoreError(f"{path} is not a packed file: it has no shapes.")
+    shapes = json.loads(text)
+    parts = {name + end for name in shapes for end in (BITS, VALUES)}
+    weights = {name: t for name, t in stored.items() if name not in parts}
+    for name, shape in shapes.items():
+        try:
+            weights[name] = _unpacked(stored[name + BITS], stored[name + VALUES], shape)
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise StoreError(f"{path} is damaged: {name} cannot be unpacked ({error}).") from None
+    return weights
+
+
+def _unpacked(bits: Tensor, values: Tensor, shape: list[int]) -> Tensor:
+    there = np.unpackbits(bits.numpy(), count=math.prod(shape)).astype(bool)
+    flat = torch.zeros(math.prod(shape), dtype=values.dtype)
+    flat[torch.from_numpy(there)] = values
+    return flat.reshape(shape)

@@ -1,0 +1,106 @@
+"""A stage in progress: its checkpoint, its log, and its promotion to an artifact."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+from torch import Tensor
+
+from ..errors import StoreError
+from ..hashing import digest
+from .artifacts import FACTS, LOG, TENSORS, Artifact, environment, open_artifact, seal
+from .atomic import read_tensors, sync_folder, write_bytes, write_tensors
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+class Workspace:
+    """A stage in progress: its checkpoint and its log."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.spent = 0.0
+        self.began = time.perf_counter()
+        self.beside = 1  # how many were made at once, in the same time
+
+    @property
+    def seconds(self) -> float:
+        """How long the stage has been worked on, interruptions left out."""
+        return self.spent + time.perf_counter() - self.began
+
+    def resume(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The last checkpoint, the log cut back to it; a damaged one is dropped with a warning."""
+        file = self.path / CHECKPOINT
+        facts: dict[str, Any] = {"log": 0}
+        tensors = None
+        if file.exists():
+            try:
+                tensors, facts = _read_checkpoint(file)
+            except StoreError:
+                warnings.warn(f"{file} is damaged; the stage starts over.", stacklevel=2)
+        if (log := self.path / LOG).exists():
+            os.truncate(log, min(facts["log"], log.stat().st_size))
+        if tensors is None:
+            return None
+        self.spent = facts["seconds"]
+        return tensors, facts
+
+    def checkpoint(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Keep all that is needed to go on from here, in one file."""
+        size = (self.path / LOG).stat().st_size if (self.path / LOG).exists() else 0
+        text = json.dumps({**facts, "log": size, "seconds": self.seconds})
+        checksum = digest(text + " ".join(sorted(tensors)), *_sorted(tensors))
+        write_tensors(self.path / CHECKPOINT, tensors, {"facts": text, "sha256": checksum})
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        with open(self.path / LOG, "a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def promote(
+        self,
+        target: Path,
+        ingredients: Mapping[str, Any],
+        tensors: Mapping[str, Tensor],
+        facts: Mapping[str, Any],
+    ) -> Artifact:
+        """Turn the work into an artifact, at once and whole."""
+        checksum = write_tensors(self.path / TENSORS, tensors)
+        about = {
+            "ingredients": ingredients,
+            "tensors_sha256": checksum,
+            "facts": facts,
+            "seconds": round(self.seconds, 3),
+            "beside": self.beside,
+            "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "with": environment(),
+        }
+        about = json.loads(json.dumps(about))  # as it will be read back
+        about["sha256"] = seal(about)
+        write_bytes(self.path / FACTS, json.dumps(about, indent=1).encode())
+        (self.path / CHECKPOINT).unlink(missing_ok=True)
+        os.rename(self.path, target)
+        sync_folder(target.parent)
+        return open_artifact(target)
+
+
+def _read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """A checkpoint's tensors and facts, checked to be whole."""
+    tensors = read_tensors(path)
+    with safetensors.safe_open(path, framework="pt") as file:
+        about = file.metadata() or {}
+    text = about.get("facts", "")
+    if about.get("sha256") != digest(text + " ".join(sorted(tensors)), *_sorted(tensors)):
+        raise StoreError(f"{path} is damaged: its checksum differs.")
+    return tensors, json.loads(text)
+
+
+def _sorted(tensors: Mapping[str, Tensor]) -> list[Tensor]:
+    return [tensors[name] for name in sorted(tensors)]

@@ -1,0 +1,239 @@
+"""The audit from end to end, on data small enough for seconds: found, not found, noisy; again; errors."""
+
+from __future__ import annotations
+
+import csv
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import unspur
+from audits import SMALL, context, network, tinted
+from toys import Counting, same
+from unspur import cli, models
+from unspur.audit import auditing
+from unspur.data.splits import Split
+from unspur.errors import DataError, Interrupted, ModelError
+from unspur.store import Store
+from unspur.training.loop import Loop
+
+TRAININGS = 14
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A store with the audit of the shortcut, and that audit."""
+    store = Store(tmp_path_factory.mktemp("store"))
+    return store, auditing.audit(context(store))
+
+
+# -- verdicts -----------------------------------------------------------------------------------------
+
+
+def test_a_planted_shortcut_is_found_and_so_are_its_exceptions(stored):
+    _, found = stored
+    assert found.finding.code == "shortcut"
+    truth = tinted("shortcut").conflicting("train")
+    flagged = found.suspects.conflict
+    assert float((flagged & truth).sum() / truth.sum()) > 0.9
+    assert float((flagged & truth).sum() / flagged.sum()) > 0.8
+
+
+def test_the_same_tints_without_a_meaning_are_no_shortcut(tmp_path):
+    found = auditing.audit(context(Store(tmp_path), tinted("null")))
+    assert found.finding.code in ("nothing", "unclear")
+
+
+def test_wrong_labels_are_told_from_a_shortcut(tmp_path):
+    found = auditing.audit(context(Store(tmp_path), tinted("noise")))
+    assert found.finding.code == "noise"
+
+
+# -- what is kept, and what it depends on -------------------------------------------------------------
+
+
+def test_a_second_audit_does_no_work_and_says_the_same(stored):
+    store, first = stored
+    counting = Counting(store.root)
+    again = auditing.audit(context(counting))
+    assert counting.made == []
+    assert again.as_json() == first.as_json()
+    assert same(again.suspects.tensors("s"), first.suspects.tensors("s"))
+
+
+def test_the_same_seed_gives_the_same_bits(stored, tmp_path):
+    _, first = stored
+    counting = Counting(tmp_path)
+    again = auditing.audit(context(counting))
+    assert len(counting.made) == TRAININGS
+    assert again.evidence == first.evidence
+    assert same(again.suspects.tensors("s"), first.suspects.tensors("s"))
+
+
+def test_progress_says_which_training_it_is(tmp_path):
+    told = []
+
+    def show(stage):
+        told.append(stage)
+        return nullcontext()
+
+    auditing.audit(
+        replace(context(Store(tmp_path), **{"mine.steps": 5, "pretrain.steps": 5}), show=show)
+    )
+    assert told[:2] == ["mine 1/2", "mine 2/2"]
+    assert len(told) in (2, TRAININGS)
+
+
+def test_another_seed_cuts_the_data_otherwise(stored):
+    store, _ = stored
+    one, other = auditing.Case(context(store)), auditing.Case(context(store, seed=1))
+    assert not torch.equal(one.fold, other.fold)
+
+
+def test_networks_are_asked_about_the_half_they_were_not_trained_on(stored):
+    store, _ = stored
+    case = auditing.Case(context(store))
+    for trial in case.trainings(["mine"]):
+        drawn = trial.training().order.draw(0, 50)
+        assert bool((case.fold[drawn] == trial.half).all())
+
+
+def test_the_deprived_see_no_suspect_and_the_taught_see_many(stored):
+    store, _ = stored
+    case = auditing.Case(context(store))
+    made = list(auditing._made(case.trainings(["mine"]), 1))
+    case.made |= {(trial.name, trial.half): artifact for trial, artifact in made}
+    conflict = case.suspects.conflict
+    shares = {}
+    for trial in case.trainings(["deprived", "matched", "taught", "grey"]):
+        drawn = trial.training().order.draw(0, 50)
+        assert bool((case.fold[drawn] == trial.half).all())
+        shares.setdefault(trial.name, []).append(float(conflict[drawn].double().mean()))
+    assert shares["deprived"] == shares["grey"] == [0.0, 0.0]
+    assert min(shares["taught"]) > 0.25 > max(shares["matched"])
+
+
+def test_a_changed_setting_of_the_others_keeps_the_miners(stored):
+    store, _ = stored
+    counting = Counting(store.root)
+    auditing.audit(context(counting, **{"pretrain.steps": 20}))
+    assert len(counting.made) == TRAININGS - 2
+
+
+def test_an_audit_that_was_stopped_goes_on(stored, tmp_path, monkeypatch):
+    _, whole = stored
+    steps = []
+    stepped = Loop.stepped
+
+    def stop_late(self, progress):
+        steps.append(self.step)
+        if len(steps) == 350:
+            raise Interrupted("stopped")
+        stepped(self, progress)
+
+    monkeypatch.setattr(Loop, "stepped", stop_late)
+    with pytest.raises(Interrupted):
+        auditing.audit(context(Store(tmp_path)))
+    counting = Counting(tmp_path)
+    done = auditing.audit(context(counting))
+    assert len(counting.made) == TRAININGS - 3  # three were finished
+    assert done.evidence == whole.evidence
+
+
+def test_several_audits_at_once_are_those_alone(stored, tmp_path):
+    _, alone = stored
+    store = Store(tmp_path)
+    contexts = [context(store, tinted("null", n=200)), context(store)]
+    _, found = auditing.audit_together(contexts, together=4)
+    assert found.evidence == alone.evidence
+
+
+def test_where_the_miner_settles_it_nothing_else_is_trained(tmp_path):
+    splits = tinted("shortcut", odd=0)  # nothing contradicts it
+    counting = Counting(tmp_path)
+    found = auditing.audit(context(counting, splits))
+    assert found.finding.code == "unclear"
+    assert len(counting.made) == 2
+
+
+# -- settings and errors ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("images", "steps"), [(200, 300), (10_000, 625), (10**6, 1500)])
+def test_the_length_of_training_follows_the_data(images, steps):
+    settings = auditing.settings(images, name="photos")
+    assert settings.mine.steps == settings.pretrain.steps == steps
+
+
+def test_one_class_is_refused(tmp_path):
+    splits = tinted("null")
+    only = replace(splits, train=Split(splits.train.images, torch.ones(600, dtype=torch.int64)))
+    with pytest.raises(DataError, match="one class, 'lies'"):
+        auditing.audit(context(Store(tmp_path), only))
+
+
+def test_too_few_images_are_refused(tmp_path):
+    with pytest.raises(DataError, match="60 training images are too few"):
+        auditing.audit(context(Store(tmp_path), tinted("null", n=60)))
+
+
+def test_a_network_that_does_not_fit_is_refused(tmp_path):
+    wrong = replace(context(Store(tmp_path)), builder=models.given(network(classes=3)))
+    with pytest.raises(ModelError):
+        auditing.audit(wrong)
+
+
+# -- the front doors ----------------------------------------------------------------------------------
+
+
+def test_python_users_get_the_same_and_a_folder(stored, tmp_path):
+    store, first = stored
+    found = unspur.audit(
+        tinted("shortcut"),
+        model=network(),
+        settings=SMALL,
+        device="cpu",
+        store=store.root,
+        out=tmp_path / "out",
+    )
+    assert found.evidence == first.evidence
+    about = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert about["verdict"] == "shortcut"
+    assert about["evidence"]["suspects"] == first.evidence.suspects
+    rows = list(csv.DictReader((tmp_path / "out" / "suspects.csv").read_text().splitlines()))
+    assert len(rows) == 600
+    assert sum(row["flag"] == "suspect" for row in rows) == int(first.suspects.conflict.sum())
+    assert "unspur.debias(model, data, suspects=" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_the_command_says_the_verdict_and_how_to_go_on(tmp_path):
+    splits = tinted("shortcut", n=120, odd=0)
+    for index, (image, label) in enumerate(
+        zip(splits.train.images, splits.train.targets, strict=True)
+    ):
+        file = tmp_path / "photos" / splits.classes[int(label)] / f"{index}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(file)
+    out = tmp_path / "out"
+    arguments = ["audit", str(tmp_path / "photos"), "--out", str(out), "--steps", "30"]
+    arguments += [
+        "--store",
+        str(tmp_path / "store"),
+        "--device",
+        "cpu",
+        "--set",
+        "model.options={width=4}",
+    ]
+    done = CliRunner().invoke(cli.app, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    about = json.loads((out / "audit.json").read_text())
+    assert about["text"] in done.output.replace("\n", "")
+    assert f"unspur {'debias' if about['verdict'] != 'unclear' else 'audit'}" in done.output
+    assert (out / "suspects.csv").read_text().startswith("path,label,score")
+    assert f"Open {out / 'report.html'}." in done.output.replace("\n", "")
+    assert str(tmp_path / "photos") in (out / "report.html").read_text()

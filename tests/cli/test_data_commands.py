@@ -1,0 +1,92 @@
+"""`unspur data`: make, list, check, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+from unspur import cli
+from unspur.cli import data_commands
+from unspur.data.benchmarks import cifar10c, cmnist, layout
+from unspur.data.benchmarks.cifar10 import CLASSES, Cifar
+from unspur.data.benchmarks.mnist import Digits
+from unspur.errors import DataError, RecipeError
+
+
+def invoke(*arguments: str) -> Result:
+    done = CliRunner().invoke(cli.app, ["data", *arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def small_cifar() -> Cifar:
+    g = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (120, 3, 32, 32), generator=g, dtype=torch.uint8)
+    labels = torch.arange(120) % 10
+    return Cifar(images[:80], labels[:80], images[80:], labels[80:])
+
+
+def small_digits() -> Digits:
+    g = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (80, 28, 28), generator=g, dtype=torch.uint8)
+    return Digits(images[:60], torch.arange(60) % 10, images[60:], torch.arange(20) % 10)
+
+
+def test_make_writes_either_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        cifar10c,
+        "load",
+        lambda root, ratio, **how: cifar10c.generate(
+            small_cifar(), aligned=50, conflicting=10, seed=how["seed"], severity=how["severity"]
+        ),
+    )
+    monkeypatch.setattr("unspur.data.benchmarks.mnist.mnist", lambda root: small_digits())
+    monkeypatch.setattr(
+        cmnist,
+        "make",
+        lambda digits, ratio, seed: cmnist.generate(digits, conflicting=5, valid=20, seed=seed),
+    )
+    root = str(tmp_path)
+    invoke("make", "cifar10c", "--out", f"{root}/c", "--ratio", "1pct", "--data-root", root)
+    invoke("make", "cmnist", "--out", f"{root}/m", "--data-root", root)
+    made = layout.read(tmp_path / "c", "1pct", classes=CLASSES)
+    assert len(made.train) == 60
+    assert sorted(path.name for path in (tmp_path / "m").glob("*pct")) == sorted(cmnist.CONFLICTING)
+
+
+def test_what_cannot_be_made(tmp_path: Path) -> None:
+    for name in ("bffhq", "celeba"):
+        with pytest.raises(RecipeError, match=f"no way to make '{name}'. Choose: cmnist, cifar10c"):
+            invoke("make", name, "--out", str(tmp_path))
+
+
+def test_list_says_what_is_missing(tmp_path: Path) -> None:
+    said = " ".join(invoke("list", "--data-root", str(tmp_path)).stdout.split())
+    assert "ready (embedded)" in said
+    for name in ("cmnist", "cifar10c", "cifar10", "bffhq", "celeba"):
+        assert name in said
+    assert "missing" in said
+
+
+def test_check_counts_the_groups() -> None:
+    said = invoke("check", "demo", "--ratio", "2pct").stdout
+    assert "…" not in said  # long names are folded, not cut
+    assert "180 conflicting training images" in " ".join(said.split())
+    with pytest.raises(DataError, match=r"no data set 'fashion'\. Choose one of cmnist"):
+        invoke("check", "fashion")
+
+
+def test_show_draws_a_sheet(tmp_path: Path) -> None:
+    invoke("show", "demo", "--out", str(tmp_path / "sheet.png"))
+    with Image.open(tmp_path / "sheet.png") as image:
+        assert image.size[0] > 10 * 28
+        assert np.asarray(image).std() > 10
+
+
+def test_the_first_ratio_is_the_default() -> None:
+    assert data_commands._loaded("demo", None, None).name == "demo/1pct"

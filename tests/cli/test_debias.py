@@ -1,0 +1,264 @@
+"""`unspur debias` on a user's own images, and the settings it chooses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+import unspur
+from toys import SMALL, TinyNet, context, shapes_set, without_valid
+from unspur import cli, stages
+from unspur.cli.run_commands import _save_skipped
+from unspur.data import custom
+from unspur.data.decoding.files import Files
+from unspur.errors import DataError
+from unspur.recipes import budget
+from unspur.report.terminal import summary
+
+MODEL = """
+from toys import TinyNet
+
+def build(classes):
+    return TinyNet(classes)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unspur.data.decoding.readers.available_cores", lambda: 1)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Bars in class folders, with a folder for the test."""
+    root = tmp_path_factory.mktemp("photos")
+    splits = shapes_set(seed=1)
+    for name in ("train", "test"):
+        part = splits.parts()[name]
+        images = part.take(torch.arange(len(part))).permute(0, 2, 3, 1).numpy()
+        for i, (image, target) in enumerate(zip(images, part.targets.tolist(), strict=True)):
+            folder = root / name / splits.classes[target]
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(folder / f"{i:03d}.png")
+    (root / "model.py").write_text(MODEL)
+    return root
+
+
+def invoke(*arguments: str) -> Result:
+    done = CliRunner().invoke(cli.app, list(arguments), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+@pytest.fixture(scope="module")
+def done(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
+    home = tmp_path_factory.mktemp("home")
+    (photos / "train" / "lies" / "bad.png").touch()
+    changes = [word for change in SMALL for word in ("--set", change)]
+    options = ["--model", f"{photos / 'model.py'}:build", "--device", "cpu", "-q"]
+    with pytest.warns(UserWarning, match="bad.png"):
+        made = invoke(
+            *("debias", str(photos), "--out", str(home / "out"), "--store", str(home / "store")),
+            *options,
+            *changes,
+        )
+    return made, home / "out"
+
+
+def test_debias_leaves_a_model_and_says_what_it_knows(done: tuple[Result, Path]) -> None:
+    result, out = done
+    assert "photos" in result.output
+    assert "about" in result.output  # the estimate, before it starts
+    scores = json.loads((out / "scores.json").read_text())
+    unseen = scores["unseen"]
+    assert unseen["split"] == "training samples kept out of training"
+    counts = unseen["counts"]
+    assert counts["suspects"] + counts["others"] == counts["all"] > 10
+    for model in ("ordinary", "debiased"):
+        weighted = sum(counts[part] * unseen[model][part] for part in ("suspects", "others"))
+        assert weighted / counts["all"] == pytest.approx(unseen[model]["all"])
+    assert "Scored on the test split." in result.output
+    assert "suspects of the miner" in result.output
+    assert "No label of the shortcut is known" in " ".join(result.output.split())
+
+
+def test_skipped_images_are_listed_beside_the_model(done: tuple[Result, Path]) -> None:
+    with (done[1] / "skipped.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["path", "reason"]
+    assert [row[0] for row in rows[1:]] == ["train/lies/bad.png"]
+
+
+def test_predict_and_evaluate_take_the_same_images(done: tuple[Result, Path], photos: Path) -> None:
+    out = done[1]
+    test = photos / "test"
+    rows = list(csv.DictReader(invoke("predict", str(out), str(test)).stdout.splitlines()))
+    right = np.mean([Path(row["path"]).parent.name == row["class"] for row in rows])
+    shown = invoke("evaluate", str(out), str(test)).stdout
+    assert f"{100 * right:.1f} %" in shown
+    scores = json.loads((out / "scores.json").read_text())
+    assert scores["debiased"]["average"] == pytest.approx(right)
+
+
+def test_a_dry_run_runs_nothing(photos: Path, tmp_path: Path) -> None:
+    (photos / "train" / "lies" / "bad.png").unlink(missing_ok=True)
+    out = invoke(
+        *("debias", str(photos / "train"), "--out", str(tmp_path / "out"), "--dry-run"),
+        *("--store", str(tmp_path / "store"), "--device", "cpu", "--size", "8"),
+        *("--model", f"{photos / 'model.py'}:build"),
+    ).output
+    assert "nothing was run" in out
+    assert "on cpu" in out
+    assert not (tmp_path / "out").exists()
+
+
+# The settings
+
+
+@pytest.mark.parametrize(
+    ("device", "images", "steps", "batch"),
+    [
+        ("cpu", 100, 300, 25),
+        ("cpu", 2000, 625, 64),
+        ("cpu", 100_000, 1000, 64),
+        ("cuda", 100, 500, 25),
+        ("cuda", 5252, 1641, 64),
+        ("cuda", 100_000, 3000, 64),
+        ("cpu", 4, 300, 2),
+    ],
+)
+def test_the_budget(device: str, images: int, steps: int, batch: int) -> None:
+    made = budget.settings(images, torch.device(device), name="x", model="resnet18", init="w.pth")
+    assert (made.mine.steps, made.pretrain.steps) == (steps, steps)
+    assert (made.prune.steps, made.finetune.steps) == (steps // 2, steps // 2)
+    assert {made.mine.batch, made.pretrain.batch, made.prune.batch, made.finetune.batch} == {batch}
+    assert (made.model.name, made.model.init) == ("resnet18", "w.pth")
+    travel = (
+        made.prune.steps * made.prune.rate
+    )  # Adam's: a mask can fall from 1.5 far below the cut
+    assert travel >= 14
+    assert made.prune.rate == pytest.approx(max(0.01, 15 / made.prune.steps))
+    assert budget.of(torch.device(device)).pixels == (96 if device == "cpu" else 128)
+
+
+def test_what_an_earlier_run_skipped_is_not_told_of_the_next(tmp_path: Path) -> None:
+    splits = shapes_set(samples=24)
+    _save_skipped(replace(splits, skipped={"a.png": "damaged"}), tmp_path)
+    assert (tmp_path / "skipped.csv").exists()
+    _save_skipped(splits, tmp_path)
+    assert not (tmp_path / "skipped.csv").exists()
+
+
+# In Python
+
+
+def test_debias_takes_a_folder_or_files(photos: Path) -> None:
+    (photos / "train" / "lies" / "bad.png").unlink(missing_ok=True)
+    torch.manual_seed(0)
+    model = TinyNet()
+    settings = dict(change.split("=", 1) for change in SMALL)
+    settings = {
+        key: json.loads(text) if text[0] in "[0123456789" else text
+        for key, text in settings.items()
+    }
+    by_path = unspur.debias(model, photos, settings=settings, device="cpu")
+    splits = custom.load(photos)
+    by_splits = unspur.debias(model, splits, settings=settings, device="cpu")
+    assert by_path.scores == by_splits.scores
+    paths = tuple(photos / name for name in splits.train.names or ())
+    lazy = Files(paths, splits.train.targets, (8, 8))
+    streamed = unspur.debias(
+        model, lazy, settings=settings, device="cpu", test=splits.test, classes=splits.classes
+    )
+    assert streamed.scores == by_path.scores
+    with pytest.raises(DataError, match="a whole set has its own valid"):
+        unspur.debias(model, splits, splits.test, device="cpu")
+
+
+# What is said without labels of the shortcut
+
+
+def test_unseen_samples_are_scored_by_suspicion(tmp_path: Path) -> None:
+    for splits in (shapes_set(seed=1), without_valid(shapes_set(seed=1))):
+        run = context(tmp_path, splits=splits)
+        made, scores = stages.run(run)
+        unseen = scores.facts["unseen"]
+        split, among = run.unseen or ("", torch.zeros(0))
+        conflict = made["mine"].tensors[f"{split}.conflict"][among]
+        assert unseen["counts"]["suspects"] == int(conflict.sum())
+        model = run.network(made["pretrain"].tensors).eval()
+        part = splits.parts()[split]
+        where = among.nonzero().flatten()
+        with torch.no_grad():
+            predicted = model(run.preprocess(part.take(where))).argmax(1)
+        right = predicted == part.targets[where]
+        assert unseen["ordinary"]["suspects"] == pytest.approx(
+            float(right[conflict].double().mean())
+        )
+        assert unseen["ordinary"]["others"] == pytest.approx(
+            float(right[~conflict].double().mean())
+        )
+        assert not any("suspects of the miner" in line for line in summary(scores.facts))
+
+
+@pytest.mark.filterwarnings("ignore:.*fewer than 10")
+def test_scores_on_training_images_are_called_that(tmp_path: Path) -> None:
+    for n, name in enumerate("aabb"):
+        path = tmp_path / "photos" / name / f"{n}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (60 * n, 0, 0)).save(path)
+    (tmp_path / "model.py").write_text(MODEL)
+    steps = [f"{stage}.steps=3" for stage in ("mine", "pretrain", "prune", "finetune")]
+    said = invoke(
+        *(
+            "debias",
+            str(tmp_path / "photos"),
+            "--out",
+            str(tmp_path / "out"),
+            "--device",
+            "cpu",
+            "-q",
+        ),
+        *("--store", str(tmp_path / "store"), "--model", f"{tmp_path / 'model.py'}:build"),
+        *(word for change in steps for word in ("--set", change)),
+    ).output
+    assert "the training images themselves" in " ".join(said.split())
+
+
+def test_corrected_suspects_are_given_back(
+    done: tuple[Result, Path], photos: Path, tmp_path: Path
+) -> None:
+    _, out = done
+    (photos / "train" / "lies" / "bad.png").unlink(missing_ok=True)
+    lines = (out / "suspects.csv").read_text().splitlines()
+    assert (out / "report.html").exists()
+    cells = lines[1].split(",")
+    assert cells[0].startswith("train/")
+    (tmp_path / "mine.csv").write_text("\n".join([lines[0], *lines[2:200]]) + "\n")
+    changes = [word for change in SMALL for word in ("--set", change)]
+    command = ["debias", str(photos), "--model", f"{photos / 'model.py'}:build", "--device", "cpu"]
+    command += [
+        "--store",
+        str(out.parent / "store"),
+        "--out",
+        str(tmp_path / "out"),
+        "-q",
+        *changes,
+    ]
+    again = invoke(*command, "--suspects", str(tmp_path / "mine.csv"))
+    assert "Already stored, not run again: pretrain." in again.output
+    flags = dict(
+        line.split(",")[0::4] for line in (tmp_path / "out/suspects.csv").read_text().split()
+    )
+    assert flags[cells[0]] == ""
+    (tmp_path / "mine.csv").write_text("path,flag\nx.png,suspect\n")
+    with pytest.raises(DataError, match=r"line 2: 'x\.png'"):
+        invoke(*command, "--suspects", str(tmp_path / "mine.csv"))

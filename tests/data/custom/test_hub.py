@@ -1,0 +1,114 @@
+"""Sets of the Hugging Face hub, with a stand-in for the package that opens them."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from unspur.data import custom
+from unspur.errors import DataError
+
+
+class ClassLabel:
+    def __init__(self, names: list[str]):
+        self.names = names
+
+
+class Value:
+    pass
+
+
+FEATURE_IMAGE = type("Image", (), {})
+
+
+class Rows:
+    """As much of a dataset as is used."""
+
+    def __init__(self, images: list[Any], labels: list[Any], label: Any, column: str = "label"):
+        self.features = {"image": FEATURE_IMAGE(), column: label, "id": Value()}
+        self.columns = {"image": images, column: labels, "id": list(range(len(images)))}
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, str):
+            return self.columns[key]
+        return {name: values[key] for name, values in self.columns.items()}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[i] for i in range(len(self.columns["image"])))
+
+
+def picture(value: int, mode: str = "RGB") -> Image.Image:
+    rng = np.random.default_rng(value)
+    return Image.fromarray(rng.integers(0, 256, (10, 12, 3), np.uint8)).convert(mode)
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the stand-in opens, by name."""
+    found: dict[str, Any] = {}
+
+    def load(name: str) -> Any:
+        if name not in found:
+            raise FileNotFoundError("no such set")
+        return found[name]
+
+    module = types.ModuleType("datasets")
+    module.load_dataset = module.load_from_disk = load  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "datasets", module)
+    return found
+
+
+def test_named_labels_and_splits(opened: dict[str, Any]) -> None:
+    label = ClassLabel(["cat", "dog"])
+    images = [picture(0), picture(1, "L"), picture(2, "RGBA")]
+    opened["pets"] = {
+        "train": Rows(images, [1, 0, 1], label),
+        "validation": Rows(images[:1], [1], label),
+        "extra": Rows([], [], label),
+    }
+    splits = custom.load("hf:pets")
+    assert splits.classes == ("cat", "dog")
+    assert splits.train.targets.tolist() == [1, 0, 1]
+    assert splits.train.shape == (3, 12, 12)
+    assert splits.valid is not None
+    assert len(splits.valid) == 1
+    smaller = custom.load("hf:pets", size=(10, 12))
+    expected = np.asarray(picture(2)).transpose(2, 0, 1)
+    assert np.array_equal(smaller.train.take(torch.tensor([2]))[0].numpy(), expected)
+
+
+def test_plain_labels_and_a_single_set_on_disk(opened: dict[str, Any], tmp_path: Path) -> None:
+    opened[str(tmp_path)] = Rows([picture(0), picture(1)], ["b", "a"], Value())
+    splits = custom.load(f"hf:{tmp_path}")
+    assert splits.classes == ("a", "b")
+    assert splits.train.targets.tolist() == [1, 0]
+    with pytest.raises(DataError, match="the label 'b' is none of a, c"):
+        custom.load(f"hf:{tmp_path}", classes=("a", "c"))
+
+
+def test_what_cannot_be_used(opened: dict[str, Any]) -> None:
+    opened["tests"] = {"test": Rows([picture(0)], [0], ClassLabel(["a"]))}
+    opened["odd"] = {"train": Rows([picture(0)], [0], Value(), column="score")}
+    opened["bytes"] = {"train": Rows([picture(0), b"raw"], [0, 1], ClassLabel(["a", "b"]))}
+    for name, message in (
+        ("none", r"hf:none cannot be opened \(no such set\)"),
+        ("tests", "has no train split; it has test"),
+        ("odd", r"one column of images and one of labels; found: image \(Image\), score \(Value\)"),
+        ("bytes", "an image is bytes; decode the image column"),
+    ):
+        with pytest.raises(DataError, match=message):
+            custom.load(f"hf:{name}")
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(DataError, match="pip install datasets"):
+        custom.load("hf:pets")

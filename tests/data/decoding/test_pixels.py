@@ -1,0 +1,138 @@
+"""One file, whatever its kind: upright, in colours, resized; and the program of a decoding process."""
+
+from __future__ import annotations
+
+import io
+import json
+import mmap
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from unspur.data.decoding import pixels
+from unspur.data.decoding.files import read
+from unspur.errors import DataError
+
+SIZE = (6, 8)
+
+
+def picture(mode: str = "RGB") -> Image.Image:
+    rng = np.random.default_rng(0)
+    return Image.fromarray(rng.integers(0, 256, (6, 8, 3), np.uint8)).convert(mode)
+
+
+def decoded(path: Path, size: tuple[int, int] = SIZE) -> np.ndarray:
+    return pixels.read(path, size).transpose(1, 2, 0)
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "P", "LA", "RGBA", "CMYK"])
+def test_any_mode_becomes_three_channels(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / ("a.tif" if mode == "CMYK" else "a.png")
+    picture(mode).save(path)
+    with Image.open(path) as image:
+        expected = np.asarray(image.convert("RGB"))
+    assert np.array_equal(decoded(path), expected)
+    if mode in ("L", "LA"):
+        assert np.array_equal(expected[..., 0], np.asarray(picture("L")))
+
+
+def test_a_palette_with_transparency_gives_no_warning(tmp_path: Path) -> None:
+    image = picture("P")
+    image.info["transparency"] = bytes(range(256))
+    image.save(tmp_path / "a.png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.array_equal(decoded(tmp_path / "a.png"), np.asarray(picture("P").convert("RGB")))
+
+
+def test_sixteen_bits_are_cut_to_eight(tmp_path: Path) -> None:
+    values = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1300
+    Image.fromarray(values).save(tmp_path / "a.png")
+    Image.fromarray(values.astype(np.int32)).save(tmp_path / "b.tif")
+    for name in ("a.png", "b.tif"):
+        expected = np.repeat((values >> 8).astype(np.uint8)[..., None], 3, 2)
+        assert np.array_equal(decoded(tmp_path / name), expected)
+
+
+def test_floating_point_pixels_are_refused(tmp_path: Path) -> None:
+    Image.fromarray(np.zeros((6, 8), np.float32)).save(tmp_path / "a.tif")
+    with pytest.raises(DataError, match=r"a\.tif cannot be read .*floating-point"):
+        read(tmp_path / "a.tif", SIZE)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["png", "tif"])
+def test_images_are_upright(tmp_path: Path, orientation: int, kind: str) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / f"a.{kind}"
+    picture().save(path, exif=exif)
+    pixel = np.asarray(picture())
+    turned = {
+        1: pixel,
+        2: pixel[:, ::-1],
+        3: pixel[::-1, ::-1],
+        4: pixel[::-1],
+        5: pixel.transpose(1, 0, 2),
+        6: np.rot90(pixel, -1),
+        7: np.rot90(pixel, 2).transpose(1, 0, 2),
+        8: np.rot90(pixel),
+    }[orientation]
+    assert pixels.measure(path) == turned.shape[:2]
+    assert np.array_equal(decoded(path, turned.shape[:2]), turned)
+
+
+def test_a_large_photograph_is_decoded_at_a_fraction_and_looks_the_same(tmp_path: Path) -> None:
+    smooth = picture().resize((800, 600), Image.Resampling.BICUBIC)
+    smooth.save(tmp_path / "a.jpg", quality=95)
+    whole = np.asarray(smooth.resize((8, 6), Image.Resampling.BILINEAR)).astype(int)
+    assert np.abs(decoded(tmp_path / "a.jpg").astype(int) - whole).max() <= 12
+    assert np.abs(decoded(tmp_path / "a.jpg").astype(int) - whole).mean() <= 2
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff\xd8\xff", b"text", b"\x89PNG\r\n\x1a\n" + b"\0" * 20]
+)
+def test_damage_is_one_error_that_names_the_file(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "bad.jpg").write_bytes(content)
+    with pytest.raises(DataError, match=r"bad\.jpg cannot be read as an image"):
+        read(tmp_path / "bad.jpg", SIZE)
+
+
+def test_a_truncated_file_is_damaged(tmp_path: Path) -> None:
+    picture().resize((64, 64)).save(tmp_path / "a.jpg")
+    whole = (tmp_path / "a.jpg").read_bytes()
+    (tmp_path / "a.jpg").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"a\.jpg cannot be read"):
+        read(tmp_path / "a.jpg", SIZE)
+
+
+def test_a_decoding_process_answers_line_by_line(tmp_path: Path) -> None:
+    picture().save(tmp_path / "a.png")
+    shared = tmp_path / "memory"
+    shared.write_bytes(bytes(3 * 144))
+    files = [str(tmp_path / "a.png"), str(tmp_path / "none.png"), str(tmp_path / "a.png")]
+    tasks = [
+        {"memory": str(n), "path": str(shared), "offset": 0, "size": SIZE, "crop": "stretch"}
+        for n in range(pixels.KEPT_OPEN + 2)
+    ]
+    answers = io.StringIO()
+    pixels.serve([json.dumps({**task, "files": files}) for task in tasks], answers)
+    said = [json.loads(line) for line in answers.getvalue().splitlines()]
+    assert said == [{files[1]: "it is missing"}] * len(tasks)
+    with shared.open("rb") as file:
+        held = np.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
+        expected = np.asarray(picture()).transpose(2, 0, 1)
+        assert np.array_equal(held.reshape(3, 3, 6, 8)[0], expected)
+        assert np.array_equal(held.reshape(3, 3, 6, 8)[2], expected)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names here are always text")
+def test_a_name_that_is_no_text_is_read(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe.png"))
+    picture().save(path)
+    assert np.array_equal(decoded(path), np.asarray(picture()))

@@ -1,0 +1,265 @@
+"""Exporting a run: files that compute the same, a table, a card; nothing half-written."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from deploy_nets import SmallViT
+from unspur import cli, masks, runs
+from unspur.deploy import card, formats
+from unspur.deploy.export import export
+from unspur.deploy.measure import latencies
+from unspur.errors import StoreError, UnspurError
+from unspur.masks.channels import removable
+from unspur.masks.channels.gates import of_units
+from unspur.models import builder
+from unspur.store import read_json, write_bytes, write_tensors
+from unspur.store.packing import plain_zeros, read_packed, write_packed
+
+ACCURACY = {
+    "unbiased": 0.9,
+    "aligned": 0.99,
+    "conflicting": 0.89,
+    "worst_group": 0.5,
+    "average": 0.9,
+}
+SCORES = {
+    "evaluated_on": "test",
+    "ordinary": {**ACCURACY, "unbiased": 0.5},
+    "pruned": None,
+    "debiased": ACCURACY,
+    "mining": {"text": "A shortcut is likely: 7 of 100 samples contradict it."},
+    "density": {"overall": 0.5},
+}
+
+
+def images(count=8, side=16):
+    g = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (count, 3, side, side), generator=g, dtype=torch.uint8)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    monkeypatch.setattr("unspur.deploy.measure.BATCHES", (1, 2))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run whose channels were masked; half of them are dead."""
+    made = builder("convnet", 4, {"width": 8})
+    model = made.build(0).eval()
+    x = images(2) / 255
+    channels = removable(model, x)
+    keep = torch.rand(channels.count, generator=torch.Generator().manual_seed(1)) < 0.5
+    masks.apply(model, of_units(model, channels, keep))
+    masks.bake(model)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    checksum = write_tensors(folder / "model.safetensors", model.state_dict())
+    about = {
+        "format": 1,
+        "unspur": "0",
+        "builder": dict(made.how),
+        "classes": ["a", "b", "c", "d"],
+        "input": {"shape": [3, 16, 16], "scale": 255, "mean": [0.5] * 3, "std": [0.5] * 3},
+        "sha256": checksum,
+    }
+    facts = {"recipe": "toy", "data": {"name": "toys", "digest": "123"}}
+    for name, content in (("model", about), ("scores", SCORES), ("run", facts)):
+        write_bytes(folder / f"{name}.json", json.dumps(content).encode())
+    return folder
+
+
+def exported(run, *wanted, **how):
+    how = {"make_slim": True, "seconds": 0.0, **how}
+    return export(run, run / "export", images(), wanted=wanted or ("safetensors",), **how)
+
+
+@pytest.mark.parametrize("wanted", [("safetensors",), ("packed",), ("safetensors", "packed")])
+def test_a_slim_model_comes_back(run, wanted):
+    done = exported(run, *wanted)
+    back, whole = runs.load(done.out), runs.load(run)
+    torch.testing.assert_close(back(images()), whole(images()), rtol=0, atol=1e-5)
+    sizes = [sum(p.numel() for p in m.parameters()) for m in (back, whole)]
+    assert sizes[0] < 0.5 * sizes[1]
+    assert done.differences["slim"] < 1e-5
+    assert done.differences["read back"] == 0
+    assert {p.name for p in done.out.iterdir()} >= {"README.md", "model.json", "export.json"}
+    assert (done.out / "model.safetensors").exists() == ("safetensors" in wanted)
+
+
+def test_a_slim_export_can_be_exported_again(run):
+    first = exported(run)
+    second = export(
+        first.out, run / "again", images(), make_slim=True, wanted=("packed",), seconds=0.0
+    )
+    a, b = runs.load(first.out), runs.load(second.out)
+    torch.testing.assert_close(a(images()), b(images()), rtol=0, atol=1e-6)
+
+
+def test_the_table_has_costs_and_accuracy(run):
+    table = {row[0]: row[1:] for row in exported(run).table}
+    assert float(table["multiply–adds"][2]) < 0.6
+    assert float(table["parameters"][2]) < 0.5
+    assert table["unbiased accuracy, ordinary and debiased"] == ["50.0 %", "90.0 %", "–"]
+    assert {"torch, batch 1", "torch, batch 2"} <= table.keys()
+
+
+@pytest.mark.slow
+def test_onnx_and_pt2_compute_the_same(run):
+    pytest.importorskip("onnxscript", reason="the extra deploy")
+    onnx = pytest.importorskip("onnx", reason="the extra deploy")
+    pytest.importorskip("onnxruntime", reason="the extra deploy")
+    done = exported(run, "onnx", "pt2")
+    assert done.differences["onnx"] < 1e-4
+    assert done.differences["pt2"] < 1e-4
+    whole = runs.load(run)
+    for open_, name in ((formats.open_onnx, "model.onnx"), (formats.open_pt2, "model.pt2")):
+        for count in (1, 5):
+            found = open_(done.out / name)(images(count))
+            torch.testing.assert_close(found, whole(images(count)).detach(), rtol=0, atol=1e-4)
+    notes = {p.key: p.value for p in onnx.load(done.out / "model.onnx").metadata_props}
+    assert json.loads(notes["classes"]) == ["a", "b", "c", "d"]
+    assert json.loads(notes["input"])["mean"] == [0.5] * 3
+    assert not (done.out / "whole.onnx").exists()
+    assert "ONNX Runtime, batch 1" in {row[0] for row in done.table}
+
+
+def test_heads_that_were_removed_come_back_too(tmp_path):
+    torch.manual_seed(0)
+    model = SmallViT(4).eval()
+    channels = removable(model, images(2) / 255)
+    keep = torch.ones(channels.count, dtype=torch.bool)
+    keep[channels.groups["blocks.0.attn.in_proj_weight"][:2]] = False
+    masks.apply(model, of_units(model, channels, keep))
+    masks.bake(model)
+    path = tmp_path / "w.safetensors"
+    write_packed(path, model.state_dict())
+    fresh = SmallViT(4)
+    fresh.load_state_dict(read_packed(path))
+    assert torch.equal(fresh.eval()(images() / 255), model(images() / 255))
+
+
+def test_what_fails_leaves_nothing_behind(run, monkeypatch):
+    monkeypatch.setattr(
+        "unspur.deploy.measure.costs", lambda *a, **k: (_ for _ in ()).throw(OSError("no space"))
+    )
+    with pytest.raises(StoreError, match="no space"):
+        exported(run)
+    assert sorted(p.name for p in run.iterdir()) == [
+        *("model.json", "model.safetensors", "run.json", "scores.json"),
+    ]
+
+
+def test_a_folder_of_something_else_is_not_replaced(run, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(StoreError, match="is no export"):
+        export(run, tmp_path / "mine", images(), make_slim=False, wanted=("packed",))
+    assert (tmp_path / "mine" / "thesis.txt").exists()
+
+
+def test_a_second_export_replaces_the_first(run):
+    exported(run, "packed")
+    done = exported(run, "safetensors")
+    assert not (done.out / "model.packed.safetensors").exists()
+    assert not list(run.glob("export.*"))
+
+
+def test_a_file_that_computes_something_else_is_refused():
+    with pytest.raises(UnspurError, match="differ by up to 1"):
+        formats.agree("the file", lambda x: x, lambda x: x + 1, torch.zeros(2, 2))
+    with pytest.raises(UnspurError, match="Nothing was written"):
+        formats.agree("the file", lambda x: x, lambda x: x * torch.nan, torch.ones(2, 2))
+
+
+def test_a_missing_package_is_named_with_its_extra():
+    with pytest.raises(UnspurError, match=r"nonesuch.*unspur\[deploy\]"):
+        formats.needed("nonesuch")
+
+
+def test_the_card_says_what_was_found(run):
+    done = exported(run, hub=True)
+    text = (done.out / "README.md").read_text()
+    assert text.startswith("---\nlibrary_name: unspur\n")
+    for part in (
+        "A shortcut is likely",
+        "90.0 %",
+        "toys",
+        "multiply–adds",
+        "## Limits",
+        "mean [0.5",
+    ):
+        assert part in text
+    assert (done.out / ".gitattributes").exists()
+    assert not (exported(run).out / "README.md").read_text().startswith("---")
+    unknown = {**SCORES, "debiased": {**ACCURACY, "unbiased": None}, "mining": None}
+    about = read_json(run / "model.json")
+    other = card.card(about, unknown, {}, done.table, {})
+    assert "Nobody labelled the shortcut" in other
+    assert "No search for a shortcut" in other
+
+
+# Packed weights
+
+
+def test_packed_weights_come_back_bit_for_bit(tmp_path):
+    g = torch.Generator().manual_seed(0)
+    keep = torch.rand(64, 64, 3, 3, generator=g) < 0.1
+    weights = {
+        "conv.weight": torch.randn(64, 64, 3, 3, generator=g) * keep,  # with negative zeros
+        "half": (torch.randn(33, 7, generator=g) * (torch.rand(33, 7, generator=g) < 0.2)).half(),
+        "dense": torch.randn(50, generator=g),
+        "count": torch.tensor(3),
+        "none": torch.zeros(9),
+        "odd.bits": torch.randn(5),
+    }
+    path = tmp_path / "w.safetensors"
+    write_packed(path, weights)
+    back = read_packed(path)
+    expected = plain_zeros(weights)
+    for name in weights:
+        kind = {4: torch.int32, 2: torch.int16, 8: torch.int64}[expected[name].element_size()]
+        assert back[name].dtype == expected[name].dtype
+        assert torch.equal(back[name].view(kind), expected[name].view(kind))
+    density = float(keep.float().mean())
+    size = weights["conv.weight"].nbytes
+    assert path.stat().st_size < size * (density + 1 / 32) + 3000
+
+
+def test_a_damaged_packed_file_is_told(tmp_path):
+    path = tmp_path / "w.safetensors"
+    write_tensors(path, {"a": torch.zeros(3)})
+    with pytest.raises(StoreError, match="no shapes"):
+        read_packed(path)
+    write_tensors(path, {"b": torch.zeros(3)}, {"shapes": '{"a": [3]}'})
+    with pytest.raises(StoreError, match="cannot be unpacked"):
+        read_packed(path)
+
+
+# The command
+
+
+def test_the_command_without_the_data_checks_with_noise(run):
+    done = CliRunner().invoke(cli.app, ["export", str(run), "--slim"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "noise" in done.output
+    assert "Removed" in done.output
+    assert (run / "export" / "model.safetensors").exists()
+
+
+def test_times_are_medians_of_turns(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("time.perf_counter", lambda: clock.now)
+
+    def takes(seconds):
+        def run(x):
+            clock.now += seconds
+
+        return run
+
+    found = latencies({"a": takes(1.0), "b": takes(0.25)}, torch.zeros(1, 2), seconds=0.0)
+    assert found == {"a": {1: 1000.0, 2: 1000.0}, "b": {1: 250.0, 2: 250.0}}

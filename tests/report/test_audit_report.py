@@ -1,0 +1,496 @@
+"""The report of an audit: the rule told as it is, the folder read back or refused, a page that is whole."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+from test_report import refuse
+from typer.testing import CliRunner
+
+import unspur
+from audits import SMALL, context, named, network, page_of, tinted
+from pages import NASTY, Page, check_whole, plain, unlabelled
+from unspur import cli, models
+from unspur.audit import auditing, verdict
+from unspur.audit.evidence import Evidence, Seen, Shown
+from unspur.audit.thresholds import THRESHOLDS
+from unspur.errors import StoreError, UnspurError
+from unspur.report import audit_page, decision, page
+from unspur.report.audit_figures import figures
+from unspur.report.audit_words import next_step, often, sureness, told_apart
+from unspur.runs import audit_folder
+from unspur.stages.inspection import through
+from unspur.store import Store
+
+pytest.importorskip("jinja2", reason="the report is made with the extra 'report'")
+
+COMMAND = "unspur audit '<b>bars</b>' --out out"
+SOURCE = "a <b>folder</b>"
+SECTIONS = ["decision", "numbers", "hides", "suspects", "classes", "truth", "sure", "made"]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audit")
+    return page_of(folder, named(tinted("shortcut")), command=COMMAND, source=SOURCE)
+
+
+@pytest.fixture(scope="module")
+def small(path):
+    """The context of the audit that the page is about."""
+    return context(Store(path.parents[1] / "store"), named(tinted("shortcut")))
+
+
+@pytest.fixture(scope="module")
+def found(small):
+    return auditing.audit(small)
+
+
+@pytest.fixture(scope="module")
+def html(path):
+    return path.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def read(html):
+    return Page(html)
+
+
+@pytest.fixture
+def folder(path, tmp_path):
+    """A copy of the audit's folder, to spoil."""
+    shutil.copytree(path.parent, tmp_path / "out")
+    return tmp_path / "out"
+
+
+# -- the page -----------------------------------------------------------------------------------------
+
+
+def test_everything_is_there(read, found):
+    assert found.finding.code == "shortcut"
+    assert read.sections() == SECTIONS
+    headline, _, text = found.finding.text.partition(": ")
+    assert headline in read.text
+    assert text in plain(read.text)
+    for artifact in {each.artifact for each in found.trained}:
+        assert artifact in read.text
+
+
+def test_it_is_whole(html):
+    check_whole(html)
+
+
+def test_names_stay_names(read, html):
+    assert NASTY in read.text  # a class
+    assert any((attrs.get("data-name") or "").endswith(NASTY) for attrs in read.all("li"))
+    assert any(attrs.get("data-label") == NASTY for attrs in read.all("section"))
+    assert "<b>bars" not in html
+    assert "<b>folder" not in html
+    assert COMMAND in read.text
+    assert f"unspur debias '{SOURCE}' --suspects" in read.text
+
+
+def test_it_is_made_from_its_folder_alone(folder, path, html, monkeypatch):
+    monkeypatch.setattr(torch.nn.Module, "__call__", lambda *_: pytest.fail("a network ran"))
+    (folder / "suspects.csv").unlink()
+    moved = page.write(folder).read_text("utf-8")
+    assert moved == html.replace(str(path.parent), str(folder))  # it tells where its suspects are
+
+
+def test_it_says_what_the_flags_are_worth(read, found):
+    truth = tinted("shortcut").conflicting("train").tolist()
+    flags = found.suspects.conflict.tolist()
+    both = sum(f and t for f, t in zip(flags, truth, strict=True))
+    assert f"{100 * both / sum(flags):.1f} % do (precision)" in read.text
+    assert f"{100 * both / sum(truth):.1f} % of those that do are flagged (recall)" in read.text
+
+
+def test_without_labels_of_the_bias_nothing_is_compared(tmp_path):
+    path = page_of(tmp_path, unlabelled(tinted("shortcut")))
+    read = Page(path.read_text("utf-8"))
+    assert read.sections() == [s for s in SECTIONS if s != "truth"]
+    assert "truly contradicting" not in read.text
+    assert "unspur.debias(model, data, suspects=" in read.text  # there was no command
+
+
+def test_where_the_miner_settles_it_there_is_less_to_show(tmp_path):
+    path = page_of(tmp_path, tinted("shortcut", odd=0))
+    read = Page(path.read_text("utf-8"))
+    assert read.sections() == [s for s in SECTIONS if s not in ("numbers", "hides")]
+    assert "Cannot tell" in read.text
+    assert "not asked" in read.text
+
+
+def test_grey_and_float_images(tmp_path):
+    splits = tinted("noise")
+    images = splits.train.images[:, :1].float() / 50 - 1
+    splits = replace(splits, train=replace(splits.train, images=images))
+    model = network()
+    model.conv = torch.nn.Conv2d(1, 6, 3, stride=2, padding=1, bias=False)
+    small = replace(context(Store(tmp_path / "store"), splits), builder=models.given(model))
+    audit_folder.save(auditing.audit(small), small, tmp_path / "out")
+    check_whole(page.write(tmp_path / "out").read_text("utf-8"))
+
+
+def test_every_suspect_is_marked_by_who_sets_it_right(path, found):
+    facts = audit_folder.read(path.parent).facts
+    targets = tinted("shortcut").train.targets
+    place = {name: i for i, name in enumerate(named(tinted("shortcut")).train.names)}
+    for sample in facts["gallery"]:
+        i = place[sample["name"]]
+        marks = audit_page._marks(sample)
+        assert ("insisted" in marks) == bool(found.insisted[i])
+        for name in ("taught", "grey", "centre", "detail"):
+            right = int(found.opinions[name].predicted[i]) == int(targets[i])
+            assert (name in marks) == right
+
+
+# -- what is written ----------------------------------------------------------------------------------
+
+
+def test_the_insisted_are_those_that_the_evidence_counts(found):
+    assert int(found.insisted.sum()) == found.evidence.full > 0
+    assert not bool((found.insisted & ~found.suspects.conflict).any())
+
+
+def test_classes_are_counted(path, found):
+    about = audit_folder.read(path.parent).about
+    targets, predicted = (
+        tinted("shortcut").train.targets.tolist(),
+        found.suspects.predicted.tolist(),
+    )
+    wrong = [(t, p) for t, p in zip(targets, predicted, strict=True) if t != p]
+    assert sum(each["samples"] for each in about["classes"]) == len(targets)
+    for label, each in enumerate(about["classes"]):
+        assert each["suspects"] == each["taken"] == sum(t == label for t, _ in wrong)
+        assert each["taken_for"] == about["classes"][1 - label]["name"]
+    assert sum(each["flagged"] for each in about["classes"]) == about["flagged"]
+
+
+def test_evidence_and_thresholds_are_read_back(path, found):
+    audited = audit_folder.read(path.parent)
+    assert audited.evidence == found.evidence
+    assert audited.thresholds == THRESHOLDS
+
+
+def test_views_that_notice_the_suspects_are_shown_whoever_decides(path, found):
+    """The shortcut is a tint: it hides in the colours and in large areas; the verdict goes by the latter."""
+    assert "Look at light, shade and the colour of large areas first." in found.finding.text
+    hiding = audit_folder.hiding(found)
+    assert list(audit_folder.read(path.parent).facts["views"]) == hiding
+    assert sorted(hiding) == ["detail", "grey"]
+    nothing = replace(found, finding=verdict.Finding("nothing", "No sign."))
+    assert audit_folder.hiding(nothing) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "hiding"),
+    [
+        ({"grey": (0.4, 1e-9, 0.5)}, ["grey"]),
+        ({"grey": (0.4, 1e-6, 0.5), "centre": (0.3, 1e-9, 0.5)}, ["centre", "grey"]),
+        ({"grey": (0.4, 0.01, 0.5)}, []),  # may be chance
+        ({"grey": (0.07, 1e-9, 0.5)}, []),  # not large
+        ({"centre": (0.0, 1.0, 0.9)}, ["centre"]),  # by separation
+        ({"detail": (0.0, 1.0, 0.5, 0.7)}, ["detail"]),  # by reliance
+        (
+            {"grey": (0.4, 1e-6, 0.5), "centre": (0.0, 1.0, 0.9)},
+            ["grey", "centre"],
+        ),  # gain goes first
+    ],
+)
+def test_a_view_must_pass_where_the_verdict_turns(found, seen, hiding):
+    numbers = dict.fromkeys(("taught", "grey", "centre", "detail"), (0.0, 1.0, 0.5)) | seen
+    networks = {
+        name: told(gain, p, apart, rests=rests[0] if rests else None)
+        for name, (gain, p, apart, *rests) in numbers.items()
+    }
+    shown = replace(found, evidence=shown_evidence(networks=networks))
+    assert audit_folder.hiding(shown) == hiding
+    hard = replace(found, evidence=shown_evidence(networks=networks, full=4))
+    assert audit_folder.hiding(hard) == [name for name in hiding if numbers[name][0]]
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("view", ["grey", "centre", "detail"])
+def test_a_picture_through_a_view_is_what_the_network_gets(small, found, view, scaled):
+    mean, std = ([0.2, 0.4, 0.6], [0.5, 0.25, 0.2]) if scaled else ([0.0] * 3, [1.0] * 3)
+    data = small.recipe.data.model_copy(
+        update={"mean": tuple(mean), "std": tuple(std)} if scaled else {}
+    )
+    changed = replace(small, recipe=small.recipe.model_copy(update={"data": data}))
+    among = torch.zeros_like(found.insisted)
+    among[int(found.insisted.nonzero()[0])] = True
+    tensors, facts = through(changed, view, found.suspects, among, lambda index: {})
+    assert len(facts[view]) == 1
+    (image,) = tensors[f"views.{view}.images"]
+    high, wide = image.shape[1:]
+    scaled_ = (image / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)
+    for row, column in itertools.product(range(high), range(wide)):
+        inputs = scaled_[:, row, column].tolist()
+        if view == "grey":
+            inputs = [sum(inputs) / 3] * 3
+        elif view == "detail":
+            inputs = [x - coarse(scaled_[c], row, column) for c, x in enumerate(inputs)]
+        elif min(row, column) < 1 or row >= high - 1 or column >= wide - 1:  # 3 * 8 // 16
+            inputs = [0.0] * 3
+        seen = [255 * (x * s + m) for x, m, s in zip(inputs, mean, std, strict=True)]
+        shown = tensors[f"views.{view}.seen"][0, :, row, column].tolist()
+        assert shown == pytest.approx([min(max(x, 0), 255) for x in seen], abs=1.01)
+
+
+def coarse(channel, row, column):
+    """Between the averages of the four quarters of an image of 8 x 8 pixels."""
+
+    def weights(place):
+        second = min(max((place + 0.5) / 4 - 0.5, 0), 1)
+        return 1 - second, second
+
+    return sum(
+        down * across * float(channel[4 * i : 4 * i + 4, 4 * j : 4 * j + 4].mean())
+        for i, down in enumerate(weights(row))
+        for j, across in enumerate(weights(column))
+    )
+
+
+# -- the rule -----------------------------------------------------------------------------------------
+
+
+def told(gain=0.0, p=1.0, apart=None, q=1e-9, *, rests=None, r=1e-9):
+    """What a network makes of the suspects."""
+    return Seen(
+        gain=Shown(gain, p),
+        separation=None if apart is None else Shown(apart, q),
+        reliance=None if rests is None else Shown(rests, r),
+        before=0.1,
+        right=0.5,
+    )
+
+
+def shown_evidence(**changes):
+    """Evidence of a shortcut by its gain, changed."""
+    seen = {"taught": (0.02, 0.5, 0.6, 0.2), "grey": (0.4, 1e-9, 0.9, 1e-8)}
+    networks = {name: told(*numbers) for name, numbers in seen.items()}
+    plain = {"samples": 1000, "suspects": 40, "error": 0.04, "blind": 0.9, "clear": 30, "full": 20}
+    return Evidence(**{**plain, "networks": networks, **changes})
+
+
+def only(gain=0.0, p=1.0, apart=None, q=1e-9, *, rests=None, r=1e-9, **changes):
+    """Evidence with one network."""
+    return shown_evidence(networks={"grey": told(gain, p, apart, q, rests=rests, r=r)}, **changes)
+
+
+CASES = {
+    ("unclear", "learned"): shown_evidence(error=0.85, suspects=850, networks={}, clear=0, full=0),
+    ("nothing", "easy"): shown_evidence(error=0.5, suspects=500, networks={}, clear=0, full=0),
+    ("unclear", "enough"): shown_evidence(error=0.005, suspects=5, networks={}, clear=0, full=0),
+    ("shortcut", "gain"): shown_evidence(),
+    ("shortcut", "reliance"): only(apart=0.5, q=0.4, rests=0.7, full=9),
+    ("nothing", "insistence"): only(full=3),
+    ("shortcut", "separation"): only(apart=0.9, rests=0.5, r=0.4),
+    ("noise", "separation"): only(apart=0.5, q=0.4),
+    ("unclear", "separation"): only(apart=0.65, full=15),
+}
+
+
+def test_the_steps_come_to_the_verdict():
+    """On a grid around every threshold, the deciding step says what the verdict is."""
+    numbers = itertools.product(
+        (0.004, 0.2, 0.34, 0.36, 0.85),
+        (5, 10, 300),
+        (4, 5, 8, 9, 16),
+        (0.14, 0.15, 0.5),
+        (1e-5, 0.01),
+        (None, 0.5, 0.6, 0.62, 0.76, 0.9),
+        (1e-5, 0.01),
+        ((None, 1.0), (0.59, 1e-5), (0.6, 1e-5), (0.9, 0.01)),
+    )
+    reached = set()
+    for error, suspects, full, gain, p, apart, q, (rests, r) in numbers:
+        counts = {"error": error, "suspects": suspects, "full": full, "clear": 20}
+        e = only(gain, p, apart, q, rests=rests, r=r, **counts)
+        if verdict.settled(e):
+            e = replace(e, networks={}, clear=0, full=0)
+        step = decision.deciding(e, THRESHOLDS)
+        assert step.verdict == verdict.judge(e).code, e
+        reached.add((step.verdict, step.name))
+        assert sum(each.verdict is not None for each in decision.steps(e, THRESHOLDS)) == 1
+    assert reached == CASES.keys()
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_every_verdict_has_a_page(path, case):
+    audited, e = audit_folder.read(path.parent), CASES[case]
+    judged = verdict.judge(e)
+    about = {**audited.about, "verdict": judged.code, "text": judged.text}
+    html = audit_page.render(replace(audited, about=about, evidence=e, facts={}, tensors={}))
+    check_whole(html)
+    read = Page(html)
+    step = decision.deciding(e, THRESHOLDS)
+    assert (step.verdict, step.name) == case
+    for sentence in (*sureness(e, THRESHOLDS), *told_apart(e, THRESHOLDS, 2)):
+        assert plain(sentence) in read.text
+    assert "pictures.safetensors is no longer in the folder" in read.text
+
+
+def test_networks_and_settings_that_nobody_measured_are_named(path):
+    audited = audit_folder.read(path.parent)
+    html = audit_page.render(audited)
+    assert "nobody has measured" in html  # a network of the tests
+    usual = auditing.settings(600, name="x").model_dump(mode="json", include=audit_folder.SETTINGS)
+    about = {**audited.about, "settings": usual, "network": {"name": "convnet", "options": {}}}
+    assert "nobody has measured" not in audit_page.render(replace(audited, about=about))
+
+
+def test_a_large_number_that_may_be_chance_is_told():
+    e = only(gain=0.2, p=0.02, apart=0.9, rests=0.8, r=0.02)
+    doubted = {f.title: "not ruled out (p = 0.02)" in f.text for f in figures(e, THRESHOLDS)}
+    assert [title for title, doubt in doubted.items() if doubt] == ["Gain", "Reliance"]
+    assert {"Separation", "Insistence"} < doubted.keys()
+    bare = [figure.title for figure in figures(only(gain=0.2, p=0.02), THRESHOLDS)]
+    assert not {"Separation", "Reliance"} & set(bare)  # nothing to compare
+
+
+@pytest.mark.parametrize(("full", "zones"), [(15, True), (24, False)])
+def test_separation_is_drawn_with_where_it_turns_at_this_insistence(full, zones):
+    e = only(apart=0.65, full=full)
+    picture = list(figures(e, THRESHOLDS))[-1].picture
+    assert f"From {THRESHOLDS.separation(full / 30):.2f} on it speaks for a shortcut" in picture
+    assert ("cannot tell" in picture) == zones
+
+
+# -- words --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("p_value", "told"),
+    [
+        (1.0, "in 100 % of such sets"),
+        (0.05, "in 5 % of such sets"),
+        (0.04, "about once in 20 such sets"),
+        (0.001, "about once in 1,000 such sets"),
+        (4e-9, "about once in 200,000,000 such sets"),
+        (1e-12, "less than once in a billion such sets"),
+        (0.0, "less than once in a billion such sets"),
+    ],
+)
+def test_p_values_in_words(p_value, told):
+    assert plain(often(p_value)) == told
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_how_to_go_on(case):
+    step = decision.deciding(CASES[case], THRESHOLDS)
+    shell = next_step(step, out="my out", source="my photos", steps=300).command
+    python = next_step(step, out="my out", steps=300).command
+    assert "'my photos'" in shell
+    compile(python, "next", "eval")
+    verb = "audit" if case[1] in ("learned", "enough") else "debias"
+    assert shell.startswith(f"unspur {verb} ")
+    assert python.startswith(f"unspur.{verb}(")
+    assert ("600" in shell) == ("600" in python) == (case[1] == "learned")
+    asks = verb == "debias" and case[0] != "nothing"
+    assert ("'my out/suspects.csv'" in shell) == ("my out/suspects.csv" in python) == asks
+
+
+@pytest.mark.parametrize(
+    ("e", "beginning"),
+    [
+        (CASES["nothing", "easy"], "Not here. Where 50.0 %"),
+        (CASES["unclear", "enough"], "Not here: 5 suspects"),
+        (CASES["nothing", "insistence"], "Few suspects look like wrong labels: only on 3"),
+        (CASES["shortcut", "separation"], "Yes. A network is as sure"),
+        (CASES["shortcut", "reliance"], "Yes. Wrong labels do not depend on what a network sees"),
+        (CASES["unclear", "separation"], "Not clearly. Other networks doubt"),
+        (CASES["noise", "separation"], "As far as possible"),
+        (only(gain=0.5, p=1e-9, apart=0.65, full=15), "Not clearly. Other networks doubt"),
+        (only(gain=0.5, p=1e-9, apart=0.5), "Not clearly. There is a shortcut"),
+    ],
+)
+def test_it_says_when_wrong_labels_cannot_be_told_apart(e, beginning):
+    told = told_apart(e, THRESHOLDS, 10)
+    assert plain(told[0]).startswith(beginning)
+    assert ("as a whole" in told[-1]) == (verdict.judge(e).code == "shortcut")
+    assert ("two classes" in told_apart(e, THRESHOLDS, 2)[-1]) == bool(e.networks)
+
+
+# -- what is damaged or missing -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda about: about.pop("classes"), "look at classes"),
+        (lambda about: about.update(classes=3), "look at classes"),
+        (lambda about: about["evidence"].pop("networks"), "networks"),
+        (lambda about: about["evidence"].pop("samples"), "samples"),
+        (lambda about: about["thresholds"].update(more=1), "more"),
+        (lambda about: about["evidence"].update(networks={"grey": 3}), "int"),
+    ],
+)
+def test_a_damaged_record_is_told_in_a_message(folder, change, why):
+    about = json.loads((folder / "audit.json").read_text())
+    change(about)
+    (folder / "audit.json").write_text(json.dumps(about))
+    with pytest.raises(StoreError, match=rf"audit\.json is damaged.*{why}.*command of the audit"):
+        page.write(folder)
+
+
+def test_a_record_that_is_no_table(folder):
+    (folder / "audit.json").write_text("{")
+    with pytest.raises(StoreError, match=r"audit\.json is damaged"):
+        page.write(folder)
+
+
+def test_damaged_pictures_are_told_in_a_message(folder):
+    data = bytearray((folder / "pictures.safetensors").read_bytes())
+    data[-1] ^= 1
+    (folder / "pictures.safetensors").write_bytes(data)
+    with pytest.raises(StoreError, match=r"pictures\.safetensors is damaged.*checksum differs"):
+        page.write(folder)
+
+
+def test_without_pictures_it_shows_what_is_left(folder):
+    (folder / "pictures.safetensors").unlink()
+    read = Page(page.write(folder).read_text("utf-8"))
+    assert read.sections() == [s for s in SECTIONS if s not in ("hides", "suspects")]
+    assert "no longer in the folder" in read.text
+
+
+def test_without_templates_the_audit_is_whole_and_a_line_says_so(path, tmp_path, monkeypatch):
+    refuse(monkeypatch, "jinja2")
+    store = path.parents[1] / "store"
+    with pytest.warns(UserWarning, match=r"no report.html.*pip install 'unspur\[report\]'"):
+        unspur.audit(
+            named(tinted("shortcut")),
+            model=network(),
+            settings=SMALL,
+            device="cpu",
+            store=store,
+            out=tmp_path / "out",
+        )
+    assert asdict(THRESHOLDS) == json.loads((tmp_path / "out/audit.json").read_text())["thresholds"]
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+# -- the command --------------------------------------------------------------------------------------
+
+
+def test_the_command(folder, tmp_path):
+    (folder / "report.html").unlink()
+    done = CliRunner().invoke(cli.app, ["report", str(folder)])
+    assert done.exit_code == 0, done.output
+    assert (folder / "report.html").exists()
+    elsewhere = tmp_path / "page.html"
+    CliRunner().invoke(cli.app, ["report", str(folder), "--out", str(elsewhere)])
+    assert elsewhere.read_bytes() == (folder / "report.html").read_bytes()
+
+
+def test_an_audit_has_no_course_to_follow(folder):
+    arguments = ["report", str(folder), "--tensorboard", str(folder / "tb")]
+    with pytest.raises(UnspurError, match="is an audit"):
+        CliRunner().invoke(cli.app, arguments, catch_exceptions=False)

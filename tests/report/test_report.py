@@ -1,0 +1,343 @@
+"""The report: one page that needs nothing else, whatever the run was, and that shows names as names."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import toys
+from pages import NASTY, Page, check_whole, named, page_of, plain, unlabelled
+from toys import shapes_set, without_valid
+from unspur import cli, delivery, stages
+from unspur.cli.report_command import report
+from unspur.errors import StoreError, UnspurError
+from unspur.report import events, page, words
+from unspur.runs.finished import open_run
+from unspur.runs.intervals import Intervals
+from unspur.stages.inspection import inspect
+
+for package in ("jinja2", "sklearn"):
+    pytest.importorskip(package, reason="the report is made with the extra 'report'")
+
+COMMAND = "unspur run '<b>bars</b>' --seed 0"
+SECTIONS = ["scores", "groups", "suspects", "looks", "maps", "training", "weights", "made"]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    splits = replace(named(shapes_set(seed=1)), bias_classes=("red", "<blue>"))
+    return page_of(tmp_path_factory.mktemp("run"), splits=splits, command=COMMAND)
+
+
+@pytest.fixture(scope="module")
+def html(path):
+    return path.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def read(html):
+    return Page(html)
+
+
+@pytest.fixture
+def folder(path, tmp_path):
+    """A copy of the run and its store, to spoil."""
+    shutil.copytree(path.parent.parent, tmp_path / "copy")
+    return tmp_path / "copy" / "out"
+
+
+# The page
+
+
+def test_everything_is_there(read):
+    assert read.sections() == SECTIONS
+    assert read.text.count("A shortcut is likely") == 2  # title and headline
+
+
+def test_it_needs_nothing_else_and_names_stay_names(html):
+    check_whole(html)
+
+
+def test_names_are_shown(read, html):
+    assert any((attrs.get("data-name") or "").endswith(NASTY) for attrs in read.all("li"))
+    assert "<b>bars" not in html
+    assert COMMAND in read.text
+    assert "<blue>" in read.text
+
+
+def test_the_table_says_what_was_measured(read, path):
+    run = open_run(path.parent)
+    for name in ("ordinary", "pruned", "debiased"):
+        for metric in words.GROUPED:
+            assert plain(words.percent(run.scores[name][metric])) in read.text
+    assert "95 % bootstrap interval" in read.text
+    assert run.recipe.split("\n")[0] in read.text
+    for stage in run.record["stages"].values():
+        assert stage["artifact"] in read.text
+
+
+def test_it_is_made_from_what_is_stored_alone(path, html, monkeypatch):
+    monkeypatch.setattr(torch.nn.Module, "__call__", lambda *_: pytest.fail("a network ran"))
+    assert page.render(open_run(path.parent)) == html
+
+
+def test_a_second_run_looks_at_nothing_again(path):
+    context = toys.context(path.parents[1] / "store", splits=named(shapes_set(seed=1)))
+    context = replace(context, splits=replace(context.splits, bias_classes=("red", "<blue>")))
+    context = replace(context, store=toys.Counting(context.store.root))
+    made, _ = stages.run(context)
+    inspect(context, made)
+    assert context.store.made == []
+    renamed = replace(context, splits=shapes_set(seed=1))
+    inspect(renamed, made)
+    assert context.store.made == ["inspect"]  # it shows names
+
+
+# Other runs
+
+
+@pytest.mark.parametrize(
+    ("changes", "sections"),
+    [
+        (["plan=erm"], ["scores", "groups", "maps", "training", "made"]),
+        (
+            ["plan=lff", "lff.steps=20", "lff.batch=32"],
+            ["scores", "groups", "maps", "training", "made"],
+        ),
+        (["plan=disent", "disent.steps=10", "disent.batch=32"], None),
+        (["plan=jtt"], [s for s in SECTIONS if s != "weights"]),
+        (
+            ["plan=grasp", "prune.how=grasp"],
+            [s for s in SECTIONS if s not in ("suspects", "looks")],
+        ),
+        (["plan=dfr-mined", "refit.subsets=2"], [s for s in SECTIONS if s != "weights"]),
+        (["mine.how=oracle"], SECTIONS),
+        (["mine.steps=1", "mine.rate=1e-9"], [s for s in SECTIONS if s != "weights"]),
+    ],
+    ids=lambda value: " ".join(value) if value and "=" in value[0] else "",
+)
+def test_other_plans_get_what_makes_sense(tmp_path, changes, sections):
+    read = Page(page_of(tmp_path, changes).read_text("utf-8"))
+    if sections:
+        assert read.sections() == sections
+
+
+def test_without_labels_of_the_bias(tmp_path):
+    read = Page(page_of(tmp_path, splits=unlabelled(shapes_set(seed=1))).read_text("utf-8"))
+    assert read.sections() == [s for s in SECTIONS if s != "groups"]
+    assert "Nobody labelled the shortcut" in read.text
+    assert "By label" in read.text
+    assert "By bias" not in read.text
+    assert "truly contradicting" not in read.text
+
+
+@pytest.mark.parametrize("rule", ["heldout", "last"])
+def test_without_test_and_validation_data(tmp_path, rule):
+    splits = without_valid(replace(shapes_set(seed=1), test=None))
+    splits = replace(splits, bias={"train": splits.bias["train"]})
+    changes = [f"select.rule={rule}"]
+    read = Page(page_of(tmp_path, changes, splits=splits).read_text("utf-8"))
+    assert read.sections() == SECTIONS
+    where = "training samples kept out of training" if rule == "heldout" else "the training split"
+    assert where in read.text
+
+
+def test_grey_and_float_images_and_few_samples(tmp_path):
+    splits = shapes_set(seed=1)
+    few = {
+        name: replace(part, images=part.images.float() / 100 - 1)
+        for name, part in splits.parts().items()
+    }
+    few["test"] = replace(
+        few["test"], images=few["test"].images[:8], targets=few["test"].targets[:8]
+    )
+    bias = {**splits.bias, "test": splits.bias["test"][:8]}
+    read = Page(page_of(tmp_path, splits=replace(splits, **few, bias=bias)).read_text("utf-8"))
+    assert "maps" not in read.sections()  # eight samples are no map
+    assert "suspects" in read.sections()
+
+
+# What is missing
+
+
+def test_without_the_store_it_shows_what_is_left(folder):
+    shutil.rmtree(folder.parent / "store")
+    with pytest.warns(UserWarning, match="not stored any more: mine, pretrain, .*does without"):
+        read = Page(page.write(folder).read_text("utf-8"))
+    assert read.sections() == ["scores", "groups", "weights", "made"]
+    assert "No longer stored" in read.text
+
+
+def test_a_store_that_moved_is_named(folder, html):
+    (folder.parent / "store").rename(folder.parent / "elsewhere")
+    path = page.write(folder, folder.parent / "elsewhere", out=folder / "other.html")
+    assert path.read_text("utf-8") == html
+
+
+def test_not_the_folder_of_a_run(tmp_path):
+    with pytest.raises(StoreError, match=r"neither run\.json nor audit\.json"):
+        page.write(tmp_path)
+    with pytest.raises(StoreError, match="is not the folder of a run or of an audit: it does not"):
+        page.write(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("run.json", "{}"), ("run.json", "[1"), ("recipe.toml", None), ("scores.json", None)],
+)
+def test_a_damaged_run_is_told_in_a_message(folder, name, text):
+    (folder / name).unlink()
+    if text is not None:
+        (folder / name).write_text(text)
+    with pytest.raises(StoreError, match=name):
+        page.write(folder)
+
+
+def refuse(monkeypatch, missing):
+    real = importlib.import_module
+
+    def importing(name, *rest):
+        if name.partition(".")[0] == missing:
+            raise ModuleNotFoundError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(importlib, "import_module", importing)
+
+
+def test_without_templates_the_run_is_whole_and_a_line_says_so(tmp_path, monkeypatch):
+    refuse(monkeypatch, "jinja2")
+    context = toys.context(tmp_path / "store", ["plan=erm"])
+    made, scores = stages.run(context)
+    with pytest.warns(UserWarning, match=r"no report.html.*pip install 'unspur\[report\]'"):
+        assert delivery.deliver(context, made, scores, tmp_path / "out") is None
+    assert (tmp_path / "out" / "model.safetensors").exists()
+    with pytest.raises(UnspurError, match="jinja2"):
+        CliRunner().invoke(cli.app, ["report", str(tmp_path / "out")], catch_exceptions=False)
+
+
+def test_without_scikit_learn_there_are_no_maps(folder, monkeypatch):
+    refuse(monkeypatch, "sklearn")
+    read = Page(page.write(folder).read_text("utf-8"))
+    assert read.sections() == SECTIONS
+    assert "No maps: this needs sklearn" in read.text
+
+
+def test_a_network_that_cannot_be_looked_into_is_still_a_result(tmp_path, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("element 0 of tensors does not require grad\nmore")
+
+    monkeypatch.setattr("unspur.stages.inspection.saliency", fail)
+    context = toys.context(tmp_path / "store")
+    made, scores = stages.run(context)
+    with pytest.warns(UserWarning, match="no pictures of this network: element 0"):
+        path = delivery.deliver(context, made, scores, tmp_path / "out")
+    read = Page(path.read_text("utf-8"))
+    assert read.sections() == ["scores", "groups", "training", "weights", "made"]
+
+
+# The command
+
+
+def test_the_command(folder):
+    (folder / "report.html").unlink()
+    done = CliRunner().invoke(cli.app, ["report", str(folder)])
+    assert done.exit_code == 0, done.output
+    assert "report.html" in done.output
+    assert (folder / "report.html").exists()
+
+
+def test_the_course_of_training_for_tensorboard(path, tmp_path, monkeypatch):
+    written = []
+
+    class Writer:
+        def __init__(self, folder):
+            self.stage = folder.rpartition("/")[2]
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def add_scalar(self, *told):
+            written.append((self.stage, *told))
+
+    monkeypatch.setattr(events, "_writer", lambda folder: Writer(str(folder)))
+    run = open_run(path.parent)
+    assert events.write_events(run, tmp_path) == ["mine", "pretrain", "prune", "finetune"]
+    first = run.stages["pretrain"].log[0]
+    assert ("pretrain", "loss", first["loss"], first["step"]) in written
+    assert not {told[1] for told in written} & {"step", "seconds"}
+
+
+def test_without_tensorboard_it_says_what_to_install(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(UnspurError, match="pip install tensorboard"):
+        events.write_events(open_run(folder), folder)
+
+
+# Words
+
+
+def scores(**changes):
+    accuracy = {"unbiased": 0.5, "aligned": 1.0, "conflicting": 0.4, "average": 0.5}
+    debiased = {**accuracy, "conflicting": 0.8, "aligned": 0.9}
+    found = {"ordinary": accuracy, "pruned": None, "debiased": debiased, "evaluated_on": "test"}
+    return {
+        **found,
+        "mining": {"verdict": "usable", "text": "A shortcut is likely: 3 of 9."},
+        **changes,
+    }
+
+
+def test_the_verdict_is_the_audits_where_there_is_one():
+    assert words.verdict(scores(), "dcwp") == words.Verdict(
+        "found", "A shortcut is likely", "3 of 9."
+    )
+    audit = {"verdict": "nothing", "text": "No sign of a shortcut: p = 0.7."}
+    assert words.verdict(scores(audit=audit), "dcwp").kind == "clear"
+    audit = {"verdict": "noise", "text": "The labels look noisy: many."}
+    told = words.Verdict("unsure", "The labels look noisy", "Many.")
+    assert words.verdict(scores(audit=audit), "dcwp") == told
+    mined = {"verdict": "noise", "text": f"3 of 9 {'contradict ' * 5}: they may be wrong labels."}
+    assert words.verdict(scores(mining=mined), "dcwp").headline == "A shortcut, or wrong labels"
+    assert words.verdict(scores(mining=None), "lff").headline == "LfF: scores of a run"
+
+
+@pytest.mark.parametrize(
+    ("gain", "ending"),
+    [((0.3, 0.5), "90.0 %."), ((-0.1, 0.5), "no clear gain."), ((-0.5, -0.1), "made it worse.")],
+)
+def test_the_change_says_how_sure_it_is(gain, ending):
+    told = plain(words.change(scores(), Intervals({}, {"conflicting": gain})))
+    assert "from 40.0 % to 80.0 % (+40.0 points, 95 % interval" in told
+    assert told.endswith(ending)
+
+
+def test_a_cost_over_all_samples_is_told():
+    unknown = {"unbiased": None, "aligned": None, "conflicting": None}
+    before, after = {**unknown, "average": 0.9}, {**unknown, "average": 0.1}
+    parts = {"suspects": 0.0, "others": 1.0}
+    unseen = {"ordinary": parts, "debiased": {"suspects": 1.0, "others": 0.0}}
+    changed = scores(ordinary=before, debiased=after, unseen=unseen)
+    told = plain(words.change(changed, Intervals({}, {"average": (-0.9, -0.7)})))
+    assert told.startswith("On suspects outside training, accuracy goes from 0.0 % to 100.0 %")
+    assert told.endswith("Over all of the test split it does worse: 10.0 % instead of 90.0 %.")
+
+
+def test_nothing_to_compare_is_nothing_said():
+    assert words.change(scores(ordinary=None), None) == ""
+
+
+def test_a_store_that_is_not_there_is_an_error(folder):
+    before = (folder / "report.html").read_bytes() if (folder / "report.html").exists() else b""
+    with pytest.raises(UnspurError, match="there is no folder"):
+        report(folder, store=folder / "nowhere")
+    after = (folder / "report.html").read_bytes() if (folder / "report.html").exists() else b""
+    assert before == after

@@ -1,0 +1,329 @@
+"""The parts of a report by themselves: intervals, charts, pictures, maps."""
+
+from __future__ import annotations
+
+import base64
+import io
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from unspur.report import charts, curves, palette, pictures, strips, triptych
+from unspur.report.charts import Line
+from unspur.runs.intervals import DRAWS, bootstrap, share_interval
+from unspur.stages.inspection import CLASSES, LOOKS, PICTURES, SIDE, saliency
+from unspur.training import metrics
+
+# Intervals
+
+
+def scored(n=400, classes=3, seed=0):
+    """Predictions of two networks, the second better where bias and class differ."""
+    g = torch.Generator().manual_seed(seed)
+    targets = torch.randint(classes, (n,), generator=g)
+    bias = torch.randint(classes, (n,), generator=g)
+    blind = torch.where(torch.rand(n, generator=g) < 0.7, bias, targets)
+    seeing = torch.where(torch.rand(n, generator=g) < 0.3, bias, targets)
+    return {
+        "targets": targets,
+        "bias": bias,
+        "conflict": targets != bias,
+        "predicted.ordinary": blind,
+        "predicted.debiased": seeing,
+    }
+
+
+def slow(tensors, seed=1, draws=1500):
+    """The same by resampling samples one by one."""
+    g = torch.Generator().manual_seed(seed)
+    n = len(tensors["targets"])
+    found = []
+    for _ in range(draws):
+        index = torch.randint(n, (n,), generator=g)
+        some = {name: t[index] for name, t in tensors.items()}
+        known = {"bias": some["bias"], "conflict": some["conflict"], "classes": 3}
+        pair = [
+            metrics.scores(some[f"predicted.{name}"], some["targets"], **known)
+            for name in ("ordinary", "debiased")
+        ]
+        found.append(pair)
+    return found
+
+
+def test_intervals_are_those_of_resampling_samples():
+    tensors = scored()
+    fast, drawn = bootstrap(tensors), slow(tensors)
+    for metric in ("unbiased", "aligned", "conflicting", "average"):
+        before = [getattr(pair[0], metric) for pair in drawn]
+        gain = [getattr(pair[1], metric) - getattr(pair[0], metric) for pair in drawn]
+        assert fast.accuracy["ordinary"][metric] == pytest.approx(
+            np.quantile(before, [0.025, 0.975]), abs=0.012
+        )
+        assert fast.gain[metric] == pytest.approx(np.quantile(gain, [0.025, 0.975]), abs=0.015)
+
+
+def test_the_worst_group_is_the_one_that_is_worst_in_the_data():
+    tensors = scored()
+    known = {"bias": tensors["bias"], "conflict": tensors["conflict"], "classes": 3}
+    worst = metrics.scores(tensors["predicted.ordinary"], tensors["targets"], **known).worst_group
+    low, high = bootstrap(tensors).accuracy["ordinary"]["worst_group"]
+    assert low < worst < high
+
+
+def test_without_bias_there_is_an_average_and_no_more():
+    tensors = {k: v for k, v in scored().items() if k not in ("bias", "conflict")}
+    found = bootstrap(tensors)
+    assert found.accuracy["ordinary"].keys() == {"average"}
+    low, high = found.accuracy["ordinary"]["average"]
+    share = float((tensors["predicted.ordinary"] == tensors["targets"]).double().mean())
+    width = 1.96 * (share * (1 - share) / 400) ** 0.5
+    assert (low, high) == pytest.approx((share - width, share + width), abs=0.006)
+    assert share_interval(share, 400) == pytest.approx((low, high), abs=0.006)
+
+
+def test_one_network_has_nothing_to_gain():
+    tensors = {k: v for k, v in scored().items() if k != "predicted.ordinary"}
+    assert bootstrap(tensors).gain == {}
+
+
+def test_a_group_of_one_sample_and_a_part_without_any():
+    tensors = {
+        "targets": torch.tensor([0, 0, 1]),
+        "bias": torch.tensor([0, 0, 1]),
+        "conflict": torch.tensor([False, False, False]),
+        "predicted.debiased": torch.tensor([0, 1, 1]),
+    }
+    found = bootstrap(tensors).accuracy["debiased"]
+    assert all(0 <= low <= high <= 1 for m, (low, high) in found.items() if m != "conflicting")
+    assert np.isnan(found["conflicting"]).all()
+    assert DRAWS >= 1000
+
+
+# Charts
+
+
+LINES = [Line("<total>", [(k, 5.0 / (k + 1)) for k in range(1, 1000)]), Line("part", [(1, 0.5)])]
+
+
+def test_charts_are_whole_and_the_same_each_time():
+    drawn = charts.lines(LINES, words='says "<so>"', mark=(300, "kept"))
+    root = ElementTree.fromstring(drawn)
+    assert root.attrib["aria-label"] == 'says "<so>"'
+    assert drawn == charts.lines(LINES, words='says "<so>"', mark=(300, "kept"))
+    (line,) = root.findall("polyline")
+    assert len(line.attrib["points"].split()) <= 301
+    assert len(root.findall("circle")) == 1  # a line of one point is a dot
+    other = ElementTree.fromstring(charts.swatch(1)).find("polyline")
+    assert line.attrib.get("stroke-dasharray") != other.attrib.get("stroke-dasharray")
+
+
+@pytest.mark.parametrize(
+    "ys", [[0.0], [0.0, 0.0], [-3.0, 2.0], [1e-9, 1e3], [5.0, 5.0], [1e7, 2e7], [0.2, 9.0]]
+)
+@pytest.mark.parametrize("percent", [True, False])
+def test_any_numbers_can_be_drawn(ys, percent):
+    points = [(float(k), y) for k, y in enumerate(ys)]
+    root = ElementTree.fromstring(charts.lines([Line("a", points)], words="w", percent=percent))
+    assert "nan" not in ElementTree.tostring(root, encoding="unicode")
+    assert len(root.findall("text")) >= 3
+
+
+def test_lines_stay_in_the_picture():
+    root = ElementTree.fromstring(charts.lines(LINES, words="w"))
+    for line in root.findall("polyline"):
+        for pair in line.attrib["points"].split():
+            x, y = map(float, pair.split(","))
+            assert charts.LEFT - 0.1 <= x <= charts.WIDE
+            assert 0 <= y <= charts.HIGH
+
+
+@pytest.mark.parametrize("high", [4.0, 40.0, 5e5])
+def test_a_logarithmic_axis_has_more_than_one_number(high):
+    line = Line("a", [(1.0, high), (2.0, high / 31)])
+    root = ElementTree.fromstring(charts.lines([line], words="w"))
+    upwards = [
+        t for t in root.findall("text") if t.attrib["text-anchor"] == "end" and t.text != "step"
+    ]
+    assert len(upwards) >= 3
+
+
+# Strips
+
+
+AXIS = strips.Axis(
+    -0.2, 0.6, [strips.Zone(0.1, "no"), strips.Zone(0.6, "<yes>", "found")], chance=0
+)
+
+
+def test_a_strip_shows_its_marks_and_where_it_turns():
+    marks = [strips.Mark("<a>", 0.3, "0.3"), strips.Mark("b", 0.2, "20 %", start=0.1, counts=False)]
+    root = ElementTree.fromstring(strips.strip(marks, AXIS, words='says "<so>"'))
+    assert root.attrib["aria-label"] == 'says "<so>"'
+    told = [text.text for text in root.findall("text")]
+    assert told == ["no", "<yes>", "<a>", "0.3", "b", "20 %", "0.1", "0", "−0.2", "0.6"]
+    kinds = [circle.attrib["class"] for circle in root.findall("circle")]
+    assert kinds == ["mark", "mark open", "mark open"]
+    turns = {
+        p.attrib["d"][1:].split()[0] for p in root.findall("path") if p.attrib["class"] == "turn"
+    }
+    assert turns == {root.findall("rect")[1].attrib["x"]}
+
+
+@pytest.mark.parametrize("value", [-9.0, -0.2, 0.0, 0.6, 1.0])
+def test_marks_stay_on_the_axis(value):
+    drawn = strips.strip([strips.Mark("a", value, "x")], AXIS, words="w")
+    (circle,) = ElementTree.fromstring(drawn).findall("circle")
+    assert strips.EDGE <= float(circle.attrib["cx"]) <= charts.WIDE - strips.EDGE
+
+
+def test_a_cloud_names_its_clusters_and_nothing_else():
+    rng = np.random.default_rng(0)
+    middles = [(0, 0), (10, 0), (0, 10), (10, 10)]
+    groups = [k for k in range(4) for _ in range(50)]
+    apart = [tuple(rng.normal(middles[g])) for g in groups]
+    names = {g: f"<{g}>" for g in range(4)}
+    labels = [
+        [
+            t.text
+            for t in ElementTree.fromstring(charts.cloud(p, groups, names, words="w")).iter("text")
+        ]
+        for p in (apart, [tuple(rng.normal(size=2)) for _ in groups])
+    ]
+    assert labels == [["<0>", "<1>", "<2>", "<3>"], []]
+
+
+def test_a_cloud_of_one_point():
+    assert "<path" in charts.cloud([(1.0, 1.0)], [0], {0: "only"}, words="w")
+
+
+def test_neighbouring_groups_differ_in_colour_and_shape():
+    marks = [charts.dot(group) for group in range(28)]
+    assert len(set(marks)) == 28
+    for one, other in zip(range(27), range(1, 28), strict=True):
+        assert palette.GROUPS[one % 7] != palette.GROUPS[other % 7]
+
+
+@pytest.mark.parametrize("ground", ["#ffffff", "#181d24"])
+@pytest.mark.parametrize("colour", palette.GROUPS)
+def test_marks_are_seen_on_light_and_dark(colour, ground):
+    low, high = sorted((palette.luminance(colour), palette.luminance(ground)))
+    assert (high + 0.05) / (low + 0.05) >= 3
+
+
+@pytest.mark.parametrize("share", [k / 20 for k in range(21)])
+def test_numbers_are_read_on_the_heat_map(share):
+    fill = palette.ramp(share)
+    low, high = sorted((palette.luminance(fill), palette.luminance(palette.on(fill))))
+    assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def test_the_heat_map_gets_brighter():
+    brightness = [palette.luminance(palette.ramp(k / 50)) for k in range(51)]
+    assert brightness == sorted(brightness)
+
+
+# Curves
+
+
+def test_curves_come_from_the_log():
+    log = [
+        {
+            "step": 10,
+            "loss": 2.0,
+            "cross_entropy": 1.5,
+            "alignment": 0.5,
+            "rate": 0.1,
+            "seconds": 1,
+        },
+        {"step": 10, "unseen_accuracy": 0.25},
+        {"step": 10, "heldout_suspects": 0.9, "heldout_others": 0.1},
+        {
+            "step": 20,
+            "loss": 1.0,
+            "cross_entropy": 0.8,
+            "alignment": 0.2,
+            "rate": 0.1,
+            "seconds": 2,
+        },
+        {"setup_seconds": 3.0},
+    ]
+    loss, accuracy, apart = curves.charts_of("finetune", log, chosen=20)
+    assert [name for _, name in loss.legend] == ["total loss", "alignment", "cross entropy"]
+    assert "total loss from 2 at step 10 to 1 at step 20" in loss.picture
+    assert "from 25.0 %" in accuracy.picture
+    assert "kept" in apart.picture
+    assert curves.charts_of("control", []) == []
+    assert curves.charts_of("erm", [{"step": 1, "loss": 1.0, "cross_entropy": 1.0}])[0].legend == []
+
+
+# Pictures
+
+
+def decoded(uri):
+    head, _, data = uri.partition(",")
+    return head, Image.open(io.BytesIO(base64.b64decode(data)))
+
+
+def test_small_pictures_are_kept_to_the_pixel():
+    picture = torch.randint(0, 256, (3, 8, 9), dtype=torch.uint8)
+    head, image = decoded(pictures.uri(picture))
+    assert head == "data:image/png;base64"
+    assert np.array_equal(np.asarray(image), picture.permute(1, 2, 0).numpy())
+
+
+def test_a_full_gallery_fits_the_page():
+    """Noise is the worst there is; the gallery, and twelve with heat or as two views show them."""
+    g = torch.Generator().manual_seed(0)
+    noise = torch.randint(0, 256, (3, SIDE, SIDE), generator=g, dtype=torch.uint8)
+    assert CLASSES <= PICTURES // 8
+    assert len(pictures.uri(noise)) * (PICTURES + 2 * 3 * LOOKS) < 4_500_000
+
+
+def test_heat_is_orange_and_the_rest_grey():
+    picture = torch.randint(0, 256, (3, 4, 4), dtype=torch.uint8)
+    heat = torch.zeros(4, 4, dtype=torch.uint8)
+    heat[0, 0] = 255
+    laid = pictures.overlaid(picture, heat)
+    assert tuple(laid[0, 0]) == tuple(pictures.HEAT)
+    assert (laid[1:].max(2) == laid[1:].min(2)).all()
+
+
+def test_saliency_finds_the_pixels_a_network_reads():
+    class Corner(nn.Module):
+        def forward(self, x):
+            first = x[:, :, :2, :2].sum((1, 2, 3))
+            return torch.stack([first, -first], 1)
+
+    x = torch.rand(5, 3, 12, 12, generator=torch.Generator().manual_seed(0))
+    heat = saliency(Corner(), x)
+    assert heat.shape == (5, 12, 12)
+    assert float(heat[:, :2, :2].mean()) > 0.2
+    assert float(heat[:, 3:, 3:].max()) == 0
+    assert float(heat.max()) <= 1
+
+
+# Maps
+
+
+def test_a_map_keeps_neighbours_together_and_is_the_same_each_time():
+    pytest.importorskip("sklearn", reason="maps are made with the extra 'report'")
+    g = torch.Generator().manual_seed(0)
+    groups = torch.arange(60) % 3
+    features = torch.randn(3, 10, generator=g)[groups] * 5 + torch.randn(60, 10, generator=g)
+    places = triptych.layout(features)
+    assert places == triptych.layout(features)
+    points = torch.tensor(places)
+    middles = torch.stack([points[groups == k].mean(0) for k in range(3)])
+    assert torch.equal(torch.cdist(points, middles).argmin(1), groups)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_maps_of_narrow_and_constant_features(width):
+    pytest.importorskip("sklearn", reason="maps are made with the extra 'report'")
+    places = triptych.layout(torch.ones(15, width))
+    assert len(places) == 15
+    assert all(np.isfinite(place).all() for place in places)

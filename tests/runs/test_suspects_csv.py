@@ -1,0 +1,253 @@
+"""suspects.csv: out of a run, through a person's hands, and back into the next one."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import toys
+from toys import shapes_set, without_valid
+from unspur import runs, stages
+from unspur.data.splits import Split
+from unspur.errors import DataError
+from unspur.runs.suspects_csv import read_suspects, write_suspects
+from unspur.stages.corrections import Corrections, sample_names
+from unspur.stages.mining import Suspects
+
+CLASSES = ("cat", "dog")
+NAMES = ("cat/a.png", "cat/=b, <c>.png", "dog/d\n.png", "dog/é.png")
+
+
+def part(names=NAMES, count=4):
+    images = torch.zeros((count, 3, 2, 2), dtype=torch.uint8)
+    return Split(images, torch.tensor([0, 0, 1, 1])[:count], names)
+
+
+@pytest.fixture
+def suspects():
+    return Suspects(
+        torch.tensor([0.1, 0.9, 0.9, 0.5]),
+        torch.tensor([False, True, True, False]),
+        torch.tensor([0, 1, 0, 1]),
+    )
+
+
+@pytest.fixture
+def file(tmp_path, suspects):
+    path = tmp_path / "suspects.csv"
+    write_suspects(path, part(), CLASSES, suspects)
+    return path
+
+
+def rows(path):
+    with path.open(newline="", encoding="utf-8") as text:
+        return list(csv.DictReader(text))
+
+
+def test_one_row_a_sample_the_strongest_first(file):
+    found = rows(file)
+    assert list(found[0]) == ["path", "label", "score", "predicted", "flag", "note"]
+    assert [row["path"] for row in found] == [NAMES[i] for i in (1, 2, 3, 0)]
+    assert found[1] == {
+        "path": "dog/d\n.png",
+        "label": "dog",
+        "score": "0.9000",
+        "predicted": "cat",
+        "flag": "suspect",
+        "note": "",
+    }
+    assert [row["flag"] for row in found] == ["suspect", "suspect", "", ""]
+
+
+def test_unchanged_it_says_what_it_said(file, suspects):
+    given = read_suspects(file, NAMES)
+    assert torch.equal(given.conflict, suspects.conflict)
+    assert not given.excluded.any()
+
+
+@pytest.mark.parametrize("names", [None, ("same",) * 4])
+def test_samples_without_a_name_of_their_own_are_numbered(tmp_path, suspects, names):
+    named = part(names)
+    write_suspects(tmp_path / "s.csv", named, CLASSES, suspects)
+    assert [row["index"] for row in rows(tmp_path / "s.csv")] == ["1", "2", "3", "0"]
+    given = read_suspects(tmp_path / "s.csv", sample_names(named))
+    assert torch.equal(given.conflict, suspects.conflict)
+
+
+def written(tmp_path, *lines):
+    path = tmp_path / "given.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_flags_count_and_what_is_missing_is_no_suspect(tmp_path):
+    path = written(
+        tmp_path, "path,flag,note", "a,Suspect ,", "b,exclude,blurred", "c,0,seen", "e,x,"
+    )
+    given = read_suspects(path, ["a", "b", "c", "d", "e"])
+    assert given.conflict.tolist() == [True, False, False, False, True]
+    assert given.excluded.tolist() == [False, True, False, False, False]
+    assert given.notes == {1: "blurred", 2: "seen"}
+
+
+@pytest.mark.parametrize(("separator", "start"), [(";", ""), ("\t", ""), (",", "\ufeff")])
+def test_what_spreadsheets_make_of_it(tmp_path, separator, start):
+    lines = [("path", "label", "flag"), ("a", "cat", "TRUE"), ("b", "dog", "FALSE")]
+    path = written(tmp_path, *(separator.join(cells) for cells in lines))
+    path.write_text(start + path.read_text(), encoding="utf-8")
+    assert read_suspects(path, ["a", "b"]).conflict.tolist() == [True, False]
+
+
+def test_notes_change_no_key_and_flags_do(tmp_path):
+    def digest(flag, note=""):
+        return read_suspects(written(tmp_path, "path,flag,note", f"a,{flag},{note}"), ["a"]).digest
+
+    assert digest("suspect") == digest("yes", "looked at")
+    assert len({digest(flag) for flag in ("suspect", "", "exclude")}) == 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["path,flag", "a,", "z.png,suspect"], r"line 3: 'z.png' is no training sample.*'a'"),
+        (["path,flag", "a,maybe"], r"line 2: the flag 'maybe' is unknown. Write suspect, exclude"),
+        (["path,flag", "a,", "a,suspect"], r"line 3: 'a' is in line 2 too"),
+        (["name,flag", "a,"], r"must name the columns path \(or index\) and flag.*'name', 'flag'"),
+        ([""], r"it names nothing"),
+        (["path,label,flag", "a"], r"line 2: its cells do not match the 3 columns"),
+        (["path,flag", "a,,,"], r"line 2: its cells do not match the 2 columns"),
+    ],
+)
+def test_mistakes_are_named_with_their_line(tmp_path, lines, message):
+    with pytest.raises(DataError, match=message):
+        read_suspects(written(tmp_path, *lines), ["a", "b"])
+
+
+def test_a_file_that_is_not_there_or_no_text(tmp_path):
+    with pytest.raises(DataError, match="cannot be read"):
+        read_suspects(tmp_path / "none.csv", ["a"])
+    (tmp_path / "bytes.csv").write_bytes(b"path,flag\n\xff\xfe,\n")
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_suspects(tmp_path / "bytes.csv", ["a"])
+
+
+# In a run
+
+
+def run(store, given=None, splits=None, changes=()):
+    context = replace(
+        toys.context(store, changes, splits=splits or shapes_set(seed=1)), corrections=given
+    )
+    context = replace(context, store=toys.Counting(store))
+    return context, *stages.run(context)
+
+
+def given_by(samples, *, suspects=(), excluded=()):
+    masks = [torch.zeros(samples, dtype=torch.bool) for _ in range(2)]
+    for mask, chosen in zip(masks, (suspects, excluded), strict=True):
+        mask[list(chosen)] = True
+    return Corrections(*masks)
+
+
+def test_the_flags_of_a_user_are_those_that_count(tmp_path):
+    _, made, _ = run(tmp_path)
+    given = given_by(240, suspects=range(30))
+    context, corrected, scores = run(tmp_path, given)
+    assert context.store.made == ["mine", "prune", "finetune", "evaluate"]
+    found = Suspects.of(corrected["mine"].tensors, "train")
+    assert torch.equal(found.conflict, given.conflict)
+    before = Suspects.of(made["mine"].tensors, "train")
+    assert torch.equal(found.score, before.score)  # nothing was mined again
+    assert not corrected["mine"].log
+    assert scores.facts["mining"]["flagged"] == 30
+    assert run(tmp_path, given)[0].store.made == []
+
+
+def test_what_was_not_mined_before_is_mined_now(tmp_path):
+    _, made, _ = run(tmp_path, given_by(240, suspects=range(30)))
+    assert made["mine"].log
+    assert int(made["mine"].tensors["train.conflict"].sum()) == 30
+
+
+@pytest.mark.parametrize("valid", [True, False])
+def test_nothing_trains_on_what_is_excluded(tmp_path, monkeypatch, valid):
+    splits = shapes_set(seed=1) if valid else without_valid(shapes_set(seed=1))
+    given = given_by(240, suspects=range(30), excluded=range(30, 90))
+    drawn = set()
+    real = stages.driver.fit_together
+
+    def watched(trainings, **how):
+        for training in trainings:
+            for index in training.order.draw(0, training.plan.steps):
+                drawn.update(index.tolist())
+        return real(trainings, **how)
+
+    monkeypatch.setattr(stages.driver, "fit_together", watched)
+    context, _, _ = run(tmp_path, given, splits)
+    assert drawn
+    assert not drawn & set(range(30, 90))
+    assert not bool((context.held_out & given.excluded).any())
+    assert context.unseen[0] == ("valid" if valid else "train")
+    if not valid:  # neither trained on nor chosen by
+        assert torch.equal(context.unseen[1], context.held_out)
+
+
+def test_keys_tell_apart_who_is_held_out(tmp_path):
+    """Two exclusions within the held-out share keep out the same samples, but select by others."""
+    splits = without_valid(shapes_set(seed=1))
+    held = toys.context(tmp_path, splits=splits).held_out.nonzero().flatten().tolist()
+    contexts = [
+        replace(toys.context(tmp_path, splits=splits), corrections=given_by(240, excluded=chosen))
+        for chosen in ((), held[:1], held[1:2])
+    ]
+    assert len({context.kept_out.numpy().tobytes() for context in contexts}) == 1
+    assert len({str(context.plan()) for context in contexts}) == 3
+
+
+def test_a_class_must_be_left(tmp_path):
+    splits = shapes_set(seed=1)
+    stands = (splits.train.targets == 0).nonzero().flatten().tolist()
+    with pytest.raises(DataError, match="every training sample of 'stands' is flagged 'exclude'"):
+        replace(toys.context(tmp_path, splits=splits), corrections=given_by(240, excluded=stands))
+
+
+def test_a_run_writes_it_and_keeps_what_a_user_wrote(tmp_path):
+    context, made, scores = run(tmp_path / "store")
+    runs.save(context, made, scores, tmp_path / "out")
+    found = rows(tmp_path / "out" / "suspects.csv")
+    assert len(found) == 240
+    text = (tmp_path / "out" / "suspects.csv").read_text().splitlines()
+    text[1] = ",".join([*text[1].split(",")[:4], "exclude", "blurred"])
+    edited = written(tmp_path, *text)
+    given = read_suspects(edited, sample_names(context.splits.train))
+    context, made, scores = run(tmp_path / "store", given)
+    runs.save(context, made, scores, tmp_path / "again")
+    again = {row["index"]: row for row in rows(tmp_path / "again" / "suspects.csv")}
+    assert (again[found[0]["index"]]["flag"], again[found[0]["index"]]["note"]) == (
+        "exclude",
+        "blurred",
+    )
+
+
+def test_a_plan_without_suspects_writes_none(tmp_path):
+    context, made, scores = run(tmp_path / "store", changes=["plan=erm"])
+    runs.save(context, made, scores, tmp_path / "out")
+    assert not (tmp_path / "out" / "suspects.csv").exists()
+    assert Path(tmp_path / "out" / "run.json").exists()
+
+
+def test_a_file_that_a_person_worked_on_is_kept(file, suspects):
+    write_suspects(file, part(), CLASSES, suspects)  # the same again: nothing to keep
+    assert [each.name for each in file.parent.iterdir()] == ["suspects.csv"]
+    new = file.read_text()
+    for edit in ("first", "second"):
+        file.write_text(edit)
+        with pytest.warns(UserWarning, match="kept as"):
+            write_suspects(file, part(), CLASSES, suspects)
+    assert file.read_text() == new
+    assert file.with_name("suspects-1.csv").read_text() == "first"
+    assert file.with_name("suspects-2.csv").read_text() == "second"
