@@ -111,10 +111,10 @@ def pairs(split: Split, *, floats: bool = False) -> TensorDataset:
     return TensorDataset(split.images.float() / 255 if floats else split.images, split.targets)
 
 
-def quick(model: nn.Module, splits: Splits, **kwargs: Any) -> unspur.Debiased:
+def quick(model: nn.Module, splits: Splits, **kwargs: Any) -> unspur.DebiasedModel:
     """A short run on the toy set, with bias labels for the oracle and the scores."""
     kwargs = {"settings": QUICK, "bias": splits.bias, "test": splits.test, **kwargs}
-    return unspur.debias(model, splits.train, splits.valid, **kwargs)
+    return unspur.debias(model=model, train=splits.train, valid=splits.valid, **kwargs)
 
 
 def same(a: nn.Module, b: nn.Module) -> bool:
@@ -136,8 +136,7 @@ def test_any_dataset_with_an_odd_module_of_ones_own(splits: Splits, kind: str) -
         "floats": lambda split: pairs(split, floats=True),
         "pictures": Pictures,
     }[kind]
-    result = unspur.debias(
-        Odd(), make(splits.train), make(splits.valid), settings={**MINED, "mine.steps": 30}
+    result = unspur.debias(model=Odd(), train=make(splits.train), valid=make(splits.valid), settings={**MINED, "mine.steps": 30}
     )
     assert type(result.model) is Odd
     assert result.model.training is False
@@ -149,7 +148,7 @@ def test_any_dataset_with_an_odd_module_of_ones_own(splits: Splits, kind: str) -
 def test_the_same_pixels_give_the_same_bits_however_they_come(splits: Splits) -> None:
     model = TinyNet()
     results = [
-        unspur.debias(model, data, settings=QUICK, bias={"train": splits.bias["train"]})
+        unspur.debias(model=model, train=data, settings=QUICK, bias={"train": splits.bias["train"]})
         for data in (splits.train, pairs(splits.train), Pictures(splits.train))
     ]
     assert same(results[0].model, results[1].model)
@@ -188,7 +187,7 @@ def test_training_starts_from_the_weights_given(splits: Splits) -> None:
 
 
 def test_suspects_are_mined_without_bias_labels(splits: Splits) -> None:
-    result = unspur.debias(TinyNet(), splits.train, splits.valid, settings=MINED)
+    result = unspur.debias(model=TinyNet(), train=splits.train, valid=splits.valid, settings=MINED)
     conflicting = splits.conflicting("train")
     found = result.suspects.conflict
     assert result.scores["mining"]["flagged"] == int(found.sum())
@@ -236,7 +235,7 @@ def test_the_truth_as_suspects_is_no_label_noise(splits: Splits) -> None:
 def test_without_a_shortcut_the_ordinary_model_comes_back(splits: Splits) -> None:
     aligned = ~splits.conflicting("train")
     plain = Split(splits.train.images[aligned], splits.train.targets[aligned])
-    result = unspur.debias(TinyNet(), plain, settings=MINED)
+    result = unspur.debias(model=TinyNet(), train=plain, settings=MINED)
     assert result.scores["mining"]["verdict"] == "nothing"
     assert result.scores["pruned"] is None
     assert result.scores["debiased"] == result.scores["ordinary"]
@@ -282,7 +281,7 @@ def test_what_the_scores_are_of(
     given = {part: splits.parts()[part] for part in parts}
     bias = {part: splits.bias[part] for part in ("train", *parts)}
     settings = {**QUICK, "select.rule": rule}
-    result = unspur.debias(TinyNet(), splits.train, **given, bias=bias, settings=settings)
+    result = unspur.debias(model=TinyNet(), train=splits.train, **given, bias=bias, settings=settings)
     assert result.scores["evaluated_on"] == name
 
 
@@ -342,7 +341,7 @@ def test_wrong_settings(splits: Splits, settings: dict[str, Any], message: str) 
 
 def test_oracle_without_bias_labels(splits: Splits) -> None:
     with pytest.raises(RecipeError, match="needs bias labels of the training split"):
-        unspur.debias(TinyNet(), splits.train, settings=QUICK)
+        unspur.debias(model=TinyNet(), train=splits.train, settings=QUICK)
     with pytest.raises(RecipeError, match="needs bias labels of the valid"):
         quick(TinyNet(), splits, bias={"train": splits.bias["train"]})
 
@@ -428,9 +427,9 @@ def test_label_beyond_the_classes(splits: Splits) -> None:
     high = Split(splits.train.images, splits.train.targets.clone())
     high.targets[7] = 2
     with pytest.raises(DataError, match=r"the train split has a label outside 0\.\.1: 2"):
-        unspur.debias(TinyNet(), high, classes=("stands", "lies"))
+        unspur.debias(model=TinyNet(), train=high, classes=("stands", "lies"))
     with pytest.raises(ModelError, match="3 classes"):
-        unspur.debias(TinyNet(), high)
+        unspur.debias(model=TinyNet(), train=high)
 
 
 def test_negative_label(splits: Splits) -> None:
@@ -438,7 +437,7 @@ def test_negative_label(splits: Splits) -> None:
     with pytest.raises(
         DataError, match=r"train\[2\]: the label .*-1.* is not a whole number from 0"
     ):
-        unspur.debias(TinyNet(), low)
+        unspur.debias(model=TinyNet(), train=low)
 
 
 def test_model_without_a_head(splits: Splits) -> None:
@@ -462,18 +461,18 @@ def test_head_that_does_not_exist(splits: Splits) -> None:
 def test_empty_data(splits: Splits) -> None:
     nothing = splits.train.images[:0], splits.train.targets[:0]
     with pytest.raises(DataError, match="the train dataset is empty"):
-        unspur.debias(TinyNet(), TensorDataset(*nothing))
+        unspur.debias(model=TinyNet(), train=TensorDataset(*nothing))
     with pytest.raises(DataError, match="the valid dataset is empty"):
-        unspur.debias(TinyNet(), splits.train, TensorDataset(*nothing))
+        unspur.debias(model=TinyNet(), train=splits.train, valid=TensorDataset(*nothing))
     with pytest.raises(DataError, match="empty"):
-        unspur.debias(TinyNet(), Split(*nothing))
+        unspur.debias(model=TinyNet(), train=Split(*nothing))
 
 
 def test_image_that_is_not_finite(splits: Splits) -> None:
     images = splits.train.images.float()
     images[3, 0, 0, 0] = float("nan")
     with pytest.raises(DataError, match=r"train\[3\]: the image has values that are not finite"):
-        unspur.debias(TinyNet(), TensorDataset(images, splits.train.targets))
+        unspur.debias(model=TinyNet(), train=TensorDataset(images, splits.train.targets))
 
 
 def test_parametrized_model(splits: Splits) -> None:

@@ -3,18 +3,18 @@
 The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate) → runs → report, deploy. Each
 folder says in its `__init__` what it may import. The flat files:
 errors, extras, hashing, noise, version may import: nothing.
-delivery may import: errors, report, runs, stages, store.
-api may import: audit, data, delivery, errors, models, recipes, report, runs, stages, store.
+workflow may import: audit, data, errors, models, recipes, report, runs, stages, store.
+api may import: audit, data, errors, recipes, report, stages, workflow.
 """
 
-from .api import Debiased, audit, debias
+from .api import DebiasedModel, audit, debias
 from .audit.auditing import Audit
 from .data import Split, Splits
 from .errors import UnspurError
 from .masks.verbs import apply, attach, bake, density, harden
 from .recipes.loading import Recipe
 from .runs.classifier import Classifier, load
-from .stages.mining import Suspects, Verdict, verdict
+from .stages.suspects import Suspects, Verdict, verdict
 from .version import VERSION
 
 __version__ = VERSION
@@ -22,7 +22,7 @@ __version__ = VERSION
 __all__ = [
     "Audit",
     "Classifier",
-    "Debiased",
+    "DebiasedModel",
     "Recipe",
     "Split",
     "Splits",

@@ -1,101 +1,98 @@
-"""The front door for Python: audit data, debias a model, load one back."""
+"""The front door for Python: audit data, debias a model."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 
-from . import models, recipes, runs, stages
-from .audit import auditing
+from . import stages, workflow
 from .audit.auditing import Audit
-from .data import custom
-from .data.custom.dataset import collect
-from .data.decoding.files import Files
-from .data.splits import Split, Splits
-from .delivery import deliver
-from .errors import DataError, RecipeError
-from .recipes.loading import Recipe
-from .report import page, terminal
-from .runs import audit_folder
-from .runs.suspects_csv import read_suspects
-from .stages.context import Context, Made, Show
-from .stages.corrections import sample_names
-from .stages.mining import Suspects
-from .store import Artifact, Store
-
-Images = Dataset[Any] | Split | Files
+from .data.custom.assembly import Images, Source, assemble
+from .errors import DataError
+from .recipes import Recipe
+from .report import terminal
+from .stages.context import Show
+from .stages.suspects import Suspects
+from .workflow import Place, Prepared
 
 
 @dataclass(frozen=True)
-class Debiased:
+class DebiasedModel:
     """What debiasing returns."""
 
     model: nn.Module
-    suspects: Suspects | None  # None where the plan mines nothing
+    suspects: Suspects | None  # None where nothing was mined
     scores: dict[str, Any]
     masks: dict[str, Tensor]
     out: Path | None
 
 
 def debias(
-    model: nn.Module,
-    train: Images | Splits | Path | str,
+    train: Source,
     valid: Images | None = None,
     *,
+    model: nn.Module | str | None = None,
     test: Images | None = None,
     bias: Mapping[str, Tensor] | None = None,
     classes: tuple[str, ...] | None = None,
+    init: str = "",
+    size: int = 0,
     settings: Recipe | Mapping[str, Any] | None = None,
-    seed: int | None = None,
+    seed: int = 0,
     device: str | None = None,
     out: Path | str | None = None,
     store: Path | str | None = None,
     suspects: Path | str | None = None,
+    anyway: bool = False,
     show: Show | bool = False,
-) -> Debiased:
+) -> DebiasedModel:
     """Find the samples that contradict the model's shortcut, cut the weights that carry it, retrain the rest.
 
     `train` is a dataset or a Split, or a whole set: Splits, an image folder, a table of paths and labels.
-    The model is not changed; its weights are the starting point. `bias` (labels of the shortcut by split) is
-    read by the scores alone. `settings` are a Recipe or dotted changes, as {"pretrain.steps": 2000}. With
-    `out`, a run's folder is written; stages are kept in `store` (UNSPUR_STORE or runs/store) and reused.
-    Without either nothing is kept. `suspects` is the suspects.csv of a run, corrected by you. `show=True`
-    shows progress.
+    `model` is an nn.Module, whose weights are the starting point and which is not changed, or a name as on
+    the command line (`resnet18`, `timm:NAME`, `file.py:builder`); ResNet-18 by default. Steps follow the size
+    of the data and the device; `settings` are changes of them, as {"pretrain.steps": 2000}, or a Recipe,
+    which is run as it is. An audit is asked first: without a sign of a shortcut the ordinary model is
+    returned, unless `anyway`. `bias` (labels of the shortcut by split) is read by the scores alone.
+    With `out`, a run's folder is written; stages are stored in `store` (UNSPUR_STORE or runs/store) and
+    reused. Without either nothing is stored. `suspects` is the suspects.csv of a run, corrected by you.
+    `show=True` shows progress.
     """
-    if isinstance(train, Splits | Path | str):
-        splits = _whole(train, valid, test, bias, classes)
-    else:
-        splits = _splits(train, valid, test, bias, classes)
-    with _store(store, keep=out is not None) as kept:
-        context = Context(
-            recipe=_settings(settings, seed),
-            splits=splits,
-            builder=models.given(model),
-            store=kept,
-            device=pick_device(device),
-            show=_shown(show),
-            corrections=read_suspects(suspects, sample_names(splits.train)) if suspects else None,
-        )
-        made, scores = stages.run(context)
-        if out is not None:
-            deliver(context, made, scores, Path(out))
-        return _result(context, made, scores, out)
+    _refuse_model(train)
+    folder = Path(out) if out is not None else None
+    with _place(device, store, show, keep=out is not None) as place:
+        parts = (valid, test, bias, classes)
+        if isinstance(settings, Recipe):
+            splits = assemble(train, *parts, limit=size or settings.data.size or 96)
+            context = workflow.open_context(settings, splits, place, model=model, suspects=suspects)
+            prepared = Prepared(stages.Run(context))
+        else:
+            prepared = workflow.open_debias(
+                train,
+                place,
+                *parts,
+                model=model,
+                init=init,
+                size=size,
+                seed=seed,
+                changes=settings,
+                suspects=suspects,
+                anyway=anyway,
+            )
+        return _result(workflow.carry_out(prepared, folder), folder)
 
 
 def audit(
-    train: Images | Splits | Path | str,
+    train: Source,
     *,
-    model: nn.Module | None = None,
+    model: nn.Module | str | None = None,
     classes: tuple[str, ...] | None = None,
+    size: int = 0,
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
     device: str | None = None,
@@ -103,115 +100,48 @@ def audit(
     store: Path | str | None = None,
     show: Show | bool = False,
 ) -> Audit:
-    """Is there a shortcut in these training images, and which of them contradict it?
+    """Say whether there is a shortcut in these training images, and which of them contradict it.
 
     `train` is as for `debias`. The error rates of the verdict are those of the built-in small network; a
     `model` of yours has others. `settings` are dotted changes, as {"mine.steps": 2000}: `mine` for the
     network that follows what is easy, `pretrain` for all others. With `out`, audit.json, suspects.csv and
-    report.html are written; trainings are kept as by `debias`.
+    report.html are written; trainings are stored as by `debias`.
     """
-    whole = isinstance(train, Splits | Path | str)
-    splits = (
-        _whole(train, classes) if whole else _splits(train, None, None, None, classes)  # type: ignore[arg-type]
-    )
-    base = auditing.settings(len(splits.train), name=splits.name, seed=seed)
-    changes = [f"{key}={recipes.as_toml(value)}" for key, value in (settings or {}).items()]
-    chosen = recipes.change(base, changes)
-    own_network = models.builder(chosen.model.name, len(splits.classes), chosen.model.options)
-    with _store(store, keep=out is not None) as kept:
-        context = Context(
-            recipe=chosen,
-            splits=splits,
-            builder=own_network if model is None else models.given(model),
-            store=kept,
-            device=pick_device(device),
-            show=_shown(show),
+    with _place(device, store, show, keep=out is not None) as place:
+        parts = (None, None, None, classes)
+        context = workflow.open_audit(
+            train, place, *parts, model=model, size=size, seed=seed, changes=settings
         )
-        found = auditing.audit(context)
-        if out is not None:
-            audit_folder.save(found, context, Path(out))
-            page.attempt(Path(out))
-        return found
+        source = str(train) if isinstance(train, Path | str) else ""
+        return workflow.carry_out_audit(context, Path(out) if out else None, source=source)[0]
 
 
-def default_store() -> Path:
-    """Where stages are kept unless said otherwise."""
-    return Path(os.environ.get("UNSPUR_STORE", "runs/store"))
-
-
-def pick_device(name: str | None = None) -> torch.device:
-    """The device asked for, or a GPU if there is one."""
-    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0]
-        raise RecipeError(
-            f"the device {name!r} cannot be used here ({reason}). Choose cpu, cuda, cuda:1 ..."
-        ) from None
-    return device
-
-
-def _result(context: Context, made: Made, scores: Artifact, out: Path | str | None) -> Debiased:
-    weights, keep = runs.outcome(made)
-    return Debiased(
-        model=context.outcome(weights).eval(),
-        suspects=Suspects.of(made["mine"].tensors, "train") if "mine" in made else None,
-        scores=scores.facts,
-        masks=keep,
-        out=Path(out) if out is not None else None,
-    )
-
-
-def _settings(settings: Recipe | Mapping[str, Any] | None, seed: int | None) -> Recipe:
-    base = settings if isinstance(settings, Recipe) else Recipe()
-    changes = [] if isinstance(settings, Recipe) else list((settings or {}).items())
-    if seed is not None:
-        changes.append(("seed", seed))
-    return recipes.change(base, [f"{key}={recipes.as_toml(value)}" for key, value in changes])
-
-
-def _whole(train: Splits | Path | str, *rest: object) -> Splits:
-    """A set that comes with all its splits."""
-    if any(part is not None for part in rest):
+def _refuse_model(train: object) -> None:
+    if isinstance(train, nn.Module):
         raise DataError(
-            "a whole set has its own valid, test, bias and classes. Leave them out, or give a split."
+            "the first argument is a network; data come first. Write unspur.debias(data, model=network)."
         )
-    return train if isinstance(train, Splits) else custom.load(train)
 
 
-def _splits(
-    train: Images,
-    valid: Images | None,
-    test: Images | None,
-    bias: Mapping[str, Tensor] | None,
-    classes: tuple[str, ...] | None,
-) -> Splits:
-    given = {"train": train, "valid": valid, "test": test}
-    parts = {
-        name: part if isinstance(part, Split | Files) else collect(part, name=name)
-        for name, part in given.items()
-        if part is not None
-    }
-    for name, part in parts.items():
-        if len(part) == 0:
-            raise DataError(f"the {name} split is empty.")
-    if classes is None:
-        count = 1 + max(int(part.targets.max()) for part in parts.values())
-        classes = tuple(str(c) for c in range(count))
-    return Splits(**parts, classes=classes, bias=bias or {})  # type: ignore[arg-type]
+def _result(outcome: workflow.Outcome, out: Path | None) -> DebiasedModel:
+    results = outcome.results
+    return DebiasedModel(
+        model=outcome.context.outcome(results.final_weights).eval(),
+        suspects=results.suspects() if "mine" in results else None,
+        scores=outcome.numbers,
+        masks=results.masks,
+        out=out,
+    )
 
 
 @contextmanager
-def _store(store: Path | str | None, *, keep: bool) -> Iterator[Store]:
+def _place(
+    device: str | None, store: Path | str | None, show: Show | bool, *, keep: bool
+) -> Iterator[Place]:
+    """Find where to work; without a folder and a store nothing is left behind."""
+    shown = show if callable(show) else terminal.show(quiet=not show)
     if store is not None or keep:
-        yield Store(Path(store) if store is not None else default_store())
+        yield workflow.find_place(device, store, shown)
         return
-    with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
-        yield Store(Path(folder))
-
-
-def _shown(show: Show | bool) -> Show:
-    """How training is shown: as a user wants it, as on the command line, or not at all."""
-    return show if callable(show) else terminal.show(quiet=not show)
+    with workflow.temporary_place(device, shown) as place:
+        yield place

@@ -24,7 +24,7 @@ from unspur.audit.evidence import (
 )
 from unspur.audit.thresholds import THRESHOLDS
 from unspur.audit.verdict import judge, settled
-from unspur.stages.mining import Suspects
+from unspur.stages.suspects import Suspects
 
 
 def generator(seed=0):

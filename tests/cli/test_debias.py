@@ -169,9 +169,9 @@ def test_debias_takes_a_folder_or_files(photos: Path) -> None:
         key: json.loads(text) if text[0] in "[0123456789" else text
         for key, text in settings.items()
     }
-    by_path = unspur.debias(model, photos, settings=settings, device="cpu")
+    by_path = unspur.debias(photos, model=model, settings=settings, device="cpu")
     splits = custom.load(photos)
-    by_splits = unspur.debias(model, splits, settings=settings, device="cpu")
+    by_splits = unspur.debias(splits, model=model, settings=settings, device="cpu")
     assert by_path.scores == by_splits.scores
     paths = tuple(photos / name for name in splits.train.names or ())
     lazy = Files(paths, splits.train.targets, (8, 8))
@@ -180,7 +180,7 @@ def test_debias_takes_a_folder_or_files(photos: Path) -> None:
     )
     assert streamed.scores == by_path.scores
     with pytest.raises(DataError, match="a whole set has its own valid"):
-        unspur.debias(model, splits, splits.test, device="cpu")
+        unspur.debias(splits, splits.test, model=model, device="cpu")
 
 
 # What is said without labels of the shortcut

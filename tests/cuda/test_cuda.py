@@ -3,16 +3,16 @@
 from dataclasses import replace
 
 import pytest
-import test_contract as contract
 import torch
+from test_contract import SUBJECTS
 from torch import nn
 
 from toys import MemoryCheckpointer, TinyNet, resident, shapes_set
 from unspur import masks, noise
-from unspur.methods import ERM, METHODS, Debiased, MaskSearch
+from unspur.methods import ERM, Debiased, MaskSearch
 from unspur.training import sampling
-from unspur.training.inputs import FitOptions, Optimiser
 from unspur.training.loop import fit
+from unspur.training.options import FitOptions, Optimiser
 
 pytestmark = [
     pytest.mark.cuda,
@@ -100,17 +100,17 @@ def test_bf16_trains():
 
 
 def trained_as_any(name, plan, checkpointer=None):
-    """Any method of METHODS, as its contract makes it."""
-    method = contract.make(name).cuda()
-    bias = contract.told(method)
-    source = resident(contract.SPLITS, "cuda", augment="crop-flip", seed=3, bias=bias)
+    """Train any method, as its contract makes it."""
+    method = SUBJECTS[name].make().cuda()
+    bias = SUBJECTS[name].labels()
+    source = resident(shapes_set(), "cuda", augment="crop-flip", seed=3, bias=bias)
     order = sampling.Passes(torch.arange(240, device="cuda"), batch=32, seed=5)
     fit(method, source, order, plan, checkpointer=checkpointer)
     return {k: v.cpu() for k, v in method.state_dict().items()}
 
 
 @pytest.mark.filterwarnings("error:the training step cannot be captured")
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", SUBJECTS)
 def test_every_method_can_be_captured(name):
     plan = replace(PLAN, precision="fp32")
     eager = trained_as_any(name, replace(plan, capture=False))
@@ -119,7 +119,7 @@ def test_every_method_can_be_captured(name):
         torch.testing.assert_close(captured[key], value, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", SUBJECTS)
 def test_every_method_resumes(name):
     # Not cosine: its rate depends on the number of steps to come.
     plan = replace(PLAN, optimiser=Optimiser(rate=1e-2))

@@ -12,14 +12,18 @@ from torch import nn
 from golden_values import cases, close, floats
 from toys import TinyNet, resident, shapes_set
 from unspur.masks import ranking
-from unspur.methods import ABOUT, METHODS, DisEnt, GroupDRO, LfF, ReBias, dfr, grasp
+from unspur.methods import all_methods, dfr, grasp, own_stages, plans
 from unspur.methods.difficulty import Difficulty
-from unspur.methods.groupdro import group_means
+from unspur.methods.disent import DisEnt
+from unspur.methods.groupdro import GroupDRO, group_means
+from unspur.methods.lff import LfF
+from unspur.methods.rebias import ReBias
 from unspur.models.networks.pair import Pair
-from unspur.recipes.settings import PLANS
+from unspur.recipes.settings import recipe_class
 from unspur.training import losses, sampling
-from unspur.training.inputs import FitOptions, Optimiser, Training
+from unspur.training.inputs import Training
 from unspur.training.loop import Loop
+from unspur.training.options import FitOptions, Optimiser
 
 SPLITS = shapes_set()
 PLAN = FitOptions(steps=4, optimiser=Optimiser(rate=1e-2), log_every=2)
@@ -593,14 +597,19 @@ def test_refitting_drops_the_feature_that_only_goes_with_the_class():
 # What a user is told
 
 
-def test_every_plan_and_every_stage_of_its_own_is_described():
-    assert {about.plan for about in ABOUT.values()} == set(PLANS)
-    alone = {plan for plan, stages in PLANS.items() if stages == (plan,)}
-    assert alone <= METHODS.keys()
-    assert alone <= ABOUT.keys()
+def test_every_method_of_one_stage_has_its_table_and_its_plan():
+    for name, entry in own_stages().items():
+        assert entry.stages == (name,)
+        assert plans()[entry.plan_name] == (name,)
+        assert isinstance(recipe_class()().table(name), entry.own_stage.settings)
+
+
+def test_methods_that_share_a_plan_agree_on_its_stages():
+    for entry in all_methods().values():
+        assert plans()[entry.plan_name] == entry.stages
 
 
 def test_what_is_said_to_need_bias_labels_does():
-    told = {name for name, about in ABOUT.items() if about.supervision == "bias labels"}
-    declared = {name for name, method in METHODS.items() if method.uses_bias_labels}
-    assert told == declared | {"dfr"}
+    for entry in own_stages().values():
+        labelled = entry.supervision == "bias labels"
+        assert labelled is entry.own_stage.loss.uses_bias_labels

@@ -97,7 +97,7 @@ def test_a_built_in_recipe_is_complete(name: str) -> None:
     settings = text[text.index("\nname = ") + 1 :]
     assert loaded.name == name
     assert settings == recipes.dump(loaded)
-    read = {"data", "model", "select", *PLANS[loaded.plan]}  # the tables of its plan, in full
+    read = {"data", "model", "select", *plans()[loaded.plan]}  # the tables of its plan, in full
     whole = {k: v for k, v in Recipe().model_dump().items() if k in read or type(v) is not dict}
     assert flat(tomllib.loads(text)).keys() == flat(whole).keys()
 

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from toys import Counting, TinyNet, shapes_set
 from unspur import cli, models, recipes, stages
 from unspur.errors import DataError, RecipeError, TrainingError
-from unspur.recipes import published
-from unspur.recipes.loading import PLANS, Recipe
+from unspur.methods import plans
+from unspur.recipes import Recipe, published
 from unspur.reproduce import ITEMS, Desk, chosen, reproduce
 from unspur.reproduce.faces_item import within
 from unspur.reproduce.item import Cell, Cells, Item, Known, Page, Result, Sheet, cell
@@ -471,14 +471,14 @@ def test_seeds_of_the_main_tables() -> None:
     assert {len(each.seeds) for each in TABLES["main-cmnist"].cells().values()} == {4}
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("plan", plans())
 def test_quick_keeps_the_plan_and_what_was_changed(plan: str) -> None:
     settings = recipes.load("cmnist/1pct-dcwp", [f"plan={plan}", "prune.noise=probability"])
     small = quick(settings)
     assert small.plan == plan
     assert small.prune.noise == "probability"
     assert small.model.options == {"width": 12}
-    for stage in PLANS[plan]:
+    for stage in plans()[plan]:
         if hasattr(getattr(small, stage), "steps"):
             assert getattr(small, stage).steps <= 60
 

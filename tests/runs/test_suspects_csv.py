@@ -16,7 +16,7 @@ from unspur.data.splits import Split
 from unspur.errors import DataError
 from unspur.runs.suspects_csv import read_suspects, write_suspects
 from unspur.stages.corrections import Corrections, sample_names
-from unspur.stages.mining import Suspects
+from unspur.stages.suspects import Suspects
 
 CLASSES = ("cat", "dog")
 NAMES = ("cat/a.png", "cat/=b, <c>.png", "dog/d\n.png", "dog/é.png")
@@ -182,7 +182,7 @@ def test_nothing_trains_on_what_is_excluded(tmp_path, monkeypatch, valid):
 
     def watched(trainings, **how):
         for training in trainings:
-            for index in training.order.draw(0, training.plan.steps):
+            for index in training.order.draw(0, training.options.steps):
                 drawn.update(index.tolist())
         return real(trainings, **how)
 
@@ -205,7 +205,7 @@ def test_keys_tell_apart_who_is_held_out(tmp_path):
         for chosen in ((), held[:1], held[1:2])
     ]
     assert len({context.kept_out.numpy().tobytes() for context in contexts}) == 1
-    assert len({str(context.plan()) for context in contexts}) == 3
+    assert len({str(toys.ingredients_of(context)) for context in contexts}) == 3
 
 
 def test_a_class_must_be_left(tmp_path):

@@ -11,9 +11,8 @@ from unspur.masks.channels import slim
 from unspur.masks.multiply_adds import multiply_adds
 from unspur.methods import MaskSearch
 from unspur.models import builder
-from unspur.stages.context import masks_of, weights_of
-from unspur.training.inputs import FitOptions, Optimiser
 from unspur.training.loop import fit
+from unspur.training.options import FitOptions, Optimiser
 from unspur.training.sampling import Passes
 
 CHANNEL = ("prune.unit=channel", "finetune.drop=0.1", "mine.how=oracle")
@@ -36,7 +35,7 @@ def run(tmp_path, *changes):
 )
 def test_a_run_on_channels_ends_in_a_network_that_can_be_slim(tmp_path, changes):
     context, made, scores = run(tmp_path, *changes)
-    model = context.network(weights_of(made, "finetune")).eval()
+    model = context.network(made.weights("finetune")).eval()
     before, expected = multiply_adds(model, context.probe), model(context.probe)
     slim(model, context.probe)
     torch.testing.assert_close(model(context.probe), expected, rtol=0, atol=1e-5)
@@ -45,14 +44,14 @@ def test_a_run_on_channels_ends_in_a_network_that_can_be_slim(tmp_path, changes)
     assert set(density["layers"]) == {f"body.{i}.0.weight" for i in range(3)} | {"head.weight"}
     if len(changes) > 1:
         assert 0.2 < density["macs"] <= 0.4
-    assert "body.0.1.bias" in masks_of(made)
+    assert "body.0.1.bias" in made.masks
 
 
 def test_the_folder_of_a_slim_run_comes_back(tmp_path):
     context, made, scores = run(tmp_path / "store", "prune.cut=share", "prune.keep=0.3")
     runs.save(context, made, scores, tmp_path / "out")
     model = runs.load(tmp_path / "out")
-    expected = context.network(weights_of(made, "finetune")).eval()(context.probe)
+    expected = context.network(made.weights("finetune")).eval()(context.probe)
     images = context.splits.train.take(torch.tensor([0, len(context.splits.train) - 1]))
     torch.testing.assert_close(model(images), expected)
 

@@ -11,8 +11,10 @@ import unspur
 from toys import Counting, same, shapes_set
 from unspur import masks, models, runs, stages
 from unspur.errors import ModelError, RecipeError
-from unspur.recipes.settings import PLANS
-from unspur.stages.context import masks_of, weights_of
+from unspur.methods import own_stages, plans
+from unspur.stages.method_stage import ContextInputs
+from unspur.stages.records import stage_records
+from unspur.stages.results import Results
 from unspur.training.loop import under
 
 ALONE = ("lff", "disent", "end", "rebias", "groupdro")
@@ -33,18 +35,18 @@ def context(folder, plan, *changes, **kwargs):
 def store(tmp_path_factory):
     """A store that holds a run of every plan."""
     folder = tmp_path_factory.mktemp("plans")
-    for plan in PLANS:
+    for plan in plans():
         stages.run(context(folder, plan))
     return folder
 
 
-each_plan = pytest.mark.parametrize("plan", PLANS)
+each_plan = pytest.mark.parametrize("plan", plans())
 
 
 @each_plan
 def test_it_makes_its_stages_and_is_scored(store, plan):
     made, scores = stages.run(context(store, plan))
-    assert tuple(made) == PLANS[plan]
+    assert tuple(made) == plans()[plan]
     facts = scores.facts
     assert (facts["ordinary"] is None) is ("pretrain" not in made)
     assert (facts["pruned"] is None) is ("prune" not in made)
@@ -85,7 +87,9 @@ def test_two_encoders_come_back_without_being_given(tmp_path):
 
 @each_plan
 def test_two_at_once_are_two_alone(store, plan, tmp_path):
-    pairs = stages.run_together([context(tmp_path, plan), context(tmp_path, plan, "seed=1")])
+    pairs = stages.run_together(
+        [stages.Run(context(tmp_path, plan)), stages.Run(context(tmp_path, plan, "seed=1"))]
+    )
     alone, _ = stages.run(context(store, plan))
     for stage, artifact in pairs[0][0].items():
         assert same(artifact.tensors, alone[stage].tensors)
@@ -94,9 +98,10 @@ def test_two_at_once_are_two_alone(store, plan, tmp_path):
 def test_plans_share_their_pretraining(store):
     keys = {
         plan: {
-            i["stage"]: context(store, plan).store.path(i).name for i in context(store, plan).plan()
+            i["stage"]: context(store, plan).store.path(i).name
+            for i in toys.ingredients_of(context(store, plan))
         }
-        for plan in PLANS
+        for plan in plans()
     }
     assert len({stages_["pretrain"] for stages_ in keys.values() if "pretrain" in stages_}) == 1
     assert len({stages_["mine"] for stages_ in keys.values() if "mine" in stages_}) == 1
@@ -111,7 +116,7 @@ def test_bias_labels_are_part_of_the_key_where_they_are_used_and_only_there(stor
     splits = shapes_set(seed=1)
     other = replace(splits, bias={name: 1 - b for name, b in splits.bias.items()})
     keys, others = (
-        [made.store.path(i).name for i in made.plan()]
+        [made.store.path(i).name for i in toys.ingredients_of(made)]
         for made in (context(store, plan, splits=s) for s in (splits, other))
     )
     assert (keys[-1] != others[-1]) is (plan in NEEDS_LABELS)
@@ -133,9 +138,9 @@ def test_missing_bias_labels_are_named_before_anything_is_trained(tmp_path, plan
 def test_rewinding_starts_from_the_initial_weights(store):
     made_in = context(store, "mrm", "finetune.start=initial", "finetune.rate=1e-12")
     made, _ = stages.run(made_in)
-    keep = masks_of(made)
+    keep = made.masks
     assert keep
-    for name, weight in weights_of(made, "finetune").items():
+    for name, weight in made.weights("finetune").items():
         if name in keep:
             torch.testing.assert_close(weight, made_in.initial[name] * keep[name])
 
@@ -152,7 +157,7 @@ def test_control_masks_keep_as_many_weights(store, how, spread):
     made, scores = stages.run(
         context(store, "control", f"control.how={how}", f"control.spread={spread}")
     )
-    learned, keep = under(made["prune"].tensors, "keep."), masks_of(made)
+    learned, keep = under(made["prune"].tensors, "keep."), made.masks
     assert masks.density(keep) == pytest.approx(masks.density(learned), abs=1e-9)
     assert scores.facts["density"]["overall"] == masks.density(keep)
     assert not same(learned, keep)
@@ -161,7 +166,7 @@ def test_control_masks_keep_as_many_weights(store, how, spread):
             n: int(k.sum()) for n, k in learned.items()
         }
     if how == "magnitude":
-        weights = weights_of(made, "pretrain")
+        weights = made.weights("pretrain")
         kept = torch.cat([weights[n][k].abs() for n, k in keep.items()])
         cut = torch.cat([weights[n][~k].abs() for n, k in keep.items()])
         assert spread == "layer" or kept.min() >= cut.max()
@@ -170,7 +175,7 @@ def test_control_masks_keep_as_many_weights(store, how, spread):
 @pytest.mark.parametrize("how", ["magnitude", "random", "grasp"])
 def test_masks_that_are_not_learned_keep_their_share(store, how):
     made, _ = stages.run(context(store, "mrm", f"prune.how={how}", "prune.keep=0.25"))
-    keep, weights = masks_of(made), weights_of(made, "finetune")
+    keep, weights = made.masks, made.weights("finetune")
     assert masks.density(keep) == pytest.approx(0.25, abs=0.01)
     assert not any(name.startswith("logits.") for name in made["prune"].tensors)
     for name, mask in keep.items():
@@ -184,18 +189,25 @@ def test_weights_drop_out_where_nothing_is_pruned_too(store):
     assert not same(plain["finetune"].tensors, dropped["finetune"].tensors)
 
 
+def built(made_in):
+    """LfF as a run builds it."""
+    own = own_stages()["lff"].own_stage
+    model = made_in.network(made_in.initial)
+    return own.build(model, ContextInputs(made_in), made_in.recipe.table("lff"))
+
+
 def test_the_second_network_has_weights_of_its_own(tmp_path):
     builder = models.builder("convnet", 2, {"width": 2, "kernel": 3})
     made_in = context(tmp_path, "lff", builder=builder)
-    method = stages.baselines.MAKE["lff"](made_in, made_in.network(made_in.initial))
+    method = built(made_in)
     assert not same(method.model.state_dict(), method.biased.state_dict())
-    again = stages.baselines.MAKE["lff"](made_in, made_in.network(made_in.initial))
+    again = built(made_in)
     assert same(method.state_dict(), again.state_dict())
 
 
 def test_groups_are_drawn_equally_often(tmp_path):
     made_in = context(tmp_path, "groupdro")
-    training = next(stages.driver.WORK["groupdro"](made_in, {}))
+    training = next(stage_records()["groupdro"].work(made_in, Results()))
     index = training.order.draw(0, 200).flatten()
     groups = made_in.splits.train.targets[index] * 2 + made_in.splits.bias["train"][index]
     share = torch.bincount(groups, minlength=4) / len(groups)
@@ -205,7 +217,7 @@ def test_groups_are_drawn_equally_often(tmp_path):
 def test_a_head_refitted_on_validation_data(store):
     made, scores = stages.run(context(store, "dfr", "refit.on=valid"))
     assert scores.facts["refit"]["strength"] > 0
-    before, after = weights_of(made, "pretrain"), weights_of(made, "refit")
+    before, after = made.weights("pretrain"), made.weights("refit")
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed == {"head.weight", "head.bias"}
 
@@ -231,11 +243,12 @@ def test_the_biased_network_starts_from_a_file(store, tmp_path):
     )
     init = f"rebias.network.init={tmp_path / 'start.safetensors'}"
     scratch, started = context(store, "rebias"), context(store, "rebias", init)
-    weights = started.biased.build(0).state_dict()
+    network = started.recipe.table("rebias").network
+    weights = ContextInputs(started).extra_network(network, "biased").state_dict()
     assert all(bool((v == 0.1).all()) for v in weights.values())
-    assert scratch.plan()[-1] != started.plan()[-1]
+    assert toys.ingredients_of(scratch)[-1] != toys.ingredients_of(started)[-1]
     with pytest.raises(ModelError, match="nowhere"):
-        context(store, "rebias", "rebias.network.init=nowhere.safetensors").plan()
+        toys.ingredients_of(context(store, "rebias", "rebias.network.init=nowhere.safetensors"))
 
 
 def test_a_head_is_not_refitted_on_what_is_not_there(tmp_path):

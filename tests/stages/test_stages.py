@@ -17,8 +17,7 @@ from unspur import models, runs, stages
 from unspur.data.batches import Resident
 from unspur.data.splits import Split
 from unspur.errors import DataError, ModelError, RecipeError, TrainingError
-from unspur.stages.driver import mining
-from unspur.stages.mining import Suspects, verdict
+from unspur.stages.suspects import Suspects, above, verdict
 from unspur.store import Store
 from unspur.training import metrics, sampling
 from unspur.training.loop import under
@@ -85,7 +84,9 @@ def test_a_second_run_gives_the_same(stored, tmp_path):
 def test_runs_made_together_are_the_runs_made_alone(tmp_path):
     changes = [["seed=1"], ["seed=2"], ["seed=2", "finetune.share=0.5"]]
     contexts = [toys.context(tmp_path / "together", change) for change in changes]
-    for change, (made, scores) in zip(changes, stages.run_together(contexts), strict=True):
+    for change, (made, scores) in zip(
+        changes, stages.run_together(list(map(stages.Run, contexts))), strict=True
+    ):
         _, alone, alone_scores = run(tmp_path / "alone", change)
         for stage, artifact in made.items():
             assert artifact.path.name == alone[stage].path.name
@@ -97,7 +98,7 @@ def test_what_runs_have_in_common_is_made_once(tmp_path):
     store = Counting(tmp_path)
     changes = [["finetune.rate=1e-3"], ["finetune.rate=1e-4"], ["finetune.rate=1e-4"]]
     contexts = [replace(toys.context(tmp_path, change), store=store) for change in changes]
-    runs = stages.run_together(contexts)
+    runs = stages.run_together(list(map(stages.Run, contexts)))
     assert Counter(store.made) == Counter([*ALL, "finetune", "evaluate"])
     assert runs[1][0]["finetune"] == runs[2][0]["finetune"] != runs[0][0]["finetune"]
 
@@ -107,7 +108,7 @@ def test_what_is_done_is_not_lost_with_a_run_that_fails(tmp_path, monkeypatch):
         toys.context(tmp_path, ["plan=erm", f"pretrain.rate={rate}"]) for rate in (1e-3, 1e30)
     ]
     with pytest.raises(TrainingError):
-        stages.run_together(contexts)
+        stages.run_together(list(map(stages.Run, contexts)))
     steps = []
     monkeypatch.setattr(Resident, "batch", lambda *a, **k: steps.append(a) or batch(*a, **k))
     stages.run(contexts[0])
@@ -117,7 +118,7 @@ def test_what_is_done_is_not_lost_with_a_run_that_fails(tmp_path, monkeypatch):
 def test_a_run_without_suspects_ends_while_the_others_go_on(tmp_path):
     clean = shapes_set(conflicting=0)
     contexts = [toys.context(tmp_path), toys.context(tmp_path, splits=clean)]
-    (found, _), (clean_run, scores) = stages.run_together(contexts)
+    (found, _), (clean_run, scores) = stages.run_together(list(map(stages.Run, contexts)))
     assert set(found) == set(ALL) - {"evaluate"}
     assert set(clean_run) == {"mine", "pretrain"}
     assert scores.facts["mining"]["verdict"] == "nothing"
@@ -143,8 +144,8 @@ def test_a_network_with_dropout_gives_the_same_whatever_the_global_stream_is_at(
 
 def test_the_plan_names_what_the_run_makes(stored):
     context = toys.context(stored)
-    assert [made["stage"] for made in context.plan()] == ALL[:-1]
-    assert all(context.store.find(ingredients) for ingredients in context.plan())
+    assert [made["stage"] for made in toys.ingredients_of(context)] == ALL[:-1]
+    assert all(context.store.find(ingredients) for ingredients in toys.ingredients_of(context))
 
 
 PRUNED, TUNED = ["prune", "finetune", "evaluate"], ["finetune", "evaluate"]
@@ -763,7 +764,7 @@ def test_epoch_scores_are_those_of_the_reference(inputs, outputs):
     assert len(after) == len(outputs["scores_after_each_pass"])
     for ours, theirs in zip(after, outputs["scores_after_each_pass"], strict=True):
         golden_values.close_float32(ours, theirs)
-    suspects = mining.above(scores.score, torch.zeros(len(labels), 2), threshold=inputs["tau"])
+    suspects = above(scores.score, torch.zeros(len(labels), 2), threshold=inputs["tau"])
     assert suspects.conflict.tolist() == [bool(flag) for flag in outputs["flags"]]
     truth = torch.tensor(inputs["bias"]) != labels
     quality = metrics.mining_quality(suspects.conflict, truth)

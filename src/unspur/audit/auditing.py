@@ -19,16 +19,16 @@ from torch import Tensor, nn
 from ..errors import DataError
 from ..methods import ERM, Amplified
 from ..recipes.loading import Recipe, parse
-from ..recipes.settings import TrainingSettings
 from ..stages.context import Context
 from ..stages.estimate import step_seconds
-from ..stages.mining import Suspects
+from ..stages.suspects import Suspects
 from ..store import Artifact
 from ..training import sampling
 from ..training.inputs import Training
 from ..training.loop import fit_together, predict
 from ..training.method import Method
 from ..training.metrics import surprise
+from ..training.settings import TrainingSettings
 from . import evidence, verdict
 from .evidence import FOLDS, FULL, Asked, Evidence, Opinion
 from .thresholds import THRESHOLDS
@@ -39,6 +39,7 @@ VERSION = 1  # raised where the same settings would give another result
 FEWEST = 100  # samples that an audit needs
 BATCH, PASSES, STEPS = 64, 8, (300, 1500)  # of a training on one half, and bounds on its steps
 TOGETHER = 16  # trainings side by side on a GPU
+NETWORK = "convnet"
 WIDTH = 16  # of the network; the thresholds belong to it
 
 
@@ -89,7 +90,7 @@ class Audit:
         }
 
 
-def settings(images: int, *, name: str, model: str = "convnet", seed: int = 0) -> Recipe:
+def settings(images: int, *, name: str, model: str = NETWORK, seed: int = 0) -> Recipe:
     """A recipe for so many training images: `mine` is of the miner, `pretrain` of all other networks."""
     half = images // FOLDS
     batch = max(2, min(BATCH, half // 4))
@@ -98,7 +99,7 @@ def settings(images: int, *, name: str, model: str = "convnet", seed: int = 0) -
     table = {
         "name": name,
         "seed": seed,
-        "model": {"name": model, "options": {"width": WIDTH} if model == "convnet" else {}},
+        "model": {"name": model, "options": {"width": WIDTH} if model == NETWORK else {}},
         "mine": {**training, "optimiser": "adam", "weight_decay": 0.0},
         "pretrain": training,
         "select": {"rule": "last"},

@@ -49,7 +49,7 @@ import torch
 from torch import Tensor
 
 from .. import noise
-from ..stages.mining import Suspects
+from ..stages.suspects import Suspects
 from .thresholds import THRESHOLDS
 
 FOLDS = 2

@@ -7,23 +7,24 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..stages.context import Context, Result
-from ..stages.mining import Suspects
+from ..stages.context import Context
+from ..stages.results import Pictures
+from ..stages.suspects import Suspects
 from ..stages.thumbnails import Says, colours, described, in_turns, inputs, pictures, smaller
 from .views import VIEWS
 
 
-def through(context: Context, view: str, suspects: Suspects, among: Tensor, says: Says) -> Result:
+def through(context: Context, view: str, suspects: Suspects, among: Tensor, says: Says) -> Pictures:
     """Suspects of the training split, and what a network behind a view gets to see of them."""
     part = context.splits.train
     index = in_turns(suspects, among, part.targets, len(context.splits.classes))
     if not index:
-        return {}, {}
+        return Pictures()
     tensors = {
         f"views.{view}.images": pictures(part, index),
         f"views.{view}.seen": _seen(context, view, index),
     }
-    return tensors, {view: described(context, "train", suspects, index, says)}
+    return Pictures(tensors, {view: described(context, "train", suspects, index, says)})
 
 
 def _seen(context: Context, view: str, index: Sequence[int]) -> Tensor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,23 +9,17 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from .. import recipes
-from ..api import pick_device
+from .. import recipes, workflow
 from ..audit import auditing
 from ..audit.auditing import Audit
 from ..audit.thresholds import THRESHOLDS
-from ..data import custom
-from ..recipes import budget
-from ..report import page, terminal
+from ..report import terminal
 from ..report.audit_words import next_step
 from ..report.decision import deciding
 from ..report.terminal import err, percent
 from ..runs import audit_folder
 from ..stages.context import Context
-from . import contexts
-from .options import Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt
-
-PIXELS = 64  # largest side of an image; small networks see no more
+from .options import Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt, command_line
 
 
 def audit(
@@ -46,22 +38,21 @@ def audit(
 ) -> None:
     """Say whether there is a shortcut in your images, and which of them contradict it."""
     began = time.perf_counter()
-    where = pick_device(device)
-    splits = custom.load(source, limit=size or min(PIXELS, budget.of(where).pixels))
-    settings = auditing.settings(len(splits.train), name=splits.name, model=model, seed=seed)
-    lengths = [f"mine.steps={steps}", f"pretrain.steps={steps}"] if steps else []
-    settings = recipes.change(settings, [*lengths, *(set_ or [])])
-    context = contexts.of_images(settings, splits, device=where, store=store, quiet=quiet)
-    auditing.check(context)
+    lengths = {"mine.steps": steps, "pretrain.steps": steps} if steps else {}
+    context = workflow.open_audit(
+        source,
+        workflow.find_place(device, store, terminal.show(quiet=quiet)),
+        model=model,
+        size=size,
+        seed=seed,
+        changes={**lengths, **recipes.parse_changes(set_ or [])},
+    )
     if not quiet:
         _say_cost(context)
-    found = auditing.audit(context)
-    command = shlex.join(["unspur", *sys.argv[1:]])
-    audit_folder.save(found, context, out, command=command, source=source)
-    report = page.attempt(out)
+    found, page = workflow.carry_out_audit(context, out, command=command_line(), source=source)
     _say(found)
-    _say_where(out, report, time.perf_counter() - began)
-    _say_next(found, source, out, settings.mine.steps)
+    _say_where(out, page, time.perf_counter() - began)
+    _say_next(found, source, out, context.recipe.mine.steps)
 
 
 def _say_cost(context: Context) -> None:

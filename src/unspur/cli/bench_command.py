@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from .. import data, recipes
+from .. import data, recipes, stages, workflow
 from ..errors import RecipeError
 from ..report import terminal
 from ..runs import bench as benching
-from . import contexts
 from .options import Changes, Device, Quiet, Root, StoreAt, Together
 
 
@@ -34,10 +33,12 @@ def bench(
     """
     wanted = [recipes.load(each, set_ or []) for name in names for each in recipes.match(name)]
     load = cache(data.load)  # the runs of one data set share it
-    context_of = partial(
-        contexts.of_recipe, device=device, store=store, data_root=data_root, quiet=quiet, load=load
-    )
-    results = benching.bench(wanted, _numbers(seeds), context_of, together=together)
+    place = workflow.find_place(device, store, terminal.show(quiet=quiet))
+
+    def open_run(recipe: recipes.Recipe) -> stages.Run:
+        return workflow.open_recipe(recipe, place, root=data_root, load=load).run
+
+    results = benching.bench(wanted, _numbers(seeds), open_run, together=together)
     benching.save(results, out)
     table = Table(*benching.HEADER)
     for row in results["results"]:

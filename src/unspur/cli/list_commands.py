@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.table import Column, Table
 
-from ..methods import ABOUT
+from ..methods import all_methods
 from ..recipes import loading
 from ..report import terminal
 from ..report import theory_page as theory_report
@@ -21,7 +21,7 @@ from .options import Quiet
 def methods() -> None:
     """List the methods: what they must be told, how many networks they train, where they come from."""
     table = Table(Column("method", no_wrap=True), "must be told", "networks", "source")
-    for name, about in ABOUT.items():
+    for name, about in all_methods().items():
         table.add_row(name, about.supervision, about.networks, about.source)
     terminal.out.print(table)
     terminal.out.print("Run one on CMNIST with 1 %: unspur run cmnist/1pct-METHOD", markup=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -22,3 +24,8 @@ Source = Annotated[
     str, typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME.")
 ]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: key=value.")]
+
+
+def command_line() -> str:
+    """Return what the user typed, for the page to show."""
+    return shlex.join(["unspur", *sys.argv[1:]])

@@ -11,14 +11,15 @@ import torch
 import typer
 from rich.table import Column, Table
 
-from .. import data
+from .. import data, workflow
 from ..errors import RecipeError, UnspurError
+from ..recipes import Recipe
 from ..report import terminal
 from ..report.terminal import err
 from ..reproduce import ITEMS, SEVERAL, Desk, Outcome, chosen
 from ..reproduce import reproduce as reproduce_item
+from ..stages.context import Context
 from ..training.numerics import Precision
-from . import contexts
 from .options import Device, Quiet, Root, StoreAt, Together
 
 
@@ -60,9 +61,11 @@ def reproduce(
     if quick:
         torch.set_num_threads(1)  # for networks this small, more threads only wait for each other
     wanted, load = chosen(names), cache(data.load)
-    context_of = partial(
-        contexts.of_recipe, device=device, store=store, data_root=data_root, quiet=quiet, load=load
-    )
+    place = workflow.find_place(device, store, terminal.show(quiet=quiet))
+
+    def context_of(recipe: Recipe) -> Context:
+        return workflow.open_recipe(recipe, place, root=data_root, load=load).context
+
     desk = Desk(
         out=out or Path("runs/reproduce-quick" if quick else "docs/results"),
         context_of=context_of,

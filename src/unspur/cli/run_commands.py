@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import shlex
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,20 +9,25 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from .. import recipes, stages
-from ..api import pick_device
-from ..data import Splits, custom
-from ..delivery import deliver
-from ..recipes import budget
+from .. import recipes, workflow
+from ..data import Splits
 from ..report import terminal
-from ..report.terminal import err, score_table, summary
-from ..report.terminal import size as told_size
-from ..runs.suspects_csv import read_suspects
-from ..stages.context import Context
-from ..stages.corrections import sample_names
+from ..report.terminal import err, score_table, show, summary
 from ..stages.estimate import estimate
-from . import contexts
-from .options import Changes, Device, Model, Out, Quiet, Root, Seed, Size, Source, StoreAt
+from ..workflow import Outcome, Prepared
+from .options import (
+    Changes,
+    Device,
+    Model,
+    Out,
+    Quiet,
+    Root,
+    Seed,
+    Size,
+    Source,
+    StoreAt,
+    command_line,
+)
 
 
 def run(
@@ -43,14 +45,13 @@ def run(
 ) -> None:
     """Run a recipe: mine, pretrain, prune, fine-tune, evaluate."""
     changes = [*(set_ or []), *([f"seed={seed}"] if seed is not None else [])]
-    settings = recipes.load(name, changes)
-    context = contexts.of_recipe(
-        settings, device=device, store=store, data_root=data_root, quiet=quiet
-    )
+    recipe = recipes.load(name, changes)
+    place = workflow.find_place(device, store, show(quiet=quiet))
+    prepared = workflow.open_recipe(recipe, place, root=data_root)
     if dry_run:
-        _say_plan(context)
+        _say_plan(prepared)
         return
-    _finish(context, out or Path("runs") / f"{settings.name.replace('/', '-')}-seed{settings.seed}")
+    _finish(prepared, out or Path("runs") / f"{recipe.name.replace('/', '-')}-seed{recipe.seed}")
 
 
 def debias(
@@ -66,23 +67,28 @@ def debias(
     suspects: Annotated[
         Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
     ] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Do not ask first whether there is a shortcut.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option(help="Only say how long it takes.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Remove the shortcut from a classifier of your own images."""
-    where = pick_device(device)
-    splits = custom.load(source, limit=size or budget.of(where).pixels)
-    settings = budget.settings(len(splits.train), where, name=splits.name, model=model, init=init)
-    settings = recipes.change(settings, [f"seed={seed}", *(set_ or [])])
-    given = read_suspects(suspects, sample_names(splits.train)) if suspects else None
-    context = contexts.of_images(
-        settings, splits, device=where, store=store, quiet=quiet, given=given
+    """Remove the shortcut from a classifier of your own images, if there is one."""
+    prepared = workflow.open_debias(
+        source,
+        workflow.find_place(device, store, show(quiet=quiet)),
+        model=model,
+        init=init,
+        size=size,
+        seed=seed,
+        changes=recipes.parse_changes(set_ or []),
+        suspects=suspects,
+        anyway=anyway,
     )
-    err.print(_described(splits), markup=False)
-    _say_plan(context, dry_run=dry_run)
+    err.print(_described(prepared.context.splits), markup=False)
+    _say_plan(prepared, dry_run=dry_run)
     if not dry_run:
-        _finish(context, out)
-        _save_skipped(splits, out)
+        _finish(prepared, out)
 
 
 def demo(
@@ -91,62 +97,46 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Run the whole chain on embedded data, on the CPU, in about a minute."""
-    context = contexts.of_recipe(
-        recipes.load("demo"), device="cpu", store=store, data_root=None, quiet=quiet
-    )
-    _finish(context, out)
+    place = workflow.find_place("cpu", store, show(quiet=quiet))
+    _finish(workflow.open_recipe(recipes.load("demo"), place), out)
 
 
 def _described(splits: Splits) -> str:
-    """The data in a line."""
+    """Describe the data in a line."""
     _, high, wide = splits.train.shape
     parts = ", ".join(f"{len(part)} {name}" for name, part in splits.parts().items())
     return f"{splits.name}: {parts} images of {len(splits.classes)} classes, {wide} x {high} pixels"
 
 
-def _save_skipped(splits: Splits, folder: Path) -> None:
-    """List the images that could not be read."""
-    if not splits.skipped:
-        (folder / "skipped.csv").unlink(missing_ok=True)  # of an earlier run
-        return
-    with (folder / "skipped.csv").open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("path", "reason"), *splits.skipped.items()])
-
-
-def _finish(context: Context, folder: Path) -> None:
+def _finish(prepared: Prepared, folder: Path) -> None:
     """Run the plan, write the folder, say what came of it."""
     began = time.perf_counter()
-    reused = [i["stage"] for i in context.plan() if context.store.path(i).exists()]
-    made, scores = stages.run(context)
-    page = deliver(context, made, scores, folder, command=shlex.join(["unspur", *sys.argv[1:]]))
-    terminal.out.print(score_table(scores.facts))
-    for line in summary(scores.facts):
+    stored = prepared.stored
+    outcome = workflow.carry_out(prepared, folder, command=command_line())
+    terminal.out.print(score_table(outcome.numbers))
+    for line in summary(outcome.numbers):
         terminal.out.print(line, markup=False)
+    _say_where(outcome, folder, stored, time.perf_counter() - began)
+
+
+def _say_where(outcome: Outcome, folder: Path, stored: list[str], seconds: float) -> None:
+    reused = [name for name in stored if name in outcome.results]
     if reused:
         terminal.out.print(f"Already stored, not run again: {', '.join(reused)}.", markup=False)
-    terminal.out.print(
-        f"{time.perf_counter() - began:.0f} s. Everything is in {folder}/."
-        + (f" Open {page}." if page else ""),
-        markup=False,
-        soft_wrap=True,
-    )
+    opened = f" Open {outcome.page}." if outcome.page else ""
+    text = f"{seconds:.0f} s. Everything is in {folder}/.{opened}"
+    terminal.out.print(text, markup=False, soft_wrap=True)
 
 
-def _say_plan(context: Context, *, dry_run: bool = True) -> None:
+def _say_plan(prepared: Prepared, *, dry_run: bool = True) -> None:
+    """Show every stage: is it stored, and what would it cost?"""
     table = Table("stage", "steps", "stored", "about", "disk")
-    rows = estimate(context)
+    rows = estimate(prepared.run)
     for row in rows:
-        table.add_row(
-            row.stage,
-            str(row.steps),
-            "yes" if row.stored else "no",
-            "–" if row.stored else f"{row.seconds:.0f} s",
-            "–" if row.stored else told_size(row.disk),
-        )
+        cost = ("–", "–") if row.stored else (f"{row.seconds:.0f} s", terminal.size(row.disk))
+        table.add_row(row.stage, str(row.steps), "yes" if row.stored else "no", *cost)
     terminal.out.print(table)
-    minutes = sum(row.seconds for row in rows) / 60
-    told = f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} s"
-    terminal.out.print(
-        f"about {told} on {context.device}" + ("; nothing was run." if dry_run else "."),
-        markup=False,
-    )
+    seconds = sum(row.seconds for row in rows)
+    told = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"
+    end = "; nothing was run." if dry_run else "."
+    terminal.out.print(f"about {told} on {prepared.context.device}{end}", markup=False)

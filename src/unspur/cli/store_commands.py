@@ -9,11 +9,11 @@ import typer
 from rich.table import Column, Table
 
 from .. import store as stored
-from ..api import default_store
 from ..errors import StoreError
 from ..report import terminal
 from ..report.terminal import err, size
 from ..store import Store
+from ..workflow import default_store
 from .options import StoreAt
 
 app = typer.Typer(help="See and free what is stored.", no_args_is_help=True)

@@ -1,10 +1,10 @@
 """Labelled images: splits, batches, augmentation, streaming.
 
 `decoding/` turns files into pixels, `custom/` opens a user's own images, `benchmarks/` makes the published
-sets. May import: errors, hashing, noise.
+sets. May import: errors, extras, hashing, noise.
 """
 
-from .benchmarks.registry import DATASETS, SIZED, cache_folder, load
+from .benchmarks.registry import DATASETS, SIZED, cache_folder, dataset_names, load
 from .custom import load as open_images
 from .decoding.files import Files
 from .splits import Part, Split, Splits
@@ -17,6 +17,7 @@ __all__ = [
     "Split",
     "Splits",
     "cache_folder",
+    "dataset_names",
     "load",
     "open_images",
 ]

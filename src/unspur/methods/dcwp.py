@@ -9,6 +9,7 @@ from ..data.batches import Batch
 from ..models.head import Tap
 from ..training import losses
 from ..training.method import Method, Player
+from .entry import MethodEntry
 
 
 class Debiased(Method):
@@ -79,3 +80,24 @@ class MaskSearch(Debiased):
         costs = [mask.cost for mask in self.masks]
         pressure = self.sparsity * losses.sparsity(self.logits, kind=self.penalty, costs=costs)
         return {**super().forward(batch, player), "sparsity": pressure}
+
+
+STAGES = ("mine", "pretrain", "prune", "finetune")
+PAPER = "Park et al., CVPR 2023"
+TWO = "2: miner, main"
+
+DCWP = MethodEntry("dcwp", "DCWP", PAPER, TWO, STAGES)
+PRESET = MethodEntry("unspur", "unspur", "our preset of DCWP", TWO, STAGES, plan="dcwp")
+RELEASED = MethodEntry("released-code", "DCWP, released code", PAPER, TWO, STAGES, plan="dcwp")
+PAPER_TEXT = MethodEntry("paper-text", "DCWP, paper's text", PAPER, TWO, STAGES, plan="dcwp")
+EARLY_STOPPED = MethodEntry(
+    "dcwp-erm", "DCWP_ERM", PAPER, "2: stopped early, main", STAGES, plan="dcwp"
+)
+UNPRUNED = MethodEntry(
+    "dcwp-unpruned",
+    "DCWP without pruning",
+    PAPER,
+    TWO,
+    stages=("mine", "pretrain", "finetune"),
+    plan="unpruned",
+)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .. import noise
 from ..training import losses
+from .entry import MethodEntry
 
 CHECKED = 10  # steps between looks at whether anything still moves
 
@@ -137,3 +138,20 @@ def objective(head: Head, x: Tensor, y: Tensor, *, strength: float) -> float:
     """What `l1_logistic` minimises."""
     fit = losses.cross_entropy(head(x.double()), y).sum()
     return float(strength * fit + head.weight.abs().sum())
+
+
+DFR = MethodEntry(
+    "dfr",
+    "DFR",
+    "Kirichenko et al., ICLR 2023",
+    "1, its head twice",
+    stages=("pretrain", "refit"),
+    supervision="bias labels",
+)
+MINED = MethodEntry(
+    "dfr-mined",
+    "DFR, mined groups",
+    "after Kirichenko et al.",
+    "2: miner, main",
+    stages=("mine", "pretrain", "refit"),
+)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Literal, cast
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from .. import noise
 from ..data.batches import Batch
+from ..models import paired
+from ..models.head import find_head
 from ..models.networks.pair import Pair
 from ..training import losses
+from ..training.method import MethodInputs
+from ..training.settings import MethodSettings
 from .difficulty import Difficulty
+from .entry import MethodEntry, OwnStage
 from .erm import ERM
 
 
@@ -77,3 +83,43 @@ class DisEnt(ERM):
         """A permutation of the batch, of this step."""
         keys = noise.bits(self.seed, batch.step, noise.PERMUTE, (len(batch.y),), batch.y.device)
         return torch.sort(keys, stable=True).indices
+
+
+class DisEntSettings(MethodSettings):
+    """Settings of DisEnt; the rate is halved at 20,000, 30,000 and 40,000 steps."""
+
+    steps: int = Field(50_000, gt=0)
+    rate: float = Field(1e-2, gt=0)
+    schedule: Literal["constant", "step", "cosine"] = "step"
+    decay_every: int = Field(10_000, ge=0)
+    decay_from: int = Field(10_000, ge=0)
+    decay_by: float = Field(0.5, gt=0)
+    biased_weight: float = Field(10.0, ge=0)
+    swap_weight: float = Field(1.0, ge=0)
+    swap_biased_weight: float = Field(10.0, ge=0)
+    swap_start: int = Field(10_000, ge=0)
+    q: float = Field(0.7, gt=0, le=1)
+    memory: float = Field(0.7, ge=0, lt=1)
+
+
+def build(model: nn.Module, inputs: MethodInputs, settings: DisEntSettings) -> DisEnt:
+    """Build the method around two encoders of the same network."""
+    names = {"biased_weight", "swap_weight", "swap_biased_weight", "swap_start", "q", "memory"}
+    return DisEnt(
+        model,
+        biased=inputs.another_network("biased"),
+        targets=inputs.targets,
+        head=find_head(model, inputs.example),
+        seed=inputs.seed("swap"),
+        **settings.model_dump(include=names),
+    )
+
+
+ENTRY = MethodEntry(
+    "disent",
+    "DisEnt",
+    "Lee et al., NeurIPS 2021",
+    "2 encoders, 2 heads",
+    stages=("disent",),
+    own_stage=OwnStage(DisEntSettings, build, DisEnt, cost=2.0, copies=2, final=paired),
+)

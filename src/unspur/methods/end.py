@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from ..data.batches import Batch
 from ..models.head import Tap
 from ..training import losses
+from ..training.method import MethodInputs
+from ..training.settings import MethodSettings
+from .entry import MethodEntry, OwnStage
 from .erm import ERM
 
 
@@ -41,3 +45,32 @@ class EnD(ERM):
             "disentangle": self.disentangle * apart,
             "entangle": self.entangle * together,
         }
+
+
+class EnDSettings(MethodSettings):
+    """Settings of EnD."""
+
+    steps: int = Field(17_200, gt=0)
+    weight_decay: float = Field(1e-4, ge=0)
+    schedule: Literal["constant", "step", "cosine"] = "step"
+    decay_every: int = Field(4_300, ge=0)
+    disentangle: float = Field(1.0, ge=0)
+    entangle: float = Field(1.0, ge=0)
+    pairs: Literal["all", "released"] = "all"
+
+
+def build(model: nn.Module, inputs: MethodInputs, settings: EnDSettings) -> EnD:
+    """Build the method on the features that enter the head."""
+    options = settings.model_dump(include={"disentangle", "entangle", "pairs"})
+    return EnD(model, head=inputs.head, **options)
+
+
+ENTRY = MethodEntry(
+    "end",
+    "EnD",
+    "Tartaglione et al., CVPR 2021",
+    "1",
+    stages=("end",),
+    supervision="bias labels",
+    own_stage=OwnStage(EnDSettings, build, EnD, uses_head=True),
+)

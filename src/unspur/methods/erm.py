@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from ..data.batches import Batch
 from ..training import losses
 from ..training.method import Method
+from .entry import MethodEntry
 
 
 class ERM(Method):
@@ -22,3 +23,6 @@ class ERM(Method):
     def predict(self, x: Tensor) -> Tensor:
         logits: Tensor = self.model(x)
         return logits
+
+
+ENTRY = MethodEntry("erm", "ERM", "Vapnik 1991", "1", stages=("pretrain",))

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from .. import noise
 from ..training import losses
+from .entry import MethodEntry
 
 
 def scores(
@@ -59,3 +60,6 @@ def balanced(targets: Tensor, among: Tensor, *, each: int, seed: int) -> Tensor:
     drawn = torch.sort(torch.where(among, keys, 2.0)).indices[: int(among.sum())]
     picks = [drawn[targets[drawn] == c][:each] for c in range(int(targets.max()) + 1)]
     return torch.cat(picks)
+
+
+ENTRY = MethodEntry("grasp", "GraSP", "Wang et al., ICLR 2020", "1", stages=("prune", "finetune"))

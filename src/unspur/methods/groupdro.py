@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from ..data.batches import Batch
 from ..training import losses
+from ..training.method import MethodInputs
+from ..training.settings import Beta, MethodSettings
+from .entry import MethodEntry, OwnStage
 from .erm import ERM
 
 
@@ -49,3 +53,29 @@ def group_means(values: Tensor, groups: Tensor, count: int) -> Tensor:
     """The mean over every group; 0 of one that is absent."""
     member = groups[:, None] == torch.arange(count, device=groups.device)
     return torch.where(member, values[:, None], 0.0).sum(0) / member.sum(0).clamp(min=1)
+
+
+class GroupDROSettings(MethodSettings):
+    """Settings of GroupDRO."""
+
+    rate: float = Field(1e-2, gt=0)
+    betas: tuple[Beta, Beta] = (0.9, 0.99)
+    eta: float = Field(0.01, ge=0)
+    adjustment: float = Field(0.0, ge=0)
+
+
+def build(model: nn.Module, inputs: MethodInputs, settings: GroupDROSettings) -> GroupDRO:
+    """Build the method on the sizes of the training split's groups."""
+    options = settings.model_dump(include={"eta", "adjustment"})
+    return GroupDRO(model, counts=inputs.group_counts, **options)
+
+
+ENTRY = MethodEntry(
+    "groupdro",
+    "GroupDRO",
+    "Sagawa et al., ICLR 2020",
+    "1",
+    stages=("groupdro",),
+    supervision="bias labels",
+    own_stage=OwnStage(GroupDROSettings, build, GroupDRO, balance_groups=True),
+)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from ..data.batches import Batch
 from ..training import losses
+from ..training.method import MethodInputs
+from ..training.settings import MethodSettings
 from .difficulty import Difficulty
+from .entry import MethodEntry, OwnStage
 from .erm import ERM
 
 
@@ -35,3 +39,27 @@ class LfF(ERM):
             "biased": losses.gce_released(easy, batch.y, q=self.q).mean(),
             "debiased": (weight * each).mean(),
         }
+
+
+class LfFSettings(MethodSettings):
+    """Settings of LfF; the defaults are 100 epochs of CMNIST."""
+
+    steps: int = Field(23_500, gt=0)
+    q: float = Field(0.7, gt=0, le=1)
+    memory: float = Field(0.7, ge=0, lt=1)
+
+
+def build(model: nn.Module, inputs: MethodInputs, settings: LfFSettings) -> LfF:
+    """Build the method with a second, biased network."""
+    biased = inputs.another_network("biased")
+    return LfF(model, biased=biased, targets=inputs.targets, q=settings.q, memory=settings.memory)
+
+
+ENTRY = MethodEntry(
+    "lff",
+    "LfF",
+    "Nam et al., NeurIPS 2020",
+    "2, jointly",
+    stages=("lff",),
+    own_stage=OwnStage(LfFSettings, build, LfF, cost=2.0),
+)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from ..data.batches import Batch
-from ..models.head import Tap
+from ..models.head import Tap, find_head
 from ..training import losses
-from ..training.method import Player
+from ..training.method import MethodInputs, Player
+from ..training.settings import MethodSettings, NetworkSettings
+from .entry import MethodEntry, OwnStage
 from .erm import ERM
 
 
@@ -54,3 +60,46 @@ class ReBias(ERM):
             "cross_entropy": losses.cross_entropy(logits, batch.y).mean(),
             "dependence": self.weights[player] * dependence,
         }
+
+
+class ReBiasSettings(MethodSettings):
+    """Settings of ReBias; `network` is one that can only see the bias."""
+
+    steps: int = Field(17_200, gt=0)
+    weight_decay: float = Field(1e-4, ge=0)
+    schedule: Literal["constant", "step", "cosine"] = "step"
+    decay_every: int = Field(4_300, ge=0)
+    weight: float = Field(1.0, ge=0)
+    biased_weight: float = Field(1.0, ge=0)
+    radius: float = Field(1.0, gt=0)
+    network: NetworkSettings = NetworkSettings(name="convnet", options={"kernel": 1})
+
+
+def build(model: nn.Module, inputs: MethodInputs, settings: ReBiasSettings) -> ReBias:
+    """Build the method with the network that its settings describe."""
+    biased = inputs.extra_network(settings.network, "biased")
+    return ReBias(
+        model,
+        biased=biased,
+        head=inputs.head,
+        biased_head=settings.network.head or find_head(biased, inputs.example),
+        **settings.model_dump(include={"weight", "biased_weight", "radius"}),
+    )
+
+
+def extra_networks(settings: ReBiasSettings) -> Mapping[str, NetworkSettings]:
+    """Name the network that can only see the bias."""
+    return {"biased": settings.network}
+
+
+ENTRY = MethodEntry(
+    "rebias",
+    "ReBias",
+    "Bahng et al., ICML 2020",
+    "2, in turn",
+    stages=("rebias",),
+    supervision="what kind of bias",
+    own_stage=OwnStage(
+        ReBiasSettings, build, ReBias, cost=3.0, uses_head=True, extra_networks=extra_networks
+    ),
+)

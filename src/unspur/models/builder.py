@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -19,6 +20,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from ..errors import ModelError
+from ..extras import registered
 from . import weight_files
 from .networks.bagnet import BagNet18
 from .networks.convnet import ConvNet
@@ -37,6 +39,12 @@ BUILTIN: dict[str, Callable[..., nn.Module]] = {
 
 
 TIMM = "timm:"
+
+
+@cache
+def networks() -> dict[str, Callable[..., nn.Module]]:
+    """Return every network by name: ours, and those of installed packages (group `unspur.models`)."""
+    return {**registered("unspur.models", callable), **BUILTIN}
 
 
 @dataclass(frozen=True)
@@ -68,11 +76,12 @@ def builder(
         file, _, function = name.rpartition(":")
         make, source = _from_file(Path(file), function)
         name = f"{Path(file).resolve()}:{function}"  # it comes back from any working directory
-    elif name in BUILTIN:
-        make, source = BUILTIN[name], inspect.getsource(BUILTIN[name])
+    elif name in networks():
+        make = networks()[name]
+        source = inspect.getsource(make)
     else:
         raise ModelError(
-            f"there is no model {name!r}. Built in: {', '.join(BUILTIN)}; or give file.py:function, or "
+            f"there is no model {name!r}. Built in: {', '.join(networks())}; or give file.py:function, or "
             "timm:NAME."
         )
 

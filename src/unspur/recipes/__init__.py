@@ -1,8 +1,18 @@
 """Recipes: every setting and its default, loading by name, published numbers, settings for own data.
 
-May import: errors, training.
+May import: data, errors, methods, training.
 """
 
-from .loading import PLANS, Recipe, as_toml, change, dump, load, match, names, parse
+from .loading import Recipe, as_toml, change, dump, load, match, names, parse, parse_changes
 
-__all__ = ["PLANS", "Recipe", "as_toml", "change", "dump", "load", "match", "names", "parse"]
+__all__ = [
+    "Recipe",
+    "as_toml",
+    "change",
+    "dump",
+    "load",
+    "match",
+    "names",
+    "parse",
+    "parse_changes",
+]

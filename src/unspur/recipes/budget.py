@@ -12,6 +12,7 @@ import torch
 
 from .loading import Recipe, parse
 
+NETWORK = "resnet18"
 PASSES, BATCH = 20, 64
 TRAVEL = 15.0  # how far a mask's logit can come in its stage; it starts 1.5 above the cut
 

@@ -18,9 +18,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..errors import RecipeError
-from .settings import PLANS, Recipe
+from .settings import Recipe, recipe_class
 
-__all__ = ["PLANS", "Recipe", "as_toml", "change", "dump", "load", "match", "names", "parse"]
+__all__ = ["Recipe", "as_toml", "change", "dump", "load", "match", "names", "parse"]
 
 
 def load(name: str, changes: Iterable[str] = ()) -> Recipe:
@@ -40,14 +40,32 @@ def parse(table: Mapping[str, Any], changes: Iterable[str] = (), *, where: str) 
     for change in changes:
         _change(whole, change)
     try:
-        return Recipe.model_validate_json(json.dumps(whole, default=str))
+        return recipe_class().model_validate_json(json.dumps(whole, default=str))
     except ValidationError as error:
         raise RecipeError(_explain(error, where)) from None
 
 
-def change(recipe: Recipe, changes: Iterable[str]) -> Recipe:
-    """The recipe with some `key=value` changes."""
-    return parse(recipe.model_dump(), changes, where=recipe.name)
+def change(recipe: Recipe, changes: Iterable[str] | Mapping[str, Any]) -> Recipe:
+    """The recipe with some changes: dotted keys and values, or `key=value` texts."""
+    texts = (
+        [f"{k}={as_toml(v)}" for k, v in changes.items()]
+        if isinstance(changes, Mapping)
+        else changes
+    )
+    return parse(recipe.model_dump(), texts, where=recipe.name)
+
+
+def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise RecipeError(f"--set {text}: give it as key=value, as in prune.sparsity=1e-6.")
+        try:
+            found[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[key.strip()] = value
+    return found
 
 
 def names() -> list[str]:
@@ -70,9 +88,9 @@ def match(pattern: str) -> list[str]:
 
 def dump(recipe: Recipe) -> str:
     """The recipe as TOML, with every table its plan reads."""
-    used = {"data", "model", *PLANS[recipe.plan], "select"}
     top = {k: v for k, v in recipe.model_dump().items() if not isinstance(v, dict)}
-    tables = {k: v for k, v in recipe.model_dump().items() if k in used}
+    used = ("data", "model", *recipe.stages, "select")
+    tables = {name: recipe.table(name).model_dump() for name in used}
     lines = [f"{k} = {as_toml(v)}" for k, v in top.items()]
     for name, table in tables.items():
         lines += ["", f"[{name}]", *(f"{k} = {as_toml(v)}" for k, v in table.items())]
@@ -124,8 +142,8 @@ def _explain(error: ValidationError, where: str) -> str:
 
 
 def _keys(prefix: str) -> list[str]:
-    section = Recipe.model_fields.get(prefix)
-    return list((section.annotation if section else Recipe).model_fields)  # type: ignore[union-attr]
+    section = recipe_class().model_fields.get(prefix)
+    return list((section.annotation if section else recipe_class()).model_fields)  # type: ignore[union-attr]
 
 
 def _suggest(word: str, known: list[str]) -> str:

@@ -1,58 +1,26 @@
-"""Every setting and its default, in one place.
+"""Every setting of a run and its default, in one place.
 
 The defaults are the `unspur` preset: no number in it needs knowledge of the bias. Each stage has a table of
-settings, and a plan is the list of its stages.
+settings. A method that is a stage of its own has its table in its own file; `recipe_class` adds those.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, create_model, field_validator, model_validator
 
-from ..training.inputs import FitOptions, Optimiser
-
-# fmt: off
-PlanName = Literal[
-    "erm", "dcwp", "unpruned", "control", "mrm", "grasp", "jtt",
-    "lff", "disent", "end", "rebias", "groupdro", "dfr", "dfr-mined",
-]
-# fmt: on
-DataName = Literal[
-    "cmnist", "cifar10c", "cifar10", "mnist", "bffhq", "celeba", "demo", "folder", "given"
-]
-# The stages of every plan, in order; each stage has its table of settings below.
-PLANS: dict[str, tuple[str, ...]] = {
-    "erm": ("pretrain",),
-    "dcwp": ("mine", "pretrain", "prune", "finetune"),
-    "unpruned": ("mine", "pretrain", "finetune"),
-    "control": ("mine", "pretrain", "prune", "control", "finetune"),
-    "mrm": ("pretrain", "prune", "finetune"),
-    "grasp": ("prune", "finetune"),
-    "jtt": ("mine", "finetune"),
-    "lff": ("lff",),
-    "disent": ("disent",),
-    "end": ("end",),
-    "rebias": ("rebias",),
-    "groupdro": ("groupdro",),
-    "dfr": ("pretrain", "refit"),
-    "dfr-mined": ("mine", "pretrain", "refit"),
-}
-
-Positive = Field(gt=0)
-Beta = Annotated[float, Field(ge=0, lt=1)]
+from ..data.benchmarks.registry import dataset_names
+from ..methods import own_stages, plans
+from ..training.options import FitOptions
+from ..training.settings import Beta, NetworkSettings, Section, TrainingSettings
 
 
-class Section(BaseModel):
-    """A strict, frozen table of a recipe."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Data(Section):
+class DataSettings(Section):
     """Which data, and how pixels become network input."""
 
-    name: DataName = "given"
+    name: str = "given"
     ratio: str = "1pct"
     seed: int = 0
     size: int = Field(0, ge=0)  # of images decoded from files; 0: the set's own
@@ -62,57 +30,19 @@ class Data(Section):
     source: Literal["auto", "resident", "streaming"] = "auto"
     workers: int = Field(0, ge=0)  # that decode streamed files; 0: one for each processor
 
+    @field_validator("name")
+    @classmethod
+    def _known_data(cls, name: str) -> str:
+        return _one_of(name, (*dataset_names(), "given"))
+
     @model_validator(mode="after")
-    def _both(self) -> Data:
+    def _both(self) -> DataSettings:
         if len(self.mean) != len(self.std):
             raise ValueError("data.mean and data.std go together: as many numbers in each")
         return self
 
 
-class Model(Section):
-    """Which network: a built-in name, `file.py:builder` or `timm:NAME`; `head` is found unless named.
-
-    `init` is a file of weights to start from (.safetensors, or .pth with plain tensors).
-    """
-
-    name: str = "convnet"
-    options: dict[str, int | float | str | bool | list[int]] = Field(default_factory=dict)
-    head: str = ""
-    init: str = ""
-
-
-class TrainingSettings(Section):
-    """How long and with which optimiser a stage trains."""
-
-    steps: int = Positive
-    batch: int = Positive
-    optimiser: Literal["adam", "sgd"] = "adam"
-    rate: float = Positive
-    betas: tuple[Beta, Beta] = (0.9, 0.99)
-    momentum: float = Field(0.9, ge=0)
-    weight_decay: float = Field(0.0, ge=0)
-    schedule: Literal["constant", "step", "cosine"] = "constant"
-    decay_every: int = Field(0, ge=0)
-    decay_from: int = Field(0, ge=0)
-    decay_by: float = Field(0.1, gt=0)
-
-    def options(self, **how: Any) -> FitOptions:
-        """The same for the training loop."""
-        optimiser = Optimiser(
-            name=self.optimiser,
-            rate=self.rate,
-            betas=self.betas,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-            schedule=self.schedule,
-            decay_every=self.decay_every,
-            decay_from=self.decay_from,
-            decay_by=self.decay_by,
-        )
-        return FitOptions(steps=self.steps, optimiser=optimiser, **how)
-
-
-class Mine(TrainingSettings):
+class MineSettings(TrainingSettings):
     """How samples that contradict the shortcut are found."""
 
     how: Literal["gce", "early-stopped", "epoch-ensemble", "oracle"] = "gce"
@@ -129,7 +59,7 @@ class Mine(TrainingSettings):
     decay_every: int = Field(600, ge=0)
 
 
-class Pretrain(TrainingSettings):
+class PretrainSettings(TrainingSettings):
     """How the ordinary model is trained."""
 
     steps: int = Field(10_000, gt=0)
@@ -137,7 +67,7 @@ class Pretrain(TrainingSettings):
     rate: float = Field(1e-2, gt=0)
 
 
-class Debias(TrainingSettings):
+class DebiasSettings(TrainingSettings):
     """The debiasing loss. `up` = 0 derives the sampling odds from the suspects (a `share` of each batch)."""
 
     align: float = Field(0.05, ge=0)
@@ -150,7 +80,7 @@ class Debias(TrainingSettings):
     batch: int = Field(256, gt=0)
 
 
-class Prune(Debias):
+class PruneSettings(DebiasSettings):
     """How masks are learned; those that are not learned (`how`) keep a share of the weights, `keep`.
 
     A mask is on single weights or on whole channels (`unit`). Of channels, `keep` is a share of the
@@ -175,14 +105,14 @@ class Prune(Debias):
     batch_norm_batches: int = Field(50, ge=0)
 
 
-class Control(Section):
+class ControlSettings(Section):
     """Other masks in place of the learned ones, keeping as many weights: in every layer, or overall."""
 
     how: Literal["random", "magnitude"] = "random"
     spread: Literal["layer", "global"] = "layer"
 
 
-class Finetune(Debias):
+class FinetuneSettings(DebiasSettings):
     """How the surviving weights are retrained: as they are, or from the network's initial weights."""
 
     start: Literal["trained", "initial"] = "trained"
@@ -193,77 +123,7 @@ class Finetune(Debias):
     iterates: tuple[int, ...] = ()
 
 
-class MethodSettings(TrainingSettings):
-    """A method that is one stage of its own; by default as long as the ordinary model trains."""
-
-    steps: int = Field(10_000, gt=0)
-    batch: int = Field(256, gt=0)
-    rate: float = Field(1e-3, gt=0)
-    betas: tuple[Beta, Beta] = (0.9, 0.999)
-    iterates: tuple[int, ...] = ()
-
-
-class LfF(MethodSettings):
-    """Learning from failure."""
-
-    steps: int = Field(23_500, gt=0)
-    q: float = Field(0.7, gt=0, le=1)
-    memory: float = Field(0.7, ge=0, lt=1)
-
-
-class DisEnt(MethodSettings):
-    """Disentangled feature augmentation."""
-
-    steps: int = Field(50_000, gt=0)
-    rate: float = Field(1e-2, gt=0)
-    schedule: Literal["constant", "step", "cosine"] = "step"
-    # Halved at 20,000, 30,000 and 40,000.
-    decay_every: int = Field(10_000, ge=0)
-    decay_from: int = Field(10_000, ge=0)
-    decay_by: float = Field(0.5, gt=0)
-    biased_weight: float = Field(10.0, ge=0)
-    swap_weight: float = Field(1.0, ge=0)
-    swap_biased_weight: float = Field(10.0, ge=0)
-    swap_start: int = Field(10_000, ge=0)
-    q: float = Field(0.7, gt=0, le=1)
-    memory: float = Field(0.7, ge=0, lt=1)
-
-
-class EnD(MethodSettings):
-    """Entangling and disentangling; it is told the bias of every training sample."""
-
-    steps: int = Field(17_200, gt=0)
-    weight_decay: float = Field(1e-4, ge=0)
-    schedule: Literal["constant", "step", "cosine"] = "step"
-    decay_every: int = Field(4_300, ge=0)
-    disentangle: float = Field(1.0, ge=0)
-    entangle: float = Field(1.0, ge=0)
-    pairs: Literal["all", "released"] = "all"
-
-
-class ReBias(MethodSettings):
-    """Independence of a biased network, which is told by `network`: one that can only see the bias."""
-
-    steps: int = Field(17_200, gt=0)
-    weight_decay: float = Field(1e-4, ge=0)
-    schedule: Literal["constant", "step", "cosine"] = "step"
-    decay_every: int = Field(4_300, ge=0)
-    weight: float = Field(1.0, ge=0)
-    biased_weight: float = Field(1.0, ge=0)
-    radius: float = Field(1.0, gt=0)
-    network: Model = Model(name="convnet", options={"kernel": 1})
-
-
-class GroupDRO(MethodSettings):
-    """Distributionally robust optimisation; it is told the group of every training sample."""
-
-    rate: float = Field(1e-2, gt=0)
-    betas: tuple[Beta, Beta] = (0.9, 0.99)
-    eta: float = Field(0.01, ge=0)
-    adjustment: float = Field(0.0, ge=0)
-
-
-class Refit(Section):
+class RefitSettings(Section):
     """How the last layer is refitted to balanced groups."""
 
     on: Literal["train", "valid"] = "train"
@@ -271,7 +131,7 @@ class Refit(Section):
     subsets: int = Field(10, gt=0)
 
 
-class Select(Section):
+class SelectSettings(Section):
     """Which iterate of fine-tuning is kept, without labels of the bias.
 
     `heldout` follows the balanced loss on suspects and other samples that were kept out of training: the
@@ -288,7 +148,7 @@ class Recipe(Section):
     """All settings of a run."""
 
     name: str = "unspur"
-    plan: PlanName = "dcwp"
+    plan: str = "dcwp"
     seed: int = 0
     precision: Literal["fp32", "tf32", "bf16"] = "tf32"
     deterministic: bool = True
@@ -299,20 +159,34 @@ class Recipe(Section):
     watch_every: int = Field(500, gt=0)
     checkpoint_every: int = Field(1000, gt=0)
     checkpoint_seconds: float = Field(10.0, ge=0)  # and not sooner after the last one
-    data: Data = Data()
-    model: Model = Model()
-    mine: Mine = Mine()
-    pretrain: Pretrain = Pretrain()
-    prune: Prune = Prune()
-    control: Control = Control()
-    finetune: Finetune = Finetune()
-    refit: Refit = Refit()
-    lff: LfF = LfF()
-    disent: DisEnt = DisEnt()
-    end: EnD = EnD()
-    rebias: ReBias = ReBias()
-    groupdro: GroupDRO = GroupDRO()
-    select: Select = Select()
+    data: DataSettings = DataSettings()
+    model: NetworkSettings = NetworkSettings()
+    mine: MineSettings = MineSettings()
+    pretrain: PretrainSettings = PretrainSettings()
+    prune: PruneSettings = PruneSettings()
+    control: ControlSettings = ControlSettings()
+    finetune: FinetuneSettings = FinetuneSettings()
+    refit: RefitSettings = RefitSettings()
+    select: SelectSettings = SelectSettings()
+
+    @field_validator("plan")
+    @classmethod
+    def _known_plan(cls, name: str) -> str:
+        return _one_of(name, tuple(plans()))
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages of the recipe's plan, in order."""
+        return plans()[self.plan]
+
+    def table(self, stage: str) -> Section:
+        """Return the settings of a stage."""
+        found: Section | None = getattr(self, stage, None)
+        if found is not None:
+            return found
+        own = own_stages()[stage].own_stage
+        assert own is not None, "own_stages() lists no other methods"
+        return own.settings()
 
     def fit_options(self, training: TrainingSettings, *, seed: int) -> FitOptions:
         """How one of its trainings goes."""
@@ -329,3 +203,20 @@ class Recipe(Section):
     def seeded(self, seed: int) -> Recipe:
         """The same recipe with another seed."""
         return self.model_copy(update={"seed": seed})
+
+
+@cache
+def recipe_class() -> type[Recipe]:
+    """Return Recipe with a table for every method that is a stage of its own."""
+    tables: dict[str, Any] = {
+        name: (entry.own_stage.settings, entry.own_stage.settings())
+        for name, entry in own_stages().items()
+        if entry.own_stage is not None
+    }
+    return create_model("Recipe", __base__=Recipe, **tables)
+
+
+def _one_of(name: str, known: tuple[str, ...]) -> str:
+    if name not in known:
+        raise ValueError(f"Input should be {', '.join(map(repr, known))}")
+    return name

@@ -40,10 +40,10 @@ def write(folder: Path, store: Path | None = None, *, out: Path | None = None) -
     return path
 
 
-def attempt(folder: Path) -> Path | None:
-    """The same at the end of other work, which is done without it: None, and a warning that says why."""
+def attempt(folder: Path, store: Path | None = None) -> Path | None:
+    """Write the page at the end of other work; on failure warn why and return None."""
     try:
-        return write(folder)
+        return write(folder, store)
     except ModuleNotFoundError as error:
         warnings.warn(f"no report.html was written: {error}.", stacklevel=2)
         return None

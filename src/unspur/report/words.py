@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..methods import ABOUT
+from ..methods import all_methods
 from ..runs.intervals import Interval, Intervals, share_interval
 from .palette import on, ramp
 
@@ -45,7 +45,7 @@ def verdict(scores: Mapping[str, Any], plan: str) -> Verdict:
     """Is there a shortcut? An audit's answer where there is one, otherwise the miner's."""
     found = scores.get("audit") or scores["mining"]
     if not found:
-        about = ABOUT.get(plan)
+        about = all_methods().get(plan)
         title = about.title if about else plan
         return Verdict("none", f"{title}: scores of a run", "This plan looks for no suspects.")
     return judged(found)
@@ -62,8 +62,8 @@ def judged(found: Mapping[str, Any]) -> Verdict:
 def spoken(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
     """The networks of a run that differ, as people call them."""
     names = {"ordinary": "ordinary model", "pruned": "pruned model", "debiased": "debiased model"}
-    if plan in ABOUT and plan != "dcwp":
-        names["debiased"] = ABOUT[plan].title
+    if plan in all_methods() and plan != "dcwp":
+        names["debiased"] = all_methods()[plan].title
     found = {name: names[name] for name in MODELS if scores[name]}
     if scores["ordinary"] and scores["debiased"] == scores["ordinary"] and not scores["pruned"]:
         found.pop("debiased", None)

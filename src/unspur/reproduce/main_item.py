@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ..methods import ABOUT
+from ..methods import all_methods
 from ..recipes import published
 from .item import Cells, Item, Page, Results, cell, told
 from .pages import READING, gain, iterate, number, spoken, start, table
@@ -33,7 +33,7 @@ class Method:
 
     @property
     def name(self) -> str:
-        return self.title or ABOUT[self.kind].title
+        return self.title or all_methods()[self.kind].title
 
 
 CMNIST = (
@@ -81,7 +81,7 @@ def _accuracies(data: str, methods: Sequence[Method], results: Results) -> str:
     rows = []
     for each in methods:
         own = [results[each.name, ratio] for ratio in RATIOS]
-        row = [each.name, ABOUT[each.kind].supervision, iterate(*own), start(*own)]
+        row = [each.name, all_methods()[each.kind].supervision, iterate(*own), start(*own)]
         for ratio, found in zip(RATIOS, own, strict=True):
             row += [found.counted(*SCORE), number(_published(data, ratio, each))]
         rows.append(row)

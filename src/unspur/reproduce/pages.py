@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from ..methods import plans
 from ..recipes import published
-from ..recipes.loading import PLANS, Recipe
+from ..recipes.loading import Recipe
 from ..runs.tables import markdown_table
 from ..store import locked, make_folder, write_bytes
 from .item import DASH, Desk, Item, Known, Page, Result, Results, Run, Sheet
@@ -71,7 +72,7 @@ def iterate(*results: Result) -> str:
 
 
 def _asked(settings: Recipe) -> str:
-    chooses = {"mine", "finetune"} <= set(PLANS[settings.plan])
+    chooses = {"mine", "finetune"} <= set(plans()[settings.plan])
     return settings.select.rule if chooses else "last"
 
 

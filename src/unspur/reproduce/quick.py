@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..recipes.loading import PLANS, Recipe, as_toml, change
-from ..recipes.settings import TrainingSettings
+from ..methods import plans
+from ..recipes.loading import Recipe, as_toml, change
+from ..training.settings import TrainingSettings
 from .item import Cell, Cells
 
 SHORTER, LONGEST = 50, 60  # how many times fewer steps, and how many at most
@@ -27,8 +28,8 @@ SMALL = (
 def quick(settings: Recipe) -> Recipe:
     """The recipe scaled down: other data, a smaller network, fewer and smaller steps; the same plan."""
     changes = [f'name="quick {settings.name}"', *SMALL]
-    for stage in PLANS[settings.plan]:
-        if isinstance(section := getattr(settings, stage), TrainingSettings):
+    for stage in plans()[settings.plan]:
+        if isinstance(section := settings.table(stage), TrainingSettings):
             changes += [f"{stage}.{change}" for change in _shorter(section)]
     return change(settings, changes)
 

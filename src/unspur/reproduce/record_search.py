@@ -15,7 +15,8 @@ from typing import Any
 
 from .. import recipes
 from ..errors import RecipeError, StoreError
-from ..recipes.loading import PLANS, Recipe
+from ..methods import plans
+from ..recipes.loading import Recipe
 from ..runs import bench
 from ..store import environment, locked, make_folder
 from .item import Known, Run
@@ -28,7 +29,7 @@ DATA_ASIDE = {"source", "workers"}
 
 def identity(settings: Recipe) -> str:
     """What a result depends on, but for the seed, as text."""
-    used = {"data", "model", "select", *PLANS[settings.plan]}
+    used = {"data", "model", "select", *plans()[settings.plan]}
     table = {
         key: value
         for key, value in settings.model_dump(mode="json").items()
@@ -112,7 +113,7 @@ class Ledger:
 def _lean(row: dict[str, Any]) -> dict[str, Any]:
     """A row without what says nothing: settings its plan does not read, versions that are all the same."""
     settings = row["recipe"]
-    used = {"data", "model", "select", *PLANS[settings["plan"]]}
+    used = {"data", "model", "select", *plans()[settings["plan"]]}
     row["recipe"] = {k: v for k, v in settings.items() if not isinstance(v, dict) or k in used}
     for run in row["runs"]:
         for stage in run["run"]["stages"].values():
@@ -123,7 +124,7 @@ def _lean(row: dict[str, Any]) -> dict[str, Any]:
 
 def _erm_within(table: dict[str, Any]) -> str | None:
     """The identity of the ERM that a recipe on record begins with, if it does."""
-    if table["plan"] == "erm" or "pretrain" not in PLANS.get(table["plan"], ()):
+    if table["plan"] == "erm" or "pretrain" not in plans().get(table["plan"], ()):
         return None
     return _identity_of({**table, "plan": "erm"})
 
@@ -134,7 +135,7 @@ def _ordinary(run: Run) -> Run:
     density = {"overall": 1.0, "reachable": 1.0, "macs": 1.0, "layers": {}}
     ended = {"debiased": run["ordinary"], "pruned": None, "mining": None, "unseen": None}
     kept = {name: value for name, value in run.items() if name not in ("kept", "intervals")}
-    stages = {name: run["run"]["stages"][name] for name in (*PLANS["erm"], "evaluate")}
+    stages = {name: run["run"]["stages"][name] for name in (*plans()["erm"], "evaluate")}
     seconds = round(sum(stage["seconds"] for stage in stages.values()), 3)
     kept["run"] = {**run["run"], "stages": stages, "seconds": seconds}
     return {**kept, **ended, "density": density, "selection": selection}

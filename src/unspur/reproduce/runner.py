@@ -150,7 +150,9 @@ def _record(
 
 def _run(contexts: Sequence[Context], keep: Collection[str]) -> list[tuple[Recipe, Run]]:
     runs = []
-    for context, (made, scores) in zip(contexts, stages.run_together(contexts), strict=True):
+    for context, (made, scores) in zip(
+        contexts, stages.run_together(list(map(stages.Run, contexts))), strict=True
+    ):
         run = bench.run_of(context, made, scores)
         if keep:
             run["kept"] = {name: EXTRAS[name](context, made, scores) for name in keep}

@@ -9,15 +9,16 @@ from ..errors import UnspurError
 from ..report import triptych
 from ..runs.intervals import bootstrap
 from ..runs.tables import MODELS
-from ..stages.context import Context, Made
+from ..stages.context import Context
 from ..stages.inspection import inspect
+from ..stages.results import Results
 from ..store import Artifact
 from ..training import metrics
 
 FEATURES = "map.features."
 
 
-def groups(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
+def groups(context: Context, made: Results, scores: Artifact) -> dict[str, Any]:
     """The accuracy of every (class, bias) group of each network, how many samples they are of, and 95 %
     bootstrap intervals of the last network's accuracies."""
     classes, biases = context.splits.classes, context.splits.bias_classes
@@ -38,7 +39,7 @@ def groups(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
     }
 
 
-def iterates(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
+def iterates(context: Context, made: Results, scores: Artifact) -> dict[str, Any]:
     """The accuracies of the iterates that were kept, by step; on the test split, so no choice is theirs."""
     return {
         step: {name: value for name, value in found.items() if name != "groups"}
@@ -46,7 +47,7 @@ def iterates(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
     }
 
 
-def maps(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
+def maps(context: Context, made: Results, scores: Artifact) -> dict[str, Any]:
     """Test samples in the plane as each network sees them (t-SNE of what enters its head)."""
     tensors = inspect(context, made).tensors
     try:
@@ -73,7 +74,7 @@ def _rounded(places: list[tuple[float, float]]) -> dict[str, list[float]]:
     }
 
 
-EXTRAS: dict[str, Callable[[Context, Made, Artifact], dict[str, Any]]] = {
+EXTRAS: dict[str, Callable[[Context, Results, Artifact], dict[str, Any]]] = {
     "groups": groups,
     "iterates": iterates,
     "maps": maps,

@@ -26,7 +26,8 @@ from ..audit.verdict import insisted, passes
 from ..audit.view_pictures import through
 from ..audit.views import VIEWS
 from ..errors import StoreError
-from ..stages.context import Context, Result
+from ..stages.context import Context
+from ..stages.results import Pictures
 from ..stages.thumbnails import gallery
 from ..store import environment, make_folder, read_json, read_tensors, write_bytes, write_tensors
 from ..training.metrics import mining_quality
@@ -43,8 +44,9 @@ def save(found: Audit, context: Context, out: Path, *, command: str = "", source
     """
     make_folder(out)
     write_suspects(out / CSV, context.splits.train, context.splits.classes, found.suspects)
-    tensors, facts = pictured(found, context)
-    checksum = write_tensors(out / PICTURES, tensors, {"facts": json.dumps(facts)})
+    pictures = pictured(found, context)
+    notes = {"facts": json.dumps(pictures.facts())}
+    checksum = write_tensors(out / PICTURES, pictures.tensors(), notes)
     about = {
         **found.as_json(),
         "truth": _truth(found, context),
@@ -101,26 +103,21 @@ def _classes(found: Audit, context: Context) -> list[dict[str, Any]]:
     return told
 
 
-def pictured(found: Audit, context: Context) -> Result:
-    """What the report shows of the images: a gallery, and suspects through the views that explain them."""
+def pictured(found: Audit, context: Context) -> Pictures:
+    """Gather the page's pictures: a gallery, and suspects through the views that explain them."""
 
     def says(index: Tensor) -> dict[str, list[int]]:
         return {name: o.predicted[index].tolist() for name, o in found.opinions.items()}
 
-    tensors, facts = gallery(
-        context, found.suspects, says, {"insisted": found.insisted, "mistaken": found.mistaken}
-    )
-    views: dict[str, Any] = {}
+    marks = {"insisted": found.insisted, "mistaken": found.mistaken}
+    views = Pictures()
     for view in hiding(found):
-        more_tensors, more = through(
-            context, view, found.suspects, _examples(found, context, view), says
-        )
-        tensors, views = tensors | more_tensors, views | more
-    names = {
-        "classes": list(context.splits.classes),
-        "bias_classes": list(context.splits.bias_classes),
-    }
-    return tensors, {**names, **facts, "views": views}
+        among = _examples(found, context, view)
+        views |= through(context, view, found.suspects, among, says)
+    splits = context.splits
+    names = {"classes": list(splits.classes), "bias_classes": list(splits.bias_classes)}
+    shown = Pictures({}, names) | gallery(context, found.suspects, says, marks)
+    return shown | Pictures(views.images, {"views": views.notes})
 
 
 def _examples(found: Audit, context: Context, view: str) -> Tensor:

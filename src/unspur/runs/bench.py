@@ -9,15 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from .. import data, models, stages
-from ..data import Splits
-from ..errors import RecipeError
+from .. import stages
 from ..recipes.loading import Recipe
 from ..recipes.published import METRICS, PUBLISHED
-from ..stages.context import Context, Made, Show
-from ..store import Artifact, Store, environment, write_bytes
+from ..stages.context import Context
+from ..stages.results import Results
+from ..store import Artifact, environment, write_bytes
 from ..training.metrics import mean_sd
 from .intervals import bootstrap
 from .run_folder import record
@@ -28,7 +25,6 @@ __all__ = [
     "MODELS",
     "PUBLISHED",
     "bench",
-    "context_of",
     "markdown",
     "percent",
     "pivot",
@@ -45,7 +41,7 @@ __all__ = [
 def bench(
     recipes: Iterable[Recipe],
     seeds: Iterable[int],
-    context_of: Callable[[Recipe], Context],
+    open_run: Callable[[Recipe], stages.Run],
     *,
     together: int = 1,
 ) -> dict[str, Any]:
@@ -54,13 +50,13 @@ def bench(
     runs: list[dict[str, Any]] = []
     seconds = 0.0
     for some in _in_groups([each.seeded(seed) for each in recipes for seed in seeds], together):
-        contexts = [context_of(each) for each in some]
-        for context in contexts:
-            context.ready()
+        opened = [open_run(each) for each in some]
+        for each in opened:
+            each.ready()
         began = time.perf_counter()
-        made = stages.run_together(contexts)
+        finished = stages.run_together(opened)
         seconds += time.perf_counter() - began
-        runs += [run_of(context, *each) for context, each in zip(contexts, made, strict=True)]
+        runs += [run_of(e.context, *done) for e, done in zip(opened, finished, strict=True)]
     rows = [
         row_of(recipe, runs[number * len(seeds) : (number + 1) * len(seeds)])
         for number, recipe in enumerate(recipes)
@@ -75,33 +71,13 @@ def bench(
     }
 
 
-def context_of(
-    settings: Recipe,
-    *,
-    root: Path | None,
-    store: Store,
-    device: torch.device,
-    show: Show,
-    load: Callable[..., Splits] = data.load,
-) -> Context:
-    """The context of a recipe that names its data; `load` finds the data."""
-    if settings.data.name == "given":
-        raise RecipeError(
-            f"{settings.name}: data.name is not set. Choose one of {', '.join(data.DATASETS)}."
-        )
-    wanted, model = settings.data, settings.model
-    splits = load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
-    builder = models.builder(model.name, len(splits.classes), model.options, init=model.init)
-    return Context(settings, splits, builder, store, device, show)
-
-
-def run_of(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
+def run_of(context: Context, results: Results, scores: Artifact) -> dict[str, Any]:
     """One run as the results hold it."""
     return {
         "seed": context.recipe.seed,
         **_without_groups(scores.facts),
         "intervals": _intervals(scores, METRICS.get(context.recipe.data.name, "unbiased")),
-        "run": record(context, made, scores),
+        "run": record(context, results, scores),
     }
 
 

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from .. import recipes
-from ..stages.context import Context, Made, last_stage, masks_of, weights_of
-from ..stages.mining import Suspects
+from ..stages.context import Context
+from ..stages.results import Results
 from ..store import Artifact, environment, make_folder, write_bytes, write_tensors
 from ..version import VERSION
 from .suspects_csv import write_suspects
@@ -30,13 +30,37 @@ from .suspects_csv import write_suspects
 FORMAT = 1
 
 
-def save(context: Context, made: Made, scores: Artifact, out: Path) -> None:
-    """Write the folder of a run."""
+def save(
+    context: Context,
+    results: Results,
+    scores: Artifact,
+    out: Path,
+    *,
+    numbers: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the folder of a run; `numbers` are what scores.json gets, by default the scores alone."""
     make_folder(out)
-    weights, keep = outcome(made)
-    checksum = write_tensors(out / "model.safetensors", weights)
-    write_tensors(out / "masks.safetensors", {f"{name}_mask": t for name, t in keep.items()})
-    about = {
+    checksum = write_tensors(out / "model.safetensors", results.final_weights)
+    keep = {f"{name}_mask": t for name, t in results.masks.items()}
+    write_tensors(out / "masks.safetensors", keep)
+    _write(out / "model.json", _about_model(context, checksum))
+    _write(out / "scores.json", numbers or scores.facts)
+    write_bytes(out / "recipe.toml", recipes.dump(context.recipe).encode())
+    if "mine" in results:
+        splits = context.splits
+        write_suspects(
+            out / "suspects.csv",
+            splits.train,
+            splits.classes,
+            results.suspects(),
+            context.corrections,
+        )
+    save_record(context, results, scores, out)
+
+
+def _about_model(context: Context, checksum: str) -> dict[str, Any]:
+    """Say how to build the network, its classes and its input."""
+    return {
         "format": FORMAT,
         "unspur": VERSION,
         "builder": dict(context.final.how),
@@ -50,24 +74,11 @@ def save(context: Context, made: Made, scores: Artifact, out: Path) -> None:
         },
         "sha256": checksum,
     }
-    _write(out / "model.json", about)
-    _write(out / "scores.json", scores.facts)
-    write_bytes(out / "recipe.toml", recipes.dump(context.recipe).encode())
-    if "mine" in made:
-        found = Suspects.of(made["mine"].tensors, "train")
-        write_suspects(
-            out / "suspects.csv",
-            context.splits.train,
-            context.splits.classes,
-            found,
-            context.corrections,
-        )
-    save_record(context, made, scores, out)
 
 
 def save_record(
     context: Context,
-    made: Made,
+    results: Results,
     scores: Artifact,
     out: Path,
     *,
@@ -75,23 +86,16 @@ def save_record(
     command: str = "",
 ) -> None:
     """Write what the folder was made of; a report finds the artifacts by it."""
-    about = record(context, made, scores, inspected=inspected)
+    about = record(context, results, scores, inspected=inspected)
     where = {"command": command, "store": os.path.relpath(context.store.root, out)}
     _write(out / "run.json", {**where, **about})
 
 
-def outcome(made: Made) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The final weights and masks of a plan; the ordinary model's, and none, where it ended there."""
-    stage = last_stage(made)
-    assert stage is not None, "every plan ends in a network"
-    return weights_of(made, stage), masks_of(made)
-
-
 def record(
-    context: Context, made: Made, scores: Artifact, *, inspected: Artifact | None = None
+    context: Context, results: Results, scores: Artifact, *, inspected: Artifact | None = None
 ) -> dict[str, Any]:
     """Where a run came from: artifacts, times, versions, hardware."""
-    artifacts = {**made, "evaluate": scores, **({"inspect": inspected} if inspected else {})}
+    artifacts = {**results, "evaluate": scores, **({"inspect": inspected} if inspected else {})}
     stages = {name: _times(artifact) for name, artifact in artifacts.items()}
     return {
         "recipe": context.recipe.name,

@@ -23,7 +23,7 @@ import torch
 from ..data.splits import Part
 from ..errors import DataError
 from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, sample_names
-from ..stages.mining import Suspects
+from ..stages.suspects import Suspects
 from ..store import write_bytes
 
 # What a person, or a spreadsheet, may write in the flag column.

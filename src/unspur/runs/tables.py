@@ -6,7 +6,7 @@ import csv
 import io
 from typing import Any
 
-from ..methods import ABOUT
+from ..methods import all_methods
 from ..recipes.published import METRICS, SPOKEN, data_of, kind, number, rounded
 
 MODELS = ("ordinary", "pruned", "debiased")
@@ -62,11 +62,11 @@ def pivot(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
     lines = []
     for data in dict.fromkeys(data for data, _ in rows):
         lines.append([data, *(_cell(rows.get((data, k))) for k in kinds)])
-    return ["data", *(ABOUT[k].title if k in ABOUT else k for k in kinds)], lines
+    return ["data", *(all_methods()[k].title if k in all_methods() else k for k in kinds)], lines
 
 
 def _order(name: str) -> tuple[int, str]:
-    known = list(ABOUT)
+    known = list(all_methods())
     return (known.index(name) if name in known else len(known), name)
 
 

@@ -3,6 +3,6 @@
 May import: data, errors, hashing, masks, methods, models, noise, recipes, store, training.
 """
 
-from .driver import check, run, run_together
+from .driver import Run, run, run_together
 
-__all__ = ["check", "run", "run_together"]
+__all__ = ["Run", "run", "run_together"]

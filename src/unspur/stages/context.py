@@ -1,4 +1,4 @@
-"""What the stages of one run share: data, network, seeds, and the keys under which results are kept."""
+"""What the stages of one run share: data, network, seeds, and samples kept out of training."""
 
 from __future__ import annotations
 
@@ -18,46 +18,16 @@ from ..data.splits import Part, Split, Splits, fast_layout
 from ..data.streaming import Streaming, fit_on
 from ..errors import RecipeError
 from ..hashing import digest
-from ..methods import METHODS
-from ..models import Builder, builder, paired
+from ..methods import own_stages
+from ..models import Builder
 from ..models.head import check_outputs, find_head
-from ..recipes.settings import PLANS, Recipe, Section
-from ..store import Artifact, Store
+from ..recipes import Recipe
+from ..store import Store
 from ..training.inputs import Progress
-from ..training.loop import under
 from .corrections import Corrections, check_left
-
-# Raised for a stage whose result would change under the same settings.
-VERSIONS: dict[str, int] = {"evaluate": 2, "refit": 2}
-# What a stage takes from those before it, as far as the plan has them.
-NEEDS: dict[str, tuple[str, ...]] = {
-    "prune": ("mine", "pretrain"),
-    "control": ("mine", "pretrain", "prune"),
-    "finetune": ("mine", "pretrain", "prune", "control"),
-    "refit": ("mine", "pretrain"),
-}
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 Show = Callable[[str], AbstractContextManager[Progress | None]]
-Made = dict[str, Artifact]
-Result = tuple[dict[str, Tensor], dict[str, Any]]
-
-
-def weights_of(made: Made, stage: str) -> dict[str, Tensor]:
-    """The network that a stage made."""
-    tensors = made[stage].tensors
-    return dict(tensors) if stage == "pretrain" else under(tensors, "weights.")
-
-
-def last_stage(made: Made) -> str | None:
-    """The last stage that made a network, if there is one yet."""
-    return next((stage for stage in reversed(made) if stage != "mine"), None)
-
-
-def masks_of(made: Made) -> dict[str, Tensor]:
-    """The masks in force; none where nothing was pruned."""
-    stage = next((stage for stage in ("control", "prune") if stage in made), None)
-    return under(made[stage].tensors, "keep.") if stage else {}
 
 
 @dataclass(frozen=True)
@@ -86,7 +56,6 @@ class Context:
         for split in self.splits.parts().values():
             self.source(split)
         torch.optim.Adam([nn.Parameter(torch.zeros(1))])  # its first use loads much of torch
-        self.plan()
 
     @cached_property
     def initial(self) -> dict[str, Tensor]:
@@ -101,16 +70,11 @@ class Context:
 
     @property
     def final(self) -> Builder:
-        """Builds the network a plan ends in: the run's own, or for DisEnt two of it under one head."""
-        if self.recipe.plan != "disent":
+        """Builds the network that the plan ends in: the run's own, unless the method says otherwise."""
+        entry = own_stages().get(self.recipe.plan)
+        if entry is None or entry.own_stage is None or entry.own_stage.final is None:
             return self.builder
-        return paired(self.builder, find_head(self.network(), self.probe))
-
-    @property
-    def biased(self) -> Builder:
-        """Builds ReBias's network that can only see the bias."""
-        network = self.recipe.rebias.network
-        return builder(network.name, len(self.splits.classes), network.options, init=network.init)
+        return entry.own_stage.final(self.builder, find_head(self.network(), self.probe))
 
     def bias(self, split: str = "train") -> Tensor:
         """The bias labels of a split, for the methods that need to be told them."""
@@ -215,60 +179,6 @@ class Context:
         """A split as it is."""
         return self.valid if split == "valid" and self.valid is not None else self.train
 
-    # -- keys ------------------------------------------------------------------------------------
-
-    def ingredients(self, stage: str, keys: Mapping[str, str]) -> dict[str, Any]:
-        """What a stage's result depends on, given the keys of its parents."""
-        settings: Section = getattr(self.recipe, stage)
-        recipe = self.recipe
-        made: dict[str, Any] = {
-            "stage": stage,
-            "version": VERSIONS.get(stage, 1),
-            "settings": settings.model_dump(mode="json"),
-            "seed": recipe.seed,
-            "parents": {name: keys[name] for name in NEEDS.get(stage, ()) if name in keys},
-            "device": self.device.type,
-            "precision": recipe.precision,
-            "deterministic": recipe.deterministic,
-            "compile": recipe.compile,
-            "data": self.splits.digest,
-            "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
-            "kept_out": digest("", self.kept_out),
-            "builder": self.builder.source,
-            "initial": self.initial_digest,
-        }
-        if stage in ("prune", "finetune", "refit", "end", "rebias"):
-            made["head"] = self.head
-        if stage == "finetune":
-            made["select"] = recipe.select.model_dump(mode="json")
-        if stage == "mine" and recipe.mine.how == "oracle":
-            made["truth"] = self.splits.truth_digest
-        if self.corrections is not None and bool(self.corrections.excluded.any()):
-            made["held_out"] = digest("", self.held_out)
-        if stage == "mine" and self.corrections is not None:
-            made["given"] = self.corrections.digest
-        if stage == "rebias":
-            made["biased"] = self.biased.source
-            if recipe.rebias.network.init:
-                start = self.biased.build(self.seed("biased")).state_dict()
-                made["biased_initial"] = digest(" ".join(start), *start.values())
-        if stage in METHODS and METHODS[stage].uses_bias_labels:
-            made["bias"] = digest("", self.bias())
-        if stage == "refit" and "mine" not in keys:
-            self.bias(recipe.refit.on)  # or an error
-            conflicting = self.splits.conflicting(recipe.refit.on)
-            made["conflicting"] = None if conflicting is None else digest("", conflicting)
-        return made
-
     @cached_property
     def initial_digest(self) -> str:
         return digest(" ".join(self.initial), *self.initial.values())
-
-    def plan(self) -> list[dict[str, Any]]:
-        """The ingredients of every stage of the recipe's plan, in order."""
-        keys: dict[str, str] = {}
-        made = []
-        for stage in PLANS[self.recipe.plan]:
-            made.append(self.ingredients(stage, keys))
-            keys[stage] = self.store.path(made[-1]).name
-        return made

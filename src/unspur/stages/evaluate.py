@@ -14,57 +14,57 @@ from ..store import Artifact
 from ..training import metrics
 from ..training.loop import predict, under
 from ..training.numerics import matmul_precision
-from . import mining
-from .context import VERSIONS, Context, Made, Result, last_stage, weights_of
-from .mining import Suspects
+from .context import Context
+from .results import Results, Scores, store_result
+from .suspects import verdict
+
+VERSION = 2  # raised where the same networks would give other scores
 
 
-def evaluate(context: Context, made: Made) -> Artifact:
+def evaluate(context: Context, results: Results) -> Artifact:
     """Score what a plan made, on the test split (or, without one, on validation data)."""
     ingredients = {
         "stage": "evaluate",
-        "version": VERSIONS.get("evaluate", 1),
-        "parents": {name: artifact.path.name for name, artifact in made.items()},
+        "version": VERSION,
+        "parents": {name: artifact.path.name for name, artifact in results.items()},
         "truth": context.splits.truth_digest,
         "device": context.device.type,
     }
-    return context.store.make(ingredients, lambda workspace: _evaluate(context, made))
+    return store_result(context.store, ingredients, lambda: _evaluate(context, results))
 
 
-def _evaluate(context: Context, made: Made) -> Result:
-    scorer, last = Scorer(context), last_stage(made)
-    assert last is not None, "every plan ends in a network"
-    networks = networks_of(made)
-    masked = networks["pruned"]
+def _evaluate(context: Context, results: Results) -> Scores:
+    scorer, networks = Scorer(context), results.networks()
     predicted = {
-        name: scorer.predicted(weights_of(made, stage), scorer.source, scorer.among)
+        name: scorer.predicted(results.weights(stage), scorer.source, scorer.among)
         for name, stage in networks.items()
         if stage is not None
     }
-    scored = {
+    accuracies = {
         name: scorer.score(predicted[name]).as_json() if name in predicted else None
         for name in networks
     }
-    unpruned = {"overall": 1.0, "reachable": 1.0, "macs": 1.0, "layers": {}}
-    ended = {"rule": "last", "reason": "the ordinary model is the result"}
-    return {**scorer.truth(), **{f"predicted.{name}": t for name, t in predicted.items()}}, {
+    numbers = {
         "evaluated_on": scorer.name,
-        **scored,
-        "mining": _mining_facts(context, made) if "mine" in made else None,
-        "unseen": _unseen_facts(scorer, made) if "mine" in made else None,
-        "density": made[masked].facts if masked else unpruned,
-        "selection": made[last].facts.get("selection", ended),
-        **{name: facts for name, facts in made[last].facts.items() if name == "refit"},
-        "iterates": _iterates(scorer, under(made[last].tensors, "iterate.")),
+        **accuracies,
+        "mining": _mining_facts(context, results) if "mine" in results else None,
+        "unseen": _unseen_facts(scorer, results) if "mine" in results else None,
+        **_network_facts(scorer, results),
     }
+    return Scores(scorer.truth(), predicted, numbers)
 
 
-def networks_of(made: Made) -> dict[str, str | None]:
-    """The stages that made the networks people compare: ordinary, pruned, debiased (None: there is none)."""
+def _network_facts(scorer: Scorer, results: Results) -> dict[str, Any]:
+    """Return the density, how the iterate was selected, and the scores of other iterates."""
+    whole = {"overall": 1.0, "reachable": 1.0, "macs": 1.0, "layers": {}}
+    assert results.last_network is not None, "every plan ends in a network"
+    last = results[results.last_network]
+    ordinary = {"rule": "last", "reason": "the ordinary model is the result"}
     return {
-        "ordinary": "pretrain" if "pretrain" in made else None,
-        "pruned": next((stage for stage in ("control", "prune") if stage in made), None),
-        "debiased": last_stage(made),
+        "density": results[results.pruned].facts if results.pruned else whole,
+        "selection": last.facts.get("selection", ordinary),
+        **{name: facts for name, facts in last.facts.items() if name == "refit"},
+        "iterates": _iterates(scorer, under(last.tensors, "iterate.")),
     }
 
 
@@ -141,20 +141,20 @@ def _train_counts(splits: Splits) -> Tensor | None:
     )
 
 
-def _mining_facts(context: Context, made: Made) -> dict[str, Any]:
-    suspects = Suspects.of(made["mine"].tensors, "train")
+def _mining_facts(context: Context, results: Results) -> dict[str, Any]:
+    suspects = results.suspects()
     conflicting = context.splits.conflicting("train")
     quality: dict[str, float | None] = {"precision": None, "recall": None}
     if conflicting is not None:
         quality = metrics.mining_quality(suspects.conflict, conflicting)
     # The oracle has no opinion on classes, so there is nothing to compare a second one with.
     known = context.recipe.mine.how == "oracle"
-    verdict = mining.verdict(suspects, opinion=None if known else _second_opinion(context, made))
+    found = verdict(suspects, opinion=None if known else _second_opinion(context, results))
     flagged = int(suspects.conflict.sum())
-    return {**quality, "flagged": flagged, "verdict": verdict.code, "text": verdict.text}
+    return {**quality, "flagged": flagged, "verdict": found.code, "text": found.text}
 
 
-def _unseen_facts(scorer: Scorer, made: Made) -> dict[str, Any] | None:
+def _unseen_facts(scorer: Scorer, results: Results) -> dict[str, Any] | None:
     """Accuracy on samples outside training, the miner's suspects apart from the rest.
 
     No label of the bias goes into it; these samples chose the iterate, so it is a little too good.
@@ -164,15 +164,15 @@ def _unseen_facts(scorer: Scorer, made: Made) -> dict[str, Any] | None:
         return None
     split, among = context.unseen
     source = context.resident(split)
-    suspects = Suspects.of(made["mine"].tensors, split).conflict[among]
+    suspects = results.suspects(split).conflict[among]
     parts = {"all": torch.ones_like(suspects), "suspects": suspects, "others": ~suspects}
     facts: dict[str, Any] = {
         "split": "validation" if split == "valid" else "training samples kept out of training",
         "counts": {name: int(part.sum()) for name, part in parts.items()},
     }
-    for name, stage in (("ordinary", "pretrain"), ("debiased", last_stage(made))):
-        if stage in made:
-            predicted = scorer.predicted(weights_of(made, stage), source, among)
+    for name, stage in (("ordinary", "pretrain"), ("debiased", results.last_network)):
+        if stage is not None and stage in results:
+            predicted = scorer.predicted(results.weights(stage), source, among)
             right = (predicted == source.targets.cpu()[among]).double()
             facts[name] = {
                 part: float(right[where].mean()) if bool(where.any()) else None
@@ -181,14 +181,14 @@ def _unseen_facts(scorer: Scorer, made: Made) -> dict[str, Any] | None:
     return facts
 
 
-def _second_opinion(context: Context, made: Made) -> Tensor | None:
+def _second_opinion(context: Context, results: Results) -> Tensor | None:
     """For unseen suspects: does the ordinary model see what the miner saw?"""
-    if context.unseen is None or "pretrain" not in made:
+    if context.unseen is None or "pretrain" not in results:
         return None
     split, among = context.unseen
-    suspects = Suspects.of(made["mine"].tensors, split)
+    suspects = results.suspects(split)
     chosen = suspects.conflict & among
     if not bool(chosen.any()):
         return None
-    predicted = Scorer(context).predicted(made["pretrain"].tensors, context.resident(split))
+    predicted = Scorer(context).predicted(results.weights("pretrain"), context.resident(split))
     return (predicted == suspects.predicted)[chosen]

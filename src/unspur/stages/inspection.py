@@ -20,9 +20,10 @@ from ..hashing import digest
 from ..models.head import find_head, penultimate
 from ..store import Artifact
 from ..training.numerics import matmul_precision
-from .context import VERSIONS, Context, Made, Result, weights_of
-from .evaluate import Scorer, networks_of
-from .mining import Suspects
+from .context import Context
+from .evaluate import Scorer
+from .results import Pictures, Results, store_result
+from .suspects import Suspects
 from .thumbnails import (
     COPIES,
     FEWEST,
@@ -35,10 +36,11 @@ from .thumbnails import (
     smaller,
 )
 
+VERSION = 1  # raised where the same networks would give other pictures
 POINTS, COMPONENTS = 1000, 30  # of the map: samples, and principal components of their features
 
 
-def inspect(context: Context, made: Made) -> Artifact:
+def inspect(context: Context, results: Results) -> Artifact:
     """Look at what a plan made; nothing but the report reads it."""
     names = [
         *context.splits.bias_classes,
@@ -46,42 +48,39 @@ def inspect(context: Context, made: Made) -> Artifact:
     ]
     ingredients = {
         "stage": "inspect",
-        "version": VERSIONS.get("inspect", 1),
-        "parents": {name: artifact.path.name for name, artifact in made.items()},
+        "version": VERSION,
+        "parents": {name: artifact.path.name for name, artifact in results.items()},
         "truth": context.splits.truth_digest,
         "names": digest("\n".join(names)),
         "device": context.device.type,
     }
-    return context.store.make(ingredients, lambda workspace: _inspect(context, made))
+    return store_result(context.store, ingredients, lambda: _inspect(context, results))
 
 
-def _inspect(context: Context, made: Made) -> Result:
+def _inspect(context: Context, results: Results) -> Pictures:
+    splits = context.splits
     facts: dict[str, Any] = {
-        "data": context.splits.name,
-        "sizes": {name: len(part) for name, part in context.splits.parts().items()},
-        "classes": list(context.splits.classes),
-        "bias_classes": list(context.splits.bias_classes),
+        "data": splits.name,
+        "sizes": {name: len(part) for name, part in splits.parts().items()},
+        "classes": list(splits.classes),
+        "bias_classes": list(splits.bias_classes),
     }
-    tensors: dict[str, Tensor] = {}
     with matmul_precision(context.recipe.precision):
         networks = {
-            name: context.place(context.outcome(weights_of(made, stage))).eval()
-            for name, stage in distinct(made).items()
+            name: context.place(context.outcome(results.weights(stage))).eval()
+            for name, stage in distinct(results).items()
         }
-        parts = [_map(context, networks)]
-        if "mine" in made:
-            suspects = Suspects.of(made["mine"].tensors, "train")
-            says = asked(context, networks, context.splits.train)
-            parts += [gallery(context, suspects, says), _looks(context, made, networks)]
-    for more_tensors, more_facts in parts:
-        tensors |= more_tensors
-        facts |= more_facts
-    return tensors, facts
+        pictures = Pictures({}, facts) | _map(context, networks)
+        if "mine" not in results:
+            return pictures
+        says = asked(context, networks, splits.train)
+        pictures |= gallery(context, results.suspects(), says)
+        return pictures | _looks(context, results, networks)
 
 
-def distinct(made: Made) -> dict[str, str]:
+def distinct(results: Results) -> dict[str, str]:
     """The stages whose networks differ: where a plan ended with the ordinary model, that one alone."""
-    stages = {name: stage for name, stage in networks_of(made).items() if stage is not None}
+    stages = {name: stage for name, stage in results.networks().items() if stage is not None}
     if stages["debiased"] == stages.get("ordinary"):
         del stages["debiased"]
     return stages
@@ -90,7 +89,7 @@ def distinct(made: Made) -> dict[str, str]:
 # -- the map ------------------------------------------------------------------------------------------
 
 
-def _map(context: Context, networks: dict[str, nn.Module]) -> Result:
+def _map(context: Context, networks: dict[str, nn.Module]) -> Pictures:
     """The main components of what enters the head, for some of the samples that are scored."""
     scorer = Scorer(context)
     part = context.splits.parts()[scorer.split]
@@ -106,8 +105,8 @@ def _map(context: Context, networks: dict[str, nn.Module]) -> Result:
             found = penultimate(model, _head(context, model), scorer.source.plain(among=among))
             tensors[f"map.features.{name}"] = _components(found)
     except ModelError as error:
-        return {}, {"map": str(error)}
-    return tensors, {"map": scorer.name}
+        return Pictures(notes={"map": str(error)})
+    return Pictures(tensors, {"map": scorer.name})
 
 
 def _spread(index: Tensor, most: int) -> Tensor:
@@ -140,14 +139,14 @@ def _components(features: Tensor) -> Tensor:
 # -- where networks look ------------------------------------------------------------------------------
 
 
-def _looks(context: Context, made: Made, networks: dict[str, nn.Module]) -> Result:
+def _looks(context: Context, results: Results, networks: dict[str, nn.Module]) -> Pictures:
     """Saliency of the ordinary and the debiased network on suspects, outside training where there are any."""
-    split, among, suspects = _best_apart(context, made)
+    split, among, suspects = _best_apart(context, results)
     index = in_turns(
         suspects, among, context.splits.parts()[split].targets, len(context.splits.classes)
     )
     if not index:
-        return {}, {"looks": []}
+        return Pictures(notes={"looks": []})
     part, where = context.splits.parts()[split], torch.tensor(index)
     tensors = {"looks.images": pictures(part, index)}
     compared = {name: model for name, model in networks.items() if name != "pruned"}
@@ -156,16 +155,16 @@ def _looks(context: Context, made: Made, networks: dict[str, nn.Module]) -> Resu
         tensors[f"looks.{name}"] = (255 * smaller(heat[:, None])).squeeze(1).round().byte().cpu()
     trained_on = split == "train" and not bool(context.kept_out[where].any())
     samples = described(context, split, suspects, index, asked(context, compared, part))
-    return tensors, {"looks": samples, "looks_trained_on": trained_on}
+    return Pictures(tensors, {"looks": samples, "looks_trained_on": trained_on})
 
 
-def _best_apart(context: Context, made: Made) -> tuple[str, Tensor, Suspects]:
+def _best_apart(context: Context, results: Results) -> tuple[str, Tensor, Suspects]:
     """A split, which of it to look at, and its suspects: outside training if there are enough of them."""
     split, among = context.unseen or ("train", ~context.kept_out)
-    suspects = Suspects.of(made["mine"].tensors, split)
+    suspects = results.suspects(split)
     if int((suspects.conflict & among).sum()) >= FEWEST:
         return split, among, suspects
-    return "train", ~context.kept_out, Suspects.of(made["mine"].tensors, "train")
+    return "train", ~context.kept_out, results.suspects()
 
 
 def saliency(model: nn.Module, x: Tensor) -> Tensor:

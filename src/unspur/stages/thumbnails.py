@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..data.splits import Part
-from .context import Context, Result
+from .context import Context
 from .corrections import sample_names
-from .mining import Suspects
+from .results import Pictures
+from .suspects import Suspects
 
 PICTURES, CLASSES = 200, 20  # in the gallery, at most
 
@@ -34,7 +35,7 @@ Says = Callable[[Tensor], Mapping[str, Sequence[int]]]  # what each network says
 
 def gallery(
     context: Context, suspects: Suspects, says: Says, marks: Mapping[str, Tensor] | None = None
-) -> Result:
+) -> Pictures:
     """The strongest suspects of each class and typical members of it, of the training split.
 
     `marks` are other things to know of a sample: yes or no.
@@ -62,7 +63,8 @@ def gallery(
         sample |= {"role": role, **{name: bool(t[i]) for name, t in (marks or {}).items()}}
     totals = torch.bincount(part.targets, minlength=len(flagged)).tolist()
     counts = [{"samples": n, "flagged": k} for n, k in zip(totals, flagged, strict=True)]
-    return {"gallery.images": pictures(part, index)}, {"gallery": samples, "counts": counts}
+    notes = {"gallery": samples, "counts": counts}
+    return Pictures({"gallery.images": pictures(part, index)}, notes)
 
 
 def _labels(context: Context) -> range:

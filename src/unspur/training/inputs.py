@@ -1,52 +1,17 @@
-"""What a training is given: what to minimise, on which data, how and how long; who watches, who keeps it."""
+"""The inputs of one training: method, data, order, options, watchers, checkpoints."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..data.batches import Source
 from .method import Method
-from .numerics import Precision
+from .options import FitOptions
 from .sampling import Order
-
-
-@dataclass(frozen=True)
-class Optimiser:
-    """An optimiser and its learning rate over time."""
-
-    name: Literal["adam", "sgd"] = "adam"
-    rate: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.99)
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    schedule: Literal["constant", "step", "cosine"] = "constant"
-    decay_every: int = 0
-    decay_from: int = 0  # the first step whose decays are counted
-    decay_by: float = 0.1
-
-    def build(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
-        # One fused kernel over all parameters. On a GPU the rate is a tensor, so that a captured
-        # step follows the schedule.
-        cuda = parameters[0].device.type == "cuda"
-        rate = torch.tensor(self.rate, device=parameters[0].device) if cuda else self.rate
-        options: dict[str, Any] = {"lr": rate, "weight_decay": self.weight_decay, "fused": True}
-        if self.name == "sgd":
-            return torch.optim.SGD(parameters, momentum=self.momentum, **options)
-        return torch.optim.Adam(parameters, betas=self.betas, capturable=cuda, **options)
-
-    def rate_at(self, step: int, steps: int) -> float:
-        """The learning rate of a step."""
-        if self.schedule == "step" and self.decay_every:
-            return self.rate * self.decay_by ** (max(0, step - self.decay_from) // self.decay_every)
-        if self.schedule == "cosine":
-            return self.rate * 0.5 * (1 + math.cos(math.pi * step / steps))
-        return self.rate
 
 
 class Watcher(Protocol):
@@ -74,22 +39,6 @@ class Progress(Protocol):
     """Shows a person how far training is."""
 
     def update(self, step: int, steps: int, loss: float) -> None: ...
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """How long and how `fit` trains: everything but what is minimised and on what."""
-
-    steps: int
-    optimiser: Optimiser
-    precision: Precision = "fp32"
-    deterministic: bool = True
-    log_every: int = 100
-    checkpoint_every: int = 1000
-    checkpoint_seconds: float = 0.0  # do not checkpoint sooner after the last time
-    seed: int = 0  # of what layers draw from torch's own stream, such as dropout
-    capture: bool = True  # on a GPU: record a step once, then replay it
-    compile: bool = False  # fuse the step's operations with torch.compile first
 
 
 @dataclass(frozen=True)

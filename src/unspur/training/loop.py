@@ -25,9 +25,10 @@ from .. import masks
 from ..data.batches import Batch, Source
 from ..errors import Interrupted, TrainingError
 from .capture import captured, one_by_one
-from .inputs import Checkpointer, FitOptions, Optimiser, Progress, Training, Watcher
+from .inputs import Checkpointer, Progress, Training, Watcher
 from .method import Method, Player
 from .numerics import asked_to_stop, autocast, compiled, deterministic, matmul_precision, own_stream
+from .options import FitOptions, Optimiser
 from .sampling import Order
 
 BLOCK = 64  # batches whose indices are drawn at once

@@ -1,13 +1,14 @@
-"""What a training stage minimises, and by which parameters."""
+"""What a training stage minimises, by which parameters, and what it may be built from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from torch import Tensor, nn
 
 from ..data.batches import Batch
+from .settings import NetworkSettings
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,42 @@ class Method(nn.Module):
     uses_bias_labels: ClassVar[bool] = False
 
     def players(self) -> tuple[Player, ...]:
-        """Who is stepped, in turn, at every step; one player with all trainable weights by default."""
+        """Return who is stepped, in turn, at every step: one player with all trainable weights by default."""
         return (Player("model", tuple(p for p in self.parameters() if p.requires_grad)),)
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        """The named losses of a player; the loop sums them and steps that player."""
+        """Return the named losses of a player; the loop sums them and steps that player."""
         raise NotImplementedError(f"{type(self).__name__} must say what it minimises")
 
     def predict(self, x: Tensor) -> Tensor:
-        """Logits for network input."""
+        """Return logits for network input."""
         raise NotImplementedError(f"{type(self).__name__} must say how it predicts")
+
+
+class MethodInputs(Protocol):
+    """What a method may ask for when it is built, beside the network that it trains."""
+
+    @property
+    def targets(self) -> Tensor:
+        """The labels of all training samples."""
+
+    @property
+    def example(self) -> Tensor:
+        """Two images as network input."""
+
+    @property
+    def head(self) -> str:
+        """The name of the layer that makes the logits."""
+
+    @property
+    def group_counts(self) -> Tensor:
+        """How many training samples every (target, bias) group has; only where bias labels are known."""
+
+    def seed(self, use: str) -> int:
+        """Return a seed of its own for each use."""
+
+    def another_network(self, use: str) -> nn.Module:
+        """Return the same network with other random weights."""
+
+    def extra_network(self, settings: NetworkSettings, use: str) -> nn.Module:
+        """Return a network that the method's settings describe."""

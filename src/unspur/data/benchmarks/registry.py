@@ -1,13 +1,19 @@
-"""The benchmark data sets by name. Adding one is one file with a loader, and one line in `DATASETS`."""
+"""The benchmark data sets by name. Adding one is one file with a loader, and one line in `DATASETS`.
+
+A package adds a data set with an entry point in the group `unspur.datasets` that names a loader: a function
+from a `Request` to `Splits`.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from ...errors import DataError
+from ...extras import registered
 from ..splits import Splits
 from . import bffhq, celeba, cifar10, cifar10c, cmnist, embedded, layout, mnist
 
@@ -95,17 +101,30 @@ DATASETS: dict[str, Loader] = {
 SIZED = ("bffhq", "celeba")  # whose images are decoded to a size of choice
 
 
+@cache
+def loaders() -> dict[str, Loader]:
+    """Return the loader of every data set by name: ours, and those of installed packages."""
+    return {**registered("unspur.datasets", callable), **DATASETS}
+
+
+def dataset_names() -> tuple[str, ...]:
+    """Return the names of all data sets, ours first."""
+    return tuple(dict.fromkeys((*DATASETS, *loaders())))
+
+
 def load(
     name: str, *, root: Path | None = None, ratio: str = "1pct", seed: int = 0, size: int = 0
 ) -> Splits:
     """A data set by name; `root` is the folder of real data (UNSPUR_DATA or ./data by default)."""
-    if name not in DATASETS:
-        raise DataError(f"there is no data set {name!r}. Choose one of {', '.join(DATASETS)}.")
+    if name not in dataset_names():
+        raise DataError(
+            f"there is no data set {name!r}. Choose one of {', '.join(dataset_names())}."
+        )
     if size and name not in SIZED:
         raise DataError(
             f"the images of {name} have one size; {size} cannot be asked for. Leave data.size at 0."
         )
-    return DATASETS[name](Request(root, ratio, seed, size))
+    return loaders()[name](Request(root, ratio, seed, size))
 
 
 def cache_folder(root: Path) -> Path:

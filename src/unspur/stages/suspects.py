@@ -1,7 +1,7 @@
-"""From a bias-capturing model to suspects: the training samples that contradict the shortcut.
+"""Suspects: the samples that contradict the shortcut, and what a set of them amounts to.
 
-A network trained to follow what is easy (`methods.Amplified`, `methods.Confident`, or few steps of ERM)
-gets right what the shortcut gets right. What it gets wrong is suspected of contradicting the shortcut.
+A network trained to follow what is easy gets right what the shortcut gets right. What it gets wrong is
+suspected of contradicting the shortcut.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Literal
 from torch import Tensor
 
 from ..training.metrics import surprise
+
+FIELDS = ("score", "conflict", "predicted")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,16 +28,15 @@ class Suspects:
     def __len__(self) -> int:
         return len(self.score)
 
+    def __getitem__(self, part: slice) -> Suspects:
+        return Suspects(self.score[part], self.conflict[part], self.predicted[part])
+
     def tensors(self, prefix: str) -> dict[str, Tensor]:
-        return {
-            f"{prefix}.{name}": getattr(self, name) for name in ("score", "conflict", "predicted")
-        }
+        return {f"{prefix}.{name}": getattr(self, name) for name in FIELDS}
 
     @staticmethod
     def of(tensors: Mapping[str, Tensor], prefix: str) -> Suspects:
-        return Suspects(
-            *(tensors[f"{prefix}.{name}"] for name in ("score", "conflict", "predicted"))
-        )
+        return Suspects(*(tensors[f"{prefix}.{name}"] for name in FIELDS))
 
 
 def misclassified(logits: Tensor, targets: Tensor) -> Suspects:
@@ -45,12 +46,12 @@ def misclassified(logits: Tensor, targets: Tensor) -> Suspects:
 
 
 def above(score: Tensor, logits: Tensor, *, threshold: float = 0.8) -> Suspects:
-    """Suspect what scores above a threshold (epoch-ensemble)."""
+    """Suspect what scores above a threshold (epoch ensemble)."""
     return Suspects(score, score > threshold, logits.argmax(1))
 
 
 def oracle(conflicting: Tensor, targets: Tensor) -> Suspects:
-    """The truth as suspects: an upper bound, for evaluation only."""
+    """Take the truth as suspects: an upper bound, for evaluation only."""
     return Suspects(conflicting.float(), conflicting, targets)
 
 
@@ -81,24 +82,36 @@ def verdict(suspects: Suspects, *, opinion: Tensor | None = None) -> Verdict:
     n, k = len(suspects), int(suspects.conflict.sum())
     found = f"{k} of {n} training samples ({k / n:.2%})"
     if k < max(FEWEST, FEWEST_SHARE * n):
-        return Verdict(
-            "nothing",
-            f"No sign of a shortcut: {found} contradict what a model learns first, too few to act on. "
-            "The ordinary model is returned.",
-        )
+        return _too_few(found)
     if k > MOST_SHARE * n:
-        return Verdict(
-            "too-many",
-            f"The miner did not learn the task: it gets {found} wrong, so these are not exceptions to a "
-            "shortcut. The ordinary model is returned. Mine longer (mine.steps) or with another rate.",
-        )
+        return _too_many(found)
     if opinion is not None and len(opinion) >= NOISE_EVIDENCE:
         against = float(opinion.double().mean())
         if against >= NOISE_SHARE:
-            return Verdict(
-                "noise",
-                f"{found} contradict what a model learns first, but the ordinary model contradicts "
-                f"{against:.0%} of their labels on unseen samples too: they may be wrong labels. "
-                "Debiasing went on; look at the suspects before trusting it.",
-            )
+            return _noisy(found, against)
     return Verdict("usable", f"A shortcut is likely: {found} contradict what a model learns first.")
+
+
+def _too_few(found: str) -> Verdict:
+    return Verdict(
+        "nothing",
+        f"No sign of a shortcut: {found} contradict what a model learns first, too few to act on. "
+        "The ordinary model is returned.",
+    )
+
+
+def _too_many(found: str) -> Verdict:
+    return Verdict(
+        "too-many",
+        f"The miner did not learn the task: it gets {found} wrong, so these are not exceptions to a "
+        "shortcut. The ordinary model is returned. Mine longer (mine.steps) or with another rate.",
+    )
+
+
+def _noisy(found: str, against: float) -> Verdict:
+    return Verdict(
+        "noise",
+        f"{found} contradict what a model learns first, but the ordinary model contradicts "
+        f"{against:.0%} of their labels on unseen samples too: they may be wrong labels. "
+        "Debiasing went on; look at the suspects before trusting it.",
+    )

@@ -1,0 +1,114 @@
+"""LC: correct the logits by what the bias alone predicts, and mix across groups (Liu et al., ICLR 2023)."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from .. import noise
+from ..data.batches import Batch
+from ..training import losses
+from ..training.method import MethodInputs
+from ..training.settings import MethodSettings
+from .entry import MethodEntry, OwnStage
+from .erm import ERM
+
+PARTNER, WEIGHT = 800, 801  # streams of random numbers
+TINY = 1e-6
+
+
+class LC(ERM):
+    """Minimise GCE of an amplified network, and cross entropy of the other on corrected logits.
+
+    The amplified network's prediction b stands for the bias. p(y | b) is estimated from running averages of
+    how often class y comes with prediction b, and the loss is CE(f(x) + τ log p(y | b), y). A sample that
+    the bias explains then teaches little. `mix` blends each image with one of its class from the other
+    group (suspects with ordinary samples), by less than one half; the correction is blended alike.
+    """
+
+    joint: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        biased: nn.Module,
+        classes: int,
+        tau: float = 1.0,
+        q: float = 0.7,
+        memory: float = 0.99,
+        mix: bool = True,
+        seed: int = 0,
+    ):
+        super().__init__(model)
+        self.biased = biased
+        self.tau, self.q, self.memory, self.mix, self.seed = tau, q, memory, mix, seed
+        self.register_buffer("joint", torch.full((classes, classes), 1 / classes**2))
+
+    def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
+        easy = self.biased(batch.x)
+        believed = torch.softmax(easy.detach().float(), dim=1)
+        prior = self.prior(batch.y, believed)
+        x, prior = self.mixed(batch, believed.argmax(1) != batch.y, prior)
+        logits = self.model(x)
+        corrected = logits + self.tau * prior.log().to(logits.dtype)
+        return {
+            "biased": losses.gce_released(easy, batch.y, q=self.q).mean(),
+            "corrected": losses.cross_entropy(corrected, batch.y).mean(),
+        }
+
+    @torch.no_grad()
+    def prior(self, y: Tensor, believed: Tensor) -> Tensor:
+        """Update the running averages in place; return p(class | prediction) for each sample (N, classes)."""
+        if self.training:
+            classes = torch.arange(len(self.joint), device=y.device)
+            seen = (y == classes[:, None]).to(believed.dtype) @ believed / len(y)
+            self.joint.mul_(self.memory).add_((1 - self.memory) * seen)
+        given = (self.joint + TINY) / (self.joint + TINY).sum(0)  # column b: p(y | b)
+        return believed @ given.mT
+
+    def mixed(self, batch: Batch, suspect: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
+        """Blend images and priors with a sample of the same class from the other group, where there is one."""
+        if not self.mix:
+            return batch.x, prior
+        n, device = len(batch.y), batch.y.device
+        fits = (batch.y[:, None] == batch.y) & (suspect[:, None] != suspect)
+        draw = noise.uniform(self.seed, batch.step, PARTNER, (n, n), device)
+        best = torch.where(fits, draw, -1.0).max(1)
+        weight = noise.uniform(self.seed, batch.step, WEIGHT, (n,), device) / 2
+        weight = torch.where(best.values >= 0, weight, 0.0)
+        blend = weight[:, None, None, None].to(batch.x.dtype)
+        x = torch.lerp(batch.x, batch.x[best.indices], blend)
+        return x, torch.lerp(prior, prior[best.indices], weight[:, None].to(prior.dtype))
+
+
+class LCSettings(MethodSettings):
+    """Settings of LC; the defaults are 100 epochs of CMNIST."""
+
+    steps: int = Field(23_500, gt=0)
+    tau: float = Field(1.0, ge=0)
+    q: float = Field(0.7, gt=0, le=1)
+    memory: float = Field(0.99, ge=0, lt=1)
+    mix: bool = True
+
+
+def build(model: nn.Module, inputs: MethodInputs, settings: LCSettings) -> LC:
+    """Build the method with a second, amplified network."""
+    return LC(
+        model,
+        biased=inputs.another_network("biased"),
+        classes=int(inputs.targets.max()) + 1,
+        seed=inputs.seed("mix"),
+        **settings.model_dump(include={"tau", "q", "memory", "mix"}),
+    )
+
+
+ENTRY = MethodEntry(
+    "lc",
+    "LC",
+    "Liu et al., ICLR 2023",
+    "2, jointly",
+    stages=("lc",),
+    own_stage=OwnStage(LCSettings, build, LC, cost=2.0),
+)

@@ -1,0 +1,31 @@
+"""Batch-norm statistics of a network whose weights were changed without training."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ..data.batches import Source
+from ..training import sampling
+
+
+@torch.no_grad()
+def refresh_batch_norm(
+    model: nn.Module, source: Source, order: sampling.Order, *, first: int, batches: int
+) -> None:
+    """Re-estimate batch-norm statistics in place. Does nothing if `batches` is 0."""
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    if not norms or not batches:
+        return
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # a plain average over the batches
+    model.eval()  # what drops out in training is there afterwards
+    for norm in norms:
+        norm.train()
+    step = torch.tensor(first, device=source.targets.device)
+    for offset, index in enumerate(order.draw(first, batches)):
+        model(source.batch(index, step + offset).x)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum

@@ -1,0 +1,42 @@
+"""Control: masks by chance or by size in place of the learned ones, keeping as many weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from .. import masks
+from ..masks import ranking
+from ..training.loop import under
+from .context import Context
+from .prune import finish_masks
+from .results import Results
+from .stage import Stage, Work
+
+
+def control(context: Context, results: Results) -> Work:
+    """Keep as many weights as the learned masks do: in every layer, or overall."""
+    learned = under(results["prune"].tensors, "keep.")
+    model = context.network(results.weights("pretrain"))
+    weights = {name: p.detach() for name, p in model.named_parameters() if name in learned}
+    masks.apply(context.place(model), _masks(context, weights, learned))
+    yield from ()  # nothing to train
+    return finish_masks(context, results, model)
+
+
+def _masks(
+    context: Context, weights: dict[str, Tensor], learned: dict[str, Tensor]
+) -> dict[str, Tensor]:
+    settings = context.recipe.control
+    score: dict[str, Callable[[], dict[str, Tensor]]] = {
+        "random": lambda: ranking.chance(weights, seed=context.seed("control")),
+        "magnitude": lambda: ranking.magnitude(weights),
+    }
+    scores = score[settings.how]()
+    if settings.spread == "layer":
+        return ranking.keep_counts(scores, learned)
+    return ranking.keep_share(scores, masks.density(learned))
+
+
+CONTROL = Stage("control", control, needs=("mine", "pretrain", "prune"), copies=2)

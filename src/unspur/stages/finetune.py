@@ -1,0 +1,73 @@
+"""Fine-tune: retrain the weights that survived, and choose an iterate without labels of the bias."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import masks
+from ..methods import Debiased
+from ..training.inputs import Watcher
+from ..training.watchers import Best, Iterates, Unseen
+from .context import Context
+from .prune import head_in_key
+from .results import Results, TrainedWeights
+from .stage import Stage, Work
+from .trainings import latest_weights, loss_options, make_training, oversampled, whole_masks
+
+
+def finetune(context: Context, results: Results) -> Work:
+    """Retrain the survivors with the debiasing loss."""
+    settings = context.recipe.finetune
+    start = context.initial if settings.start == "initial" else latest_weights(context, results)
+    model = context.network(start)
+    keep = results.masks or (whole_masks(context) if settings.drop else {})
+    masks.apply(model, keep, drop=settings.drop, seed=context.seed("drop"))
+    method = context.place(Debiased(model, head=context.head, **loss_options(settings)))
+    source, order = oversampled(context, "finetune", settings, results)
+    best, iterates = _selector(context, results), Iterates(settings.iterates)
+    watchers: list[Watcher] = [best] if best else []
+    watchers += [iterates] if settings.iterates else []
+    yield make_training(
+        context, "finetune", method, settings, source=source, order=order, watchers=watchers
+    )
+    weights = best.weights if best else masks.plain_state(model)
+    selection = {"selection": _selection(context, results, best)}
+    return TrainedWeights(weights, iterates.state(), selection)
+
+
+def _selection(context: Context, results: Results, best: Best | None) -> dict[str, Any]:
+    """Say which iterate is the result, and why."""
+    if best:
+        return {"rule": "heldout", "step": best.step, "loss": best.loss, **best.sizes}
+    select = context.recipe.select
+    few = f"fewer than {select.minimum} suspects outside the training data"
+    few = few if "mine" in results else "this plan looks for no suspects to choose by"
+    reason = "asked for" if select.rule == "last" else few
+    return {"rule": "last", "step": context.recipe.finetune.steps, "reason": reason}
+
+
+def _selector(context: Context, results: Results) -> Best | None:
+    """Return a watcher of unseen suspects and others, if selection asks for it and there are enough."""
+    select = context.recipe.select
+    if select.rule == "last" or context.unseen is None or "mine" not in results:
+        return None
+    split, among = context.unseen
+    conflict = results.suspects(split).conflict[among]
+    if int(conflict.sum()) < select.minimum or bool(conflict.all()):
+        return None
+    return Best(Unseen(context.resident(split), among), conflict, every=select.every)
+
+
+def _more_key(context: Context, mined: bool) -> dict[str, Any]:
+    """The head, and how the iterate is selected."""
+    select = context.recipe.select.model_dump(mode="json")
+    return {**head_in_key(context, mined), "select": select}
+
+
+FINETUNE = Stage(
+    "finetune",
+    finetune,
+    needs=("mine", "pretrain", "prune", "control"),
+    more_key=_more_key,
+    cost=1.3,
+)

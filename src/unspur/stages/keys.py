@@ -1,0 +1,36 @@
+"""The keys of a run: every stage of its plan, what its result depends on, where that is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .context import Context
+from .records import stage_records
+from .stage import Stage
+
+
+@dataclass(frozen=True)
+class StageKey:
+    """A stage of a run, what its result depends on, and where that is stored."""
+
+    stage: Stage
+    ingredients: Mapping[str, Any]
+    path: Path
+
+    @property
+    def stored(self) -> bool:
+        return self.path.exists()
+
+
+def plan_keys(context: Context) -> dict[str, StageKey]:
+    """Return the key of every stage of the recipe's plan, in order."""
+    found: dict[str, StageKey] = {}
+    for name in context.recipe.stages:
+        stage = stage_records()[name]
+        parents = {before: key.path.name for before, key in found.items()}
+        ingredients = stage.ingredients(context, parents)
+        found[name] = StageKey(stage, ingredients, context.store.path(ingredients))
+    return found

@@ -1,0 +1,128 @@
+"""A method that is one stage of its own: trained from the initial network as its entry says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from .. import masks
+from ..data.batches import Source
+from ..hashing import digest
+from ..methods import MethodEntry, OwnStage
+from ..models import Builder, builder
+from ..training import metrics, sampling
+from ..training.inputs import Watcher
+from ..training.settings import MethodSettings, NetworkSettings
+from ..training.watchers import Iterates
+from .context import Context
+from .results import Results, TrainedWeights
+from .stage import Stage, Work
+from .trainings import make_training
+
+
+def stage_of(entry: MethodEntry) -> Stage:
+    """Return the stage that trains a method of the catalogue."""
+    own = entry.own_stage
+    assert own is not None, "only methods that are a stage of their own"
+    return Stage(
+        entry.name,
+        partial(_train, entry.name, own),
+        more_key=partial(_more_key, entry.name, own),
+        cost=own.cost,
+        copies=own.copies,
+    )
+
+
+def _train(name: str, own: OwnStage, context: Context, results: Results) -> Work:
+    settings = cast(MethodSettings, context.recipe.table(name))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(context.seed("heads"))  # layers a method adds are a function of the seed
+        model = context.network(context.initial)
+        method = context.place(own.build(model, ContextInputs(context), settings))
+    iterates = Iterates(settings.iterates)
+    watchers: list[Watcher] = [iterates] if settings.iterates else []
+    source, order = _batches(context, name, own, settings)
+    yield make_training(
+        context, name, method, settings, source=source, order=order, watchers=watchers
+    )
+    selection = {"rule": "last", "step": settings.steps, "reason": "asked for"}
+    weights = masks.plain_state(cast(nn.Module, method.model))
+    return TrainedWeights(weights, iterates.state(), {"selection": selection})
+
+
+def _batches(
+    context: Context, name: str, own: OwnStage, settings: MethodSettings
+) -> tuple[Source | None, sampling.Order | None]:
+    """Return data with bias labels for a method that uses them, and balanced groups where it asks."""
+    if not own.loss.uses_bias_labels:
+        return None, None
+    seed, train = context.seed(name), context.splits.train
+    augment = context.recipe.data.augment
+    source = context.source(train, augment=augment, seed=seed, bias=context.bias())
+    if not own.balance_groups:
+        return source, None
+    sizes = ContextInputs(context).group_counts[train.targets, context.bias()]
+    odds = torch.where(context.kept_out, 0.0, 1 / sizes.double()).to(context.device)
+    return source, sampling.Weighted(odds, batch=settings.batch, seed=seed)
+
+
+def _more_key(name: str, own: OwnStage, context: Context, mined: bool) -> dict[str, Any]:
+    """The head, further networks and bias labels, as far as the method uses them."""
+    more: dict[str, Any] = {"head": context.head} if own.uses_head else {}
+    for use, settings in own.extra_networks(context.recipe.table(name)).items():
+        made_by = network_builder(context, settings)
+        more[use] = made_by.source
+        if settings.init:
+            start = made_by.build(context.seed(use)).state_dict()
+            more[f"{use}_initial"] = digest(" ".join(start), *start.values())
+    if own.loss.uses_bias_labels:
+        more["bias"] = digest("", context.bias())
+    return more
+
+
+def network_builder(context: Context, settings: NetworkSettings) -> Builder:
+    """Return the builder of a network beside the run's own."""
+    classes = len(context.splits.classes)
+    return builder(settings.name, classes, settings.options, init=settings.init)
+
+
+@dataclass(frozen=True)
+class ContextInputs:
+    """What a method may ask for, from the context of a run."""
+
+    context: Context
+
+    @property
+    def targets(self) -> Tensor:
+        return self.context.splits.train.targets
+
+    @property
+    def example(self) -> Tensor:
+        return self.context.probe
+
+    @property
+    def head(self) -> str:
+        return self.context.head
+
+    @property
+    def group_counts(self) -> Tensor:
+        bias, used = self.context.bias(), ~self.context.kept_out
+        return metrics.group_counts(
+            self.targets[used],
+            bias[used],
+            classes=len(self.context.splits.classes),
+            biases=int(bias.max()) + 1,
+        )
+
+    def seed(self, use: str) -> int:
+        return self.context.seed(use)
+
+    def another_network(self, use: str) -> nn.Module:
+        return self.context.network(seed=use)
+
+    def extra_network(self, settings: NetworkSettings, use: str) -> nn.Module:
+        return network_builder(self.context, settings).build(self.context.seed(use))

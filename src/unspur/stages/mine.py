@@ -1,0 +1,124 @@
+"""Mine: which training samples contradict the shortcut?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data.batches import Source
+from ..errors import RecipeError
+from ..methods import ERM, Amplified, Confident
+from ..training.inputs import Watcher
+from ..training.loop import predict
+from ..training.method import Method
+from ..training.numerics import deterministic, matmul_precision
+from ..training.watchers import EpochScores
+from .context import Context
+from .results import MinedSuspects, Results
+from .stage import Stage, Work
+from .suspects import Suspects, above, misclassified, oracle
+from .trainings import make_training
+
+SPOKEN = {"train": "training", "valid": "validation"}
+
+
+def mine(context: Context, results: Results) -> Work:
+    """Find suspects; where a person has looked at them, the person's flags count."""
+    if context.corrections is None:
+        return (yield from _mine(context))
+    # What was mined before the person looked, unless samples were excluded since: then it is mined again.
+    ingredients = MINE.ingredients(context, {})
+    del ingredients["given"]
+    before = context.store.find(ingredients)
+    mined = MinedSuspects.of(before) if before else (yield from _mine(context))
+    assert isinstance(mined, MinedSuspects)
+    found = mined.splits["train"]
+    corrected = Suspects(found.score, context.corrections.conflict, found.predicted)
+    return MinedSuspects({**mined.splits, "train": corrected})
+
+
+def _mine(context: Context) -> Work:
+    settings = context.recipe.mine
+    if settings.how == "oracle":
+        return _ask_oracle(context)
+    scored = _Scored(context)
+    method = context.place(_miner(context))
+    epochs = scored.epoch_scores()
+    watchers: list[Watcher] = [epochs] if settings.how == "epoch-ensemble" else []
+    yield make_training(context, "mine", method, settings, watchers=watchers)
+    with matmul_precision(context.recipe.precision), deterministic(context.recipe.deterministic):
+        logits = predict(method.eval().predict, scored.inputs())
+    if watchers:
+        suspects = above(epochs.score, logits, threshold=settings.threshold)
+    else:
+        suspects = misclassified(logits, scored.targets)
+    return scored.by_split(suspects)
+
+
+def _miner(context: Context) -> Method:
+    """Build the network that follows what is easy to learn."""
+    settings, model = context.recipe.mine, context.network(seed="miner")
+    released = settings.gce_form == "released"
+    kinds: dict[str, Callable[[], Method]] = {
+        "gce": lambda: Amplified(model, q=settings.q, released=released),
+        "early-stopped": lambda: ERM(model),
+        "epoch-ensemble": lambda: Confident(model, eta=settings.eta),
+    }
+    return kinds[settings.how]()
+
+
+class _Scored:
+    """The samples a miner scores: the training split, then the validation split where there is one."""
+
+    def __init__(self, context: Context):
+        self.context = context
+        self.sources: dict[str, Source] = {"train": context.train}
+        if context.valid is not None:
+            self.sources["valid"] = context.valid
+        self.targets = torch.cat([source.targets.cpu() for source in self.sources.values()])
+
+    def inputs(self) -> Iterator[Tensor]:
+        for source in self.sources.values():
+            yield from source.plain()
+
+    def epoch_scores(self) -> EpochScores:
+        """Return a watcher that scores every sample once a pass."""
+        settings = self.context.recipe.mine
+        one_pass = int((~self.context.kept_out).sum()) // settings.batch
+        every = max(1, min(one_pass, settings.steps))
+        return EpochScores(self.inputs, self.targets, every=every, steps=settings.steps)
+
+    def by_split(self, suspects: Suspects) -> MinedSuspects:
+        parts, start = {}, 0
+        for name, source in self.sources.items():
+            parts[name] = suspects[start : start + len(source.targets)]
+            start += len(source.targets)
+        return MinedSuspects(parts)
+
+
+def _ask_oracle(context: Context) -> MinedSuspects:
+    splits, found = context.splits, {}
+    for name in [name for name in SPOKEN if name in splits.parts()]:
+        conflicting = splits.conflicting(name)
+        if conflicting is None:
+            raise RecipeError(
+                f'mine.how = "oracle" needs bias labels of the {SPOKEN[name]} split; there are none.'
+            )
+        found[name] = oracle(conflicting, splits.parts()[name].targets)
+    return MinedSuspects(found)
+
+
+def _more_key(context: Context, mined: bool) -> dict[str, Any]:
+    """The truth for the oracle; the flags of a person who has looked."""
+    more: dict[str, Any] = {}
+    if context.recipe.mine.how == "oracle":
+        more["truth"] = context.splits.truth_digest
+    if context.corrections is not None:
+        more["given"] = context.corrections.digest
+    return more
+
+
+MINE = Stage("mine", mine, more_key=_more_key, copies=0)

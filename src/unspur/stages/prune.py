@@ -1,0 +1,135 @@
+"""Prune: which weights survive, by masks that are learned or by a score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import masks
+from ..masks import multiply_adds, ranking
+from ..masks.reachable import reachable
+from ..methods import MaskSearch, grasp
+from ..models.head import Tap
+from ..training.inputs import Training
+from ..training.numerics import deterministic, matmul_precision
+from . import channel_pruning
+from .batch_norm import refresh_batch_norm
+from .context import Context
+from .results import PrunedWeights, Results
+from .stage import Stage, Work
+from .trainings import latest_weights, loss_options, make_training, oversampled, whole_masks
+
+
+def prune(context: Context, results: Results) -> Work:
+    """Learn masks, or cut by a score; then re-estimate batch norm under them."""
+    settings = context.recipe.prune
+    model = context.network(latest_weights(context, results))
+    if settings.how != "learned":
+        masks.apply(context.place(model), _cut(context, model))
+        return finish_masks(context, results, model)
+    yield _mask_search(context, results, model)
+    logits = {name: p.detach().clone() for name, p in masks.logits(model).items()}
+    if settings.unit == "channel" and settings.cut == "share":
+        channel_pruning.fit(context, model)
+    return replace(finish_masks(context, results, model), logits=logits)
+
+
+def _mask_search(context: Context, results: Results, model: nn.Module) -> Training:
+    """Return the training of mask logits on a frozen network."""
+    settings = context.recipe.prune
+    masks.attach(
+        model,
+        init=settings.init,
+        noise=settings.noise,
+        keep_zero=settings.keep_zero,
+        seed=context.seed("masks"),
+        unit=settings.unit,
+        weigh=settings.weigh,
+        example=context.probe,
+    )
+    pressure: dict[str, Any] = {"sparsity": settings.sparsity, "penalty": settings.penalty}
+    search = MaskSearch(model, head=context.head, **pressure, **loss_options(settings))
+    source, order = oversampled(context, "prune", settings, results)
+    return make_training(
+        context, "prune", context.place(search), settings, source=source, order=order
+    )
+
+
+def _cut(context: Context, model: nn.Module) -> dict[str, Tensor]:
+    """Return the masks of a rule that needs no training."""
+    settings, names = context.recipe.prune, whole_masks(context).keys()
+    if settings.unit == "channel":
+        return channel_pruning.cut(context, model)
+    weights = {name: p.detach() for name, p in model.named_parameters() if name in names}
+    score: dict[str, Callable[[], dict[str, Tensor]]] = {
+        "magnitude": lambda: ranking.magnitude(weights),
+        "random": lambda: ranking.chance(weights, seed=context.seed("masks")),
+        "grasp": lambda: _gradient_flow(context, list(weights)),
+    }
+    return ranking.keep_share(score[settings.how](), settings.keep)
+
+
+def _gradient_flow(context: Context, names: Sequence[str]) -> dict[str, Tensor]:
+    """Return GraSP's scores at the initial weights, the highest being those to keep."""
+    model, targets = context.place(context.network(context.initial)), context.train.targets.cpu()
+    index = grasp.balanced(targets, ~context.kept_out, each=10, seed=context.seed("grasp"))
+    among = torch.zeros(len(targets), dtype=torch.bool)
+    among[index] = True
+    x = torch.cat(list(context.train.plain(among=among)))[torch.argsort(torch.argsort(index))]
+    with matmul_precision(context.recipe.precision):
+        scores = grasp.scores(model, names, x, targets[index].to(x.device))
+    return {name: -score for name, score in scores.items()}
+
+
+def finish_masks(context: Context, results: Results, model: nn.Module) -> PrunedWeights:
+    """Fix the masks of a model, re-estimate batch norm under them, and bake them into the weights."""
+    settings = context.recipe.prune
+    keep = masks.harden(model)
+    source, order = oversampled(context, "prune", settings, results)
+    with matmul_precision(context.recipe.precision), deterministic(context.recipe.deterministic):
+        refresh_batch_norm(
+            model, source, order, first=settings.steps, batches=settings.batch_norm_batches
+        )
+    masks.bake(model)
+    weights = {name: t for name, t in keep.items() if t.dim() > 1}  # not the scales of channels
+    return PrunedWeights(keep, model.state_dict(), _density(context, weights))
+
+
+def _density(context: Context, keep: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Return the share kept: of weights, of those that touch data, by layer, and of multiply–adds."""
+    touching = reachable(context.network(), context.probe[:1], list(keep))
+    times = multiply_adds.uses(context.network(), context.probe, list(keep))
+    return {
+        "overall": masks.density(keep),
+        "reachable": masks.density(keep, touching),
+        "layers": {name: masks.density({name: t}) for name, t in keep.items()},
+        "macs": multiply_adds.share_kept(keep, times),
+    }
+
+
+def check(context: Context) -> None:
+    """Raise if the network has no head, or nothing that can be masked."""
+    model = context.network(context.initial)
+    Tap(model, context.head)
+    channel_pruning.check(context)
+    masks.attach(model, unit=context.recipe.prune.unit, example=context.probe)
+
+
+def head_in_key(context: Context, mined: bool) -> dict[str, Any]:
+    """The result depends on which layer is the head."""
+    return {"head": context.head}
+
+
+PRUNE = Stage(
+    "prune",
+    prune,
+    needs=("mine", "pretrain"),
+    more_key=head_in_key,
+    cost=1.3,
+    copies=3,
+    check=check,
+)

@@ -1,0 +1,183 @@
+"""What stages return, as typed records, and what a run has made so far.
+
+A record knows how to become tensors and facts, which is what the store keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from ..store import Artifact, Store, Workspace
+from ..training.loop import under
+from .suspects import Suspects
+
+Tensors = dict[str, Tensor]
+Facts = dict[str, Any]
+
+
+class StageResult(Protocol):
+    """A result that can be stored."""
+
+    def tensors(self) -> Tensors: ...
+    def facts(self) -> Facts: ...
+
+
+@dataclass(frozen=True, eq=False)
+class MinedSuspects:
+    """The suspects of the training split, and of the validation split where there is one."""
+
+    splits: Mapping[str, Suspects]
+
+    def tensors(self) -> Tensors:
+        parts = (suspects.tensors(name) for name, suspects in self.splits.items())
+        return {key: tensor for part in parts for key, tensor in part.items()}
+
+    def facts(self) -> Facts:
+        return {"flagged": int(self.splits["train"].conflict.sum())}
+
+    @staticmethod
+    def of(artifact: Artifact) -> MinedSuspects:
+        names = dict.fromkeys(name.partition(".")[0] for name in artifact.tensors)
+        return MinedSuspects({name: Suspects.of(artifact.tensors, name) for name in names})
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinaryWeights:
+    """The ordinary model, under the plain names of its state dict."""
+
+    weights: Mapping[str, Tensor]
+
+    def tensors(self) -> Tensors:
+        return dict(self.weights)
+
+    def facts(self) -> Facts:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedWeights:
+    """A trained network, the iterates a recipe asks for, and facts such as which iterate was selected."""
+
+    weights: Mapping[str, Tensor]
+    iterates: Mapping[str, Tensor] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def tensors(self) -> Tensors:
+        return {
+            **{f"weights.{name}": t for name, t in self.weights.items()},
+            **{f"iterate.{name}": t for name, t in self.iterates.items()},
+        }
+
+    def facts(self) -> Facts:
+        return dict(self.notes)
+
+
+@dataclass(frozen=True, eq=False)
+class PrunedWeights:
+    """Masks, the network under them, the logits they came from, and what share of the weights is kept."""
+
+    keep: Mapping[str, Tensor]
+    weights: Mapping[str, Tensor]
+    density: Mapping[str, Any]
+    logits: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def tensors(self) -> Tensors:
+        return {
+            **{f"logits.{name}": t for name, t in self.logits.items()},
+            **{f"keep.{name}": t for name, t in self.keep.items()},
+            **{f"weights.{name}": t for name, t in self.weights.items()},
+        }
+
+    def facts(self) -> Facts:
+        return dict(self.density)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What was measured, and the truth and predictions it was measured on."""
+
+    truth: Mapping[str, Tensor]
+    predicted: Mapping[str, Tensor]
+    numbers: Mapping[str, Any]
+
+    def tensors(self) -> Tensors:
+        predicted = {f"predicted.{name}": t for name, t in self.predicted.items()}
+        return {**self.truth, **predicted}
+
+    def facts(self) -> Facts:
+        return dict(self.numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Tensors that a page draws, and what is known of them; two sets of pictures can be joined by `|`."""
+
+    images: Mapping[str, Tensor] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __or__(self, other: Pictures) -> Pictures:
+        return Pictures({**self.images, **other.images}, {**self.notes, **other.notes})
+
+    def tensors(self) -> Tensors:
+        return dict(self.images)
+
+    def facts(self) -> Facts:
+        return dict(self.notes)
+
+
+class Results(dict[str, Artifact]):
+    """The artifacts that a run has made so far, by stage."""
+
+    def suspects(self, split: str = "train") -> Suspects:
+        """Return the suspects of a split."""
+        return Suspects.of(self["mine"].tensors, split)
+
+    def weights(self, stage: str) -> Tensors:
+        """Return the network that a stage made."""
+        tensors = self[stage].tensors
+        return dict(tensors) if stage == "pretrain" else under(tensors, "weights.")
+
+    @property
+    def last_network(self) -> str | None:
+        """The last stage that made a network, if there is one yet."""
+        return next((stage for stage in reversed(self) if stage != "mine"), None)
+
+    @property
+    def pruned(self) -> str | None:
+        """The stage whose masks are in force, if anything was pruned."""
+        return next((stage for stage in ("control", "prune") if stage in self), None)
+
+    @property
+    def masks(self) -> Tensors:
+        """The masks in force; none where nothing was pruned."""
+        return under(self[self.pruned].tensors, "keep.") if self.pruned else {}
+
+    @property
+    def final_weights(self) -> Tensors:
+        """The network that a plan ended in."""
+        assert self.last_network is not None, "every plan ends in a network"
+        return self.weights(self.last_network)
+
+    def networks(self) -> dict[str, str | None]:
+        """Return the stages of the networks people compare; None where there is none."""
+        return {
+            "ordinary": "pretrain" if "pretrain" in self else None,
+            "pruned": self.pruned,
+            "debiased": self.last_network,
+        }
+
+
+def store_result(
+    store: Store, ingredients: Mapping[str, Any], work: Callable[[], StageResult]
+) -> Artifact:
+    """Return the artifact of a result that needs no training, made only where it is not stored yet."""
+
+    def made(workspace: Workspace) -> tuple[Tensors, Facts]:
+        result = work()
+        return result.tensors(), result.facts()
+
+    return store.make(ingredients, made)

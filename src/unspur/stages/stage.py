@@ -1,0 +1,71 @@
+"""A stage of a run, as one record: its name, what it needs, what it depends on, what it costs, its work.
+
+A stage's work is a generator. It yields the trainings it wants done, one at a time, and returns a typed
+result. What a plan leaves out is done without: no suspects means uniform batches, no pretrained network
+means the initial one, no masks means all weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..hashing import digest
+from ..training.inputs import Training
+from .context import Context
+from .results import Results, StageResult
+
+Work = Generator[Training, None, StageResult]
+
+
+def nothing_more(context: Context, mined: bool) -> dict[str, Any]:
+    """Add nothing to a key."""
+    return {}
+
+
+def no_demands(context: Context) -> None:
+    """Ask for nothing."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a run; its settings are the recipe's table of the same name.
+
+    `version` is raised where the same settings would give another result. `needs` are the stages whose
+    results it takes, as far as the plan has them. `more_key(context, mined)` names what else its result
+    depends on. A step costs about `cost` plain steps, and `copies` networks are stored. `check` raises before
+    anything is trained if the stage asks for what is not there.
+    """
+
+    name: str
+    work: Callable[[Context, Results], Work]
+    version: int = 1
+    needs: tuple[str, ...] = ()
+    more_key: Callable[[Context, bool], dict[str, Any]] = nothing_more
+    cost: float = 1.0
+    copies: int = 1
+    check: Callable[[Context], None] = no_demands
+
+    def ingredients(self, context: Context, parents: Mapping[str, str]) -> dict[str, Any]:
+        """Describe what the result depends on, given the keys of the stages before."""
+        recipe = context.recipe
+        described: dict[str, Any] = {
+            "stage": self.name,
+            "version": self.version,
+            "settings": recipe.table(self.name).model_dump(mode="json"),
+            "seed": recipe.seed,
+            "parents": {name: parents[name] for name in self.needs if name in parents},
+            "device": context.device.type,
+            "precision": recipe.precision,
+            "deterministic": recipe.deterministic,
+            "compile": recipe.compile,
+            "data": context.splits.digest,
+            "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
+            "kept_out": digest("", context.kept_out),
+            "builder": context.builder.source,
+            "initial": context.initial_digest,
+        }
+        if context.corrections is not None and bool(context.corrections.excluded.any()):
+            described["held_out"] = digest("", context.held_out)
+        return described | self.more_key(context, "mine" in parents)

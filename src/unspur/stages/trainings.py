@@ -1,0 +1,93 @@
+"""The trainings that stages ask for: data, order of samples, options and watchers, as the recipe has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import masks
+from ..data.batches import Source
+from ..recipes.settings import DebiasSettings
+from ..training import sampling
+from ..training.inputs import Training, Watcher
+from ..training.method import Method
+from ..training.settings import TrainingSettings
+from ..training.watchers import Curve, Unseen
+from .context import Context
+from .results import Results
+
+
+def make_training(
+    context: Context,
+    stage: str,
+    method: Method,
+    settings: TrainingSettings,
+    *,
+    source: Source | None = None,
+    order: sampling.Order | None = None,
+    watchers: Sequence[Watcher] = (),
+) -> Training:
+    """Return the training of a method under the recipe; by default on permuted passes through the data."""
+    recipe, seed = context.recipe, context.seed(stage)
+    if source is None:
+        source = context.source(context.splits.train, augment=recipe.data.augment, seed=seed)
+    if order is None:
+        order = passes(context, settings.batch, seed)
+    if context.unseen is not None:
+        split, among = context.unseen
+        curve = Curve(Unseen(context.resident(split), among), every=recipe.watch_every)
+        watchers = [*watchers, curve]
+    return Training(method, source, order, recipe.fit_options(settings, seed=seed), watchers)
+
+
+def passes(context: Context, batch: int, seed: int) -> sampling.Passes:
+    """Pass through all the samples that stages train on, in permuted order."""
+    among = (~context.kept_out).nonzero().squeeze(1).to(context.device)
+    return sampling.Passes(among, batch=batch, seed=seed)
+
+
+def oversampled(
+    context: Context, stage: str, settings: DebiasSettings, results: Results
+) -> tuple[Source, sampling.Order]:
+    """Return the training data with suspects marked, and an order that draws them more often."""
+    seed, train = context.seed(stage), context.splits.train
+    augment = context.recipe.data.augment
+    if "mine" not in results:
+        source = context.source(train, augment=augment, seed=seed)
+        return source, passes(context, settings.batch, seed)
+    conflict = results.suspects().conflict
+    odds = torch.where(context.kept_out, 0.0, _odds(context, settings, conflict))
+    source = context.source(train, augment=augment, seed=seed, conflict=conflict)
+    return source, sampling.Weighted(odds.to(context.device), batch=settings.batch, seed=seed)
+
+
+def _odds(context: Context, settings: DebiasSettings, conflict: Tensor) -> Tensor:
+    """Return how often each sample is drawn: fixed upweighting, or derived from the number of suspects."""
+    if settings.up:
+        return sampling.fixed_odds(conflict, up=settings.up)
+    among, odds = ~context.kept_out, torch.zeros(len(conflict), dtype=torch.float64)
+    targets = context.splits.train.targets.cpu()[among]
+    odds[among] = sampling.derived_odds(
+        conflict[among], targets, share=settings.share, cap=settings.cap
+    )
+    return odds
+
+
+def loss_options(settings: DebiasSettings) -> dict[str, Any]:
+    """Return the settings of the debiasing loss alone."""
+    return settings.model_dump(include={"align", "positives", "temperature", "group_weight"})
+
+
+def latest_weights(context: Context, results: Results) -> Mapping[str, Tensor]:
+    """Return the weights that the stages before have come to."""
+    return results.final_weights if results.last_network else context.initial
+
+
+def whole_masks(context: Context) -> dict[str, Tensor]:
+    """Return masks that keep every weight."""
+    model = context.network()
+    masks.attach(model)
+    return masks.harden(model)

@@ -1,0 +1,304 @@
+"""The one front door: data and settings in, a plan with its keys, run, save, report.
+
+The functions of `api`, every command, `bench` and the audit go through here, so that the same verb gives the
+same result from Python and from the shell:
+
+    open_debias(images, ...)   ──> Prepared     settings from the size of the data, and the judge to ask first
+    open_recipe(recipe, ...)   ──> Prepared     a recipe as it is written, without the judge
+    carry_out(prepared, out)   ──> Outcome      ask the judge, run the plan, save the folder, write the page
+    audit_images(images, ...)  ──> Audit        the audit alone, with its folder and page
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from . import data, models, recipes, runs, stages
+from .audit import auditing
+from .audit.auditing import Audit
+from .audit.judge import Judgement, judge
+from .data import Splits
+from .data.custom.assembly import Source, assemble
+from .errors import DataError, ModelError, RecipeError
+from .recipes import Recipe, budget
+from .report import page
+from .runs import audit_folder
+from .runs.suspects_csv import read_suspects
+from .stages.context import Context, Show
+from .stages.corrections import sample_names
+from .stages.inspection import inspect
+from .stages.results import Results
+from .store import Artifact, Store
+
+AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks see no more
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where work is done, where its results are stored, and how progress is shown."""
+
+    device: torch.device
+    store: Store
+    show: Show
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that is ready: its keys are known, nothing is trained. `judge` is the audit to ask first."""
+
+    run: stages.Run
+    judge: Context | None = None
+
+    @property
+    def context(self) -> Context:
+        return self.run.context
+
+    @property
+    def stored(self) -> list[str]:
+        """The stages that need not be run again."""
+        return [name for name, key in self.run.keys.items() if key.stored]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run."""
+
+    context: Context
+    results: Results
+    scores: Artifact
+    judgement: Judgement | None
+    page: Path | None = None
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """What was measured, and what the judge said where it was asked."""
+        if self.judgement is None:
+            return self.scores.facts
+        return {**self.scores.facts, "judge": self.judgement.as_json()}
+
+
+def open_debias(
+    train: Source,
+    place: Place,
+    *parts: Any,
+    model: nn.Module | str | None = None,
+    init: str = "",
+    size: int = 0,
+    seed: int = 0,
+    changes: Mapping[str, Any] | None = None,
+    suspects: Path | str | None = None,
+    anyway: bool = False,
+) -> Prepared:
+    """Prepare the debiasing of a user's own images; `parts` are valid, test, bias and classes."""
+    limit = size or budget.of(place.device).pixels
+    splits = assemble(train, *parts, limit=limit)
+    recipe = budget.settings(
+        len(splits.train),
+        place.device,
+        name=splits.name,
+        model=model if isinstance(model, str) else budget.NETWORK,
+        init=init,
+    )
+    recipe = recipes.change(recipe, {"seed": seed, **(changes or {})})
+    context = open_context(recipe, splits, place, model=model, suspects=suspects)
+    asked = not anyway and suspects is None and "mine" in recipe.stages
+    return Prepared(stages.Run(context), _judge(train, splits, place, seed) if asked else None)
+
+
+def _judge(train: Source, splits: Splits, place: Place, seed: int) -> Context | None:
+    """Return the audit that decides whether to go on, or None where the data are too few to audit."""
+    if isinstance(train, Path | str):
+        splits = assemble(train, limit=min(AUDIT_PIXELS, budget.of(place.device).pixels))
+    context = audit_context(splits, place, seed=seed)
+    try:
+        auditing.check(context)
+    except DataError as error:
+        warnings.warn(f"whether there is a shortcut was not asked: {error}", stacklevel=3)
+        return None
+    return context
+
+
+def open_recipe(
+    recipe: Recipe,
+    place: Place,
+    *,
+    root: Path | None = None,
+    load: Callable[..., Splits] = data.load,
+) -> Prepared:
+    """Prepare a recipe that names its data; `load` finds the data."""
+    wanted = recipe.data
+    if wanted.name == "given":
+        raise RecipeError(
+            f"{recipe.name}: data.name is not set. Choose one of {', '.join(data.dataset_names())}."
+        )
+    splits = load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
+    return Prepared(stages.Run(open_context(recipe, splits, place)))
+
+
+def open_context(
+    recipe: Recipe,
+    splits: Splits,
+    place: Place,
+    *,
+    model: nn.Module | str | None = None,
+    suspects: Path | str | None = None,
+) -> Context:
+    """Return what the stages of a run share; `suspects` is a suspects.csv that a person has corrected."""
+    corrections = read_suspects(suspects, sample_names(splits.train)) if suspects else None
+    return Context(
+        recipe=recipe,
+        splits=splits,
+        builder=_builder(recipe, splits, model),
+        store=place.store,
+        device=place.device,
+        show=place.show,
+        corrections=corrections,
+    )
+
+
+def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> models.Builder:
+    if model is not None and not isinstance(model, str):
+        return models.given(model)
+    wanted = recipe.model
+    return models.builder(wanted.name, len(splits.classes), wanted.options, init=wanted.init)
+
+
+def carry_out(prepared: Prepared, out: Path | None = None, *, command: str = "") -> Outcome:
+    """Ask the judge, run the plan or the ordinary model alone, and with `out` save the run and its page."""
+    judgement = judge(auditing.audit(prepared.judge)) if prepared.judge else None
+    run = prepared.run
+    if judgement is not None and not judgement.go_on:
+        run = stages.Run(replace(run.context, recipe=_ordinary(run.context.recipe)))
+    results, scores = stages.run_together([run])[0]
+    outcome = Outcome(run.context, results, scores, judgement)
+    return outcome if out is None else deliver(outcome, out, command=command)
+
+
+def _ordinary(recipe: Recipe) -> Recipe:
+    """Return the recipe of the ordinary model alone."""
+    return recipe.model_copy(update={"plan": "erm"})
+
+
+def deliver(outcome: Outcome, out: Path, *, command: str = "") -> Outcome:
+    """Write the folder of a run and its page; `command` is what the run was started with."""
+    context, results, scores = outcome.context, outcome.results, outcome.scores
+    runs.save(context, results, scores, out, numbers=outcome.numbers)
+    _save_skipped(context.splits, out)
+    # The model is safe by now: no trouble with pictures may cost it.
+    inspected = _inspected(context, results)
+    runs.save_record(context, results, scores, out, inspected=inspected, command=command)
+    with context.show("report"):
+        return replace(outcome, page=page.attempt(out, context.store.root))
+
+
+def _inspected(context: Context, results: Results) -> Artifact | None:
+    """Return the pictures for the report; a network that cannot be looked into is still a result."""
+    try:
+        with context.show("inspect"):
+            return inspect(context, results)
+    except (RuntimeError, ModelError) as error:
+        reason = str(error).partition("\n")[0]
+        warnings.warn(f"the report has no pictures of this network: {reason}.", stacklevel=4)
+        return None
+
+
+def _save_skipped(splits: Splits, folder: Path) -> None:
+    """List the images that could not be read."""
+    path = folder / "skipped.csv"
+    if not splits.skipped:
+        path.unlink(missing_ok=True)  # of an earlier run
+        return
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("path", "reason"), *splits.skipped.items()])
+
+
+# -- the audit ----------------------------------------------------------------------------------------
+
+
+def open_audit(
+    train: Source,
+    place: Place,
+    *parts: Any,
+    model: nn.Module | str | None = None,
+    size: int = 0,
+    seed: int = 0,
+    changes: Mapping[str, Any] | None = None,
+) -> Context:
+    """Prepare an audit of a user's own images; `parts` are valid, test, bias and classes."""
+    limit = size or min(AUDIT_PIXELS, budget.of(place.device).pixels)
+    splits = assemble(train, *parts, limit=limit)
+    context = audit_context(splits, place, model=model, seed=seed, changes=changes)
+    auditing.check(context)
+    return context
+
+
+def audit_context(
+    splits: Splits,
+    place: Place,
+    *,
+    model: nn.Module | str | None = None,
+    seed: int = 0,
+    changes: Mapping[str, Any] | None = None,
+) -> Context:
+    """Return the context of an audit: its own short trainings, on the built-in small network by default."""
+    name = model if isinstance(model, str) else auditing.NETWORK
+    recipe = auditing.settings(len(splits.train), name=splits.name, model=name, seed=seed)
+    recipe = recipes.change(recipe, changes or {})
+    return open_context(recipe, splits, place, model=model)
+
+
+def carry_out_audit(
+    context: Context, out: Path | None = None, *, command: str = "", source: str = ""
+) -> tuple[Audit, Path | None]:
+    """Audit the training split, and with `out` save the audit's folder and page."""
+    found = auditing.audit(context)
+    if out is None:
+        return found, None
+    audit_folder.save(found, context, out, command=command, source=source)
+    _save_skipped(context.splits, out)
+    return found, page.attempt(out)
+
+
+# -- places -------------------------------------------------------------------------------------------
+
+
+def default_store() -> Path:
+    """Return the folder where stages are stored unless said otherwise."""
+    return Path(os.environ.get("UNSPUR_STORE", "runs/store"))
+
+
+def pick_device(name: str | None = None) -> torch.device:
+    """Return the device asked for, or a GPU if there is one."""
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise RecipeError(
+            f"the device {name!r} cannot be used here ({reason}). Choose cpu, cuda, cuda:1 ..."
+        ) from None
+    return device
+
+
+def find_place(device: str | None, store: Path | str | None, show: Show) -> Place:
+    """Return the place that the options of a command name."""
+    return Place(pick_device(device), Store(Path(store or default_store())), show)
+
+
+@contextmanager
+def temporary_place(device: str | None, show: Show) -> Iterator[Place]:
+    """Return a place whose store is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
+        yield Place(pick_device(device), Store(Path(folder)), show)

@@ -1,0 +1,105 @@
+"""LC against a slow oracle: a plain loop over samples."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from toys import TinyNet
+from unspur import noise
+from unspur.methods.lc import PARTNER, TINY, WEIGHT, LC
+from unspur.testing.contract import tiny_batch
+
+
+def made(**options):
+    torch.manual_seed(0)
+    return LC(TinyNet(), biased=TinyNet(), classes=2, **options).train()
+
+
+def plain_prior(joint, y, believed, memory):
+    """Update the table of (class, prediction) and read p(class | prediction) off it, sample by sample."""
+    classes = len(joint)
+    table = [[memory * float(joint[c][b]) for b in range(classes)] for c in range(classes)]
+    for target, belief in zip(y.tolist(), believed.tolist(), strict=True):
+        for b in range(classes):
+            table[target][b] += (1 - memory) * belief[b] / len(y)
+    rows = []
+    for belief in believed.tolist():
+        row = []
+        for c in range(classes):
+            total = 0.0
+            for b in range(classes):
+                column = sum(table[k][b] + TINY for k in range(classes))
+                total += belief[b] * (table[c][b] + TINY) / column
+            row.append(total)
+        rows.append(row)
+    return table, rows
+
+
+def test_the_prior_is_that_of_a_plain_loop():
+    method, batch = made(memory=0.9), tiny_batch()
+    believed = torch.softmax(method.biased(batch.x).detach(), 1)
+    table, rows = plain_prior(method.joint.clone(), batch.y, believed, 0.9)
+    found = method.prior(batch.y, believed)
+    torch.testing.assert_close(found, torch.tensor(rows))
+    torch.testing.assert_close(method.joint, torch.tensor(table))
+    torch.testing.assert_close(found.sum(1), torch.ones(len(found)))
+
+
+def test_the_loss_is_that_of_a_plain_loop():
+    method, batch = made(mix=False, tau=0.5), tiny_batch(size=8)
+    believed = torch.softmax(method.biased(batch.x).detach(), 1)
+    _, rows = plain_prior(method.joint.clone(), batch.y, believed, method.memory)
+    logits = method.model(batch.x).tolist()
+    total = 0.0
+    for target, each, prior in zip(batch.y.tolist(), logits, rows, strict=True):
+        corrected = [z + 0.5 * math.log(p) for z, p in zip(each, prior, strict=True)]
+        total += math.log(sum(map(math.exp, corrected))) - corrected[target]
+    method = made(mix=False, tau=0.5)
+    assert float(method(batch, "model")["corrected"].detach()) == pytest.approx(total / 8, rel=1e-5)
+
+
+def test_partners_are_of_the_same_class_and_the_other_group():
+    method, batch = made(seed=3), replace(tiny_batch(), step=torch.tensor(5))
+    suspect = torch.arange(32) % 3 == 0
+    prior = torch.rand(32, 2)
+    x, blended = method.mixed(batch, suspect, prior)
+    draw = noise.uniform(3, 5, PARTNER, (32, 32))
+    weight = noise.uniform(3, 5, WEIGHT, (32,)) / 2
+    for i in range(32):
+        fits = [j for j in range(32) if batch.y[j] == batch.y[i] and bool(suspect[j] != suspect[i])]
+        j = max(fits, key=lambda j: float(draw[i, j]))
+        expected = (1 - weight[i]) * batch.x[i] + weight[i] * batch.x[j]
+        torch.testing.assert_close(x[i], expected)
+        torch.testing.assert_close(blended[i], (1 - weight[i]) * prior[i] + weight[i] * prior[j])
+
+
+def test_without_a_partner_an_image_stays():
+    method, batch = made(), tiny_batch()
+    prior = torch.rand(32, 2)
+    x, blended = method.mixed(batch, torch.zeros(32, dtype=torch.bool), prior)
+    assert torch.equal(x, batch.x)
+    assert torch.equal(blended, prior)
+
+
+def test_a_bias_that_explains_the_label_leaves_little_to_learn():
+    """Where prediction and class always agree, the correction makes the loss of an undecided network small."""
+
+    class Knows(nn.Module):
+        def forward(self, x):
+            return torch.stack([-x.mean((1, 2, 3)), x.mean((1, 2, 3))], 1) * 1000
+
+    batch = tiny_batch(size=4)
+    x = torch.stack([torch.full((3, 8, 8), v) for v in (-1.0, 1.0, -1.0, 1.0)])
+    batch = replace(batch, x=x, y=torch.tensor([0, 1, 0, 1]))
+    method = LC(
+        nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), biased=Knows(), classes=2, mix=False
+    )
+    with torch.no_grad():
+        for parameter in method.model.parameters():
+            parameter.zero_()
+    for _ in range(2000):
+        loss = method(batch, "model")["corrected"]
+    assert float(loss.detach()) < 1e-4 < math.log(2)
