@@ -304,7 +304,7 @@ def test_help_without_arguments() -> None:
         ),
         (
             ["run", "cmnist/1pct-dcwp", "--set", "prune.sparsty=1"],
-            "RecipeError: cmnist/1pct-dcwp.toml: unknown key prune.sparsty. "
+            "RecipeError: cmnist/1pct-dcwp: unknown key prune.sparsty. "
             "Did you mean prune.sparsity?",
         ),
         (

@@ -32,7 +32,8 @@ def bench(
 
     The numbers are JSON; beside them go Markdown, CSV and LaTeX.
     """
-    wanted = [recipes.load(each, set_ or []) for name in names for each in recipes.match(name)]
+    changes = recipes.parse_changes(set_ or [])
+    wanted = [recipes.load(each, changes) for name in names for each in recipes.match(name)]
     load = cache(data.load)  # the runs of one data set share it
     context_of = partial(
         contexts.of_recipe, device=device, store=store, data_root=data_root, quiet=quiet, load=load
