@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tomllib
 from importlib import resources
 from pathlib import Path
 
 import pytest
 import torch
 
+import unspur
 from unspur import recipes
 from unspur.errors import RecipeError
 from unspur.recipes import budget
@@ -107,6 +109,13 @@ def test_the_files_are_part_of_the_package() -> None:
     names = {file.name for file in files.iterdir()}
     assert {"data.toml", "dcwp.toml", "demo.toml"} <= names
     assert all(name.endswith(".toml") for name in names)
+    if not (project := Path(__file__).parents[2] / "pyproject.toml").is_file():
+        pytest.skip("not run from a source tree")
+    shipped = tomllib.loads(project.read_text())["tool"]["setuptools"]["package-data"]["unspur"]
+    root = Path(unspur.__file__).parent
+    assert names == {
+        p.name for pattern in shipped for p in root.glob(pattern) if p.suffix == ".toml"
+    }
 
 
 @pytest.mark.parametrize(("data", "images"), [("mnist", 54_000), ("cifar10", 45_000)])
