@@ -136,7 +136,11 @@ def test_any_dataset_with_an_odd_module_of_ones_own(splits: Splits, kind: str) -
         "floats": lambda split: pairs(split, floats=True),
         "pictures": Pictures,
     }[kind]
-    result = unspur.debias(model=Odd(), train=make(splits.train), valid=make(splits.valid), settings={**MINED, "mine.steps": 30}
+    result = unspur.debias(
+        model=Odd(),
+        train=make(splits.train),
+        valid=make(splits.valid),
+        settings={**MINED, "mine.steps": 30},
     )
     assert type(result.model) is Odd
     assert result.model.training is False
@@ -281,7 +285,9 @@ def test_what_the_scores_are_of(
     given = {part: splits.parts()[part] for part in parts}
     bias = {part: splits.bias[part] for part in ("train", *parts)}
     settings = {**QUICK, "select.rule": rule}
-    result = unspur.debias(model=TinyNet(), train=splits.train, **given, bias=bias, settings=settings)
+    result = unspur.debias(
+        model=TinyNet(), train=splits.train, **given, bias=bias, settings=settings
+    )
     assert result.scores["evaluated_on"] == name
 
 

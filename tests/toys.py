@@ -71,7 +71,7 @@ def context(
             torch.manual_seed(0)
             model = TinyNet()
     return Context(
-        recipe=recipes.change(Recipe(), [*SMALL, *changes]),
+        recipe=recipes.change(Recipe(), recipes.parse_changes([*SMALL, *changes])),
         splits=shapes_set(seed=1) if splits is None else splits,
         builder=builder or models.given(model),
         store=Store(store),

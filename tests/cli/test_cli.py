@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +28,7 @@ from unspur.report.terminal import Lines, percent, size, summary
 from unspur.version import VERSION
 
 REAL = os.environ.get("UNSPUR_DATA")
+ROOT = Path(__file__).parents[2]
 STAGES = ["mine", "pretrain", "prune", "finetune"]
 QUICK = """
 name = "bars"
@@ -282,6 +284,26 @@ def test_recipes() -> None:
     assert invoke("recipes").stdout.split() == recipes.names()
 
 
+def test_recipes_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)  # where results are
+    text = invoke("recipes", "show", "cmnist/1pct-dcwp").stdout
+    assert "# Published: 95.98 (ERM: 81.73), unbiased accuracy in per cent." in text
+    assert re.search(
+        r"# Ours: [\d.]+ ± [\d.]+ \(ERM: .*\); 4 seeds, [\d.]+ minutes a run on NVIDIA", text
+    )
+    assert recipes.parse(tomllib.loads(text), where="shown") == recipes.load("cmnist/1pct-dcwp")
+    changed = invoke("recipes", "show", "cmnist/1pct-dcwp", "--set", "prune.steps=7").stdout
+    assert re.search(r"steps = 7 +# --set", changed)
+    assert "# Ours" not in changed  # never run
+
+
+def test_recipes_show_without_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "# Ours" not in invoke("recipes", "show", "cmnist/1pct-dcwp").stdout
+    (tmp_path / "few.toml").write_text('base = "cmnist/1pct-dcwp"\nseed = 3\n')
+    assert re.search(r"seed = 3 +# few.toml", invoke("recipes", "show", "few.toml").stdout)
+
+
 def test_help_without_arguments() -> None:
     done = CliRunner().invoke(cli.app, [])
     for verb in ("run", "demo", "bench", "recipes", "predict", "evaluate", "data", "runs"):
@@ -304,7 +326,7 @@ def test_help_without_arguments() -> None:
         ),
         (
             ["run", "cmnist/1pct-dcwp", "--set", "prune.sparsty=1"],
-            "RecipeError: cmnist/1pct-dcwp.toml: unknown key prune.sparsty. "
+            "RecipeError: cmnist/1pct-dcwp: unknown key prune.sparsty. "
             "Did you mean prune.sparsity?",
         ),
         (

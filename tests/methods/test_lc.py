@@ -9,7 +9,7 @@ from torch import nn
 
 from toys import TinyNet
 from unspur import noise
-from unspur.methods.lc import PARTNER, TINY, WEIGHT, LC
+from unspur.methods.lc import LC, PARTNER, TINY, WEIGHT
 from unspur.testing.contract import tiny_batch
 
 
@@ -85,7 +85,7 @@ def test_without_a_partner_an_image_stays():
 
 
 def test_a_bias_that_explains_the_label_leaves_little_to_learn():
-    """Where prediction and class always agree, the correction makes the loss of an undecided network small."""
+    """Where prediction and class always agree, the corrected loss of an undecided network is small."""
 
     class Knows(nn.Module):
         def forward(self, x):

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import tomllib
 from pathlib import Path
-from types import ModuleType
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-import unspur
 from unspur import recipes
 from unspur.errors import RecipeError
-from unspur.methods import ABOUT, METHODS
+from unspur.methods import all_methods, own_stages, plans
 from unspur.recipes import published
-from unspur.recipes.settings import PLANS, PlanName, Recipe
+from unspur.recipes.settings import MineSettings, Recipe, recipe_class
 
 RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
-FILES = Path(unspur.__file__).parent / "recipes"
-SCRIPT = Path(__file__).parents[2] / "scripts" / "make_recipes.py"
 
 
 def changed(*changes: str) -> Recipe:
-    return recipes.change(Recipe(), changes)
+    return recipes.change(Recipe(), recipes.parse_changes(changes))
 
 
 def flat(table: dict[str, Any]) -> dict[str, Any]:
@@ -48,20 +43,13 @@ def write(folder: Path, text: str) -> str:
     return str(folder / "mine.toml")
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(SCRIPT.parent))
-        return importlib.import_module("make_recipes")
-
-
 # -- the built-in recipes -----------------------------------------------------------------------------
 
 
 def test_the_promised_recipes_are_there() -> None:
     """Every method at every ratio on CMNIST, the main table's on CIFAR10-C, the ablation twice."""
     main = ("erm", "dcwp", "unspur", "lff", "disent", "end", "rebias", "mrm", "jtt")
-    promised = {f"cmnist/{ratio}-{kind}" for ratio in RATIOS for kind in ABOUT} | {"demo"}
+    promised = {f"cmnist/{ratio}-{kind}" for ratio in RATIOS for kind in all_methods()} | {"demo"}
     promised |= {f"cifar10c/{ratio}-{kind}" for ratio in RATIOS for kind in main}
     promised |= {f"cmnist/ablation-{i}{twin}" for i in range(1, 7) for twin in ("", "-adam")}
     assert promised <= set(recipes.names())
@@ -71,50 +59,22 @@ def test_the_promised_recipes_are_there() -> None:
 def test_a_recipe_runs_the_plan_its_name_says(name: str) -> None:
     made = recipes.load(name)
     kind = published.kind(made.model_dump(mode="json"))
-    if kind in ABOUT:
-        assert made.plan == ABOUT[kind].plan
+    if kind in all_methods():
+        assert made.plan == all_methods()[kind].plan_name
 
 
 def test_a_table_for_every_stage() -> None:
-    stages = {stage for plan in PLANS.values() for stage in plan}
-    assert stages <= Recipe.model_fields.keys()
-    assert set(get_args(PlanName)) == PLANS.keys()
+    stages = {stage for plan in plans().values() for stage in plan}
+    assert stages <= recipe_class().model_fields.keys()
 
 
-@pytest.mark.parametrize("name", METHODS.keys() & Recipe.model_fields.keys())
+@pytest.mark.parametrize("name", own_stages())
 def test_a_methods_defaults_are_those_of_its_table(name: str) -> None:
-    given = inspect.signature(METHODS[name]).parameters
-    table = getattr(Recipe(), name).model_dump()
+    given = inspect.signature(own_stages()[name].own_stage.loss).parameters
+    table = Recipe().table(name).model_dump()
     shared = {key for key in table if key in given and given[key].default is not inspect._empty}
     assert shared
     assert {key: table[key] for key in shared} == {key: given[key].default for key in shared}
-
-
-@pytest.mark.parametrize("name", recipes.names())
-def test_a_built_in_recipe_is_complete(name: str) -> None:
-    loaded = recipes.load(name)
-    text = (FILES / f"{name}.toml").read_text()
-    settings = text[text.index("\nname = ") + 1 :]
-    assert loaded.name == name
-    assert settings == recipes.dump(loaded)
-    read = {"data", "model", "select", *plans()[loaded.plan]}  # the tables of its plan, in full
-    whole = {k: v for k, v in Recipe().model_dump().items() if k in read or type(v) is not dict}
-    assert flat(tomllib.loads(text)).keys() == flat(whole).keys()
-
-
-@pytest.mark.parametrize("name", recipes.names())
-def test_a_built_in_recipe_opens_with_how_to_run_it(name: str) -> None:
-    head = (FILES / f"{name}.toml").read_text().partition("\nname = ")[0]
-    assert all(line.startswith("#") or not line for line in head.splitlines())
-    assert f"unspur run {name}" in head or f"unspur {name}" in head
-
-
-def test_files_are_what_the_script_writes(script: ModuleType) -> None:
-    tables = [table for table, _ in script.every()] + [script.settings.DEMO]
-    assert {table["name"] for table in tables} == set(recipes.names())
-    for table in tables:
-        made = recipes.parse(table, where=table["name"])
-        assert recipes.dump(made) == recipes.dump(recipes.load(made.name))
 
 
 # -- the published settings ---------------------------------------------------------------------------
@@ -403,7 +363,38 @@ def test_the_last_change_wins() -> None:
 
 
 def test_changes_reach_a_loaded_recipe() -> None:
-    assert recipes.load("cmnist/1pct-dcwp", ["prune.sparsity=1e-6"]).prune.sparsity == 1e-6
+    for changes in ({"prune.sparsity": 1e-6}, ["prune.sparsity=1e-6"]):
+        assert recipes.load("cmnist/1pct-dcwp", changes).prune.sparsity == 1e-6
+
+
+def test_changes_are_python_values() -> None:
+    new = recipes.change(
+        Recipe(),
+        {
+            "name": "1e-6",
+            "data.ratio": "true",
+            "finetune.iterates": (10, 20),
+            "model.options": {"width": 8},
+        },
+    )
+    assert (new.name, new.data.ratio) == ("1e-6", "true")  # text stays text
+    assert (new.finetune.iterates, new.model.options) == ((10, 20), {"width": 8})
+
+
+def test_texts_of_the_command_line_become_values() -> None:
+    texts = ["prune.sparsity=1e-6", "data.ratio = 5pct", "seed=1", "deterministic=false", "seed=2"]
+    assert recipes.parse_changes(texts) == {
+        "prune.sparsity": 1e-6,
+        "data.ratio": " 5pct",
+        "deterministic": False,
+        "seed": 2,
+    }
+
+
+def test_a_setting_given_after_its_table_counts() -> None:
+    texts = ["mine.steps=1", "mine={batch=8}", "mine.steps=2"]
+    assert (changed(*texts).mine.steps, changed(*texts).mine.batch) == (2, 8)
+    assert changed("mine.steps=1", "mine={batch=8}").mine == Recipe(mine=MineSettings(batch=8)).mine
 
 
 @pytest.mark.parametrize(
@@ -413,7 +404,7 @@ def test_changes_reach_a_loaded_recipe() -> None:
             "prune.sparsity",
             "--set prune.sparsity: give it as key=value, as in prune.sparsity=1e-6.",
         ),
-        ("seed.x=1", "--set seed.x=1: seed is a setting, not a table of settings."),
+        ("seed.x=1", "seed.x: seed is a setting, not a table of settings."),
         ("prune.lamda=1", "unspur: unknown key prune.lamda."),
         ("mine.steps=many", "unspur: mine.steps = 'many': "),
     ],
@@ -441,6 +432,30 @@ def test_dump_and_parse_are_inverse(tmp_path: Path, changes: list[str]) -> None:
     new = changed(*changes)
     assert recipes.load(write(tmp_path, recipes.dump(new))) == new
     assert recipes.parse(tomllib.loads(recipes.dump(new)), where="here") == new
+
+
+def test_a_file_may_be_based_on_a_built_in_recipe(tmp_path: Path) -> None:
+    file = write(tmp_path, 'base = "cmnist/1pct-dcwp"\nseed = 3\n[prune]\nsparsity = 1e-6\n')
+    base, found = recipes.load("cmnist/1pct-dcwp"), recipes.load(file)
+    assert found.name == file.removesuffix(".toml")
+    assert differences(base, found) == {"seed": (0, 3), "prune.sparsity": (1e-8, 1e-6)}
+    assert recipes.load(write(tmp_path, recipes.dump(found))) == found
+
+
+def test_an_unknown_base(tmp_path: Path) -> None:
+    file = write(tmp_path, 'base = "cmnist/1pct-dwcp"\n')
+    with pytest.raises(RecipeError) as error:
+        recipes.load(file)
+    assert str(error.value) == (
+        f"{file}: base = 'cmnist/1pct-dwcp': there is no such built-in recipe. "
+        "Did you mean cmnist/1pct-dcwp?"
+    )
+
+
+def test_a_wrong_key_over_a_base_is_that_of_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, 'base = "cmnist/1pct-dcwp"\nprune.sparsty = 1e-6\n')
+    with pytest.raises(RecipeError, match=r"mine\.toml: unknown key prune\.sparsty\."):
+        recipes.load(file)
 
 
 def test_a_file_without_a_name_is_called_by_its_path(tmp_path: Path) -> None:

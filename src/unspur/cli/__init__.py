@@ -22,6 +22,7 @@ from . import (
     export_command,
     list_commands,
     predict_commands,
+    recipe_commands,
     report_command,
     reproduce_command,
     run_commands,
@@ -46,13 +47,13 @@ for command in (
         reproduce_command.reproduce,
         list_commands.methods,
         list_commands.theory,
-        list_commands.recipes,
         predict_commands.predict,
         predict_commands.evaluate,
     ),
 ):
     app.command()(command)
 app.add_typer(data_commands.app, name="data")
+app.add_typer(recipe_commands.app, name="recipes")
 app.add_typer(store_commands.app, name="runs")
 
 

@@ -31,7 +31,8 @@ def bench(
 
     The numbers are JSON; beside them go Markdown, CSV and LaTeX.
     """
-    wanted = [recipes.load(each, set_ or []) for name in names for each in recipes.match(name)]
+    changes = recipes.parse_changes(set_ or [])
+    wanted = [recipes.load(each, changes) for name in names for each in recipes.match(name)]
     load = cache(data.load)  # the runs of one data set share it
     place = workflow.find_place(device, store, terminal.show(quiet=quiet))
 

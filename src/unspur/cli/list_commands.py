@@ -1,4 +1,4 @@
-"""`unspur methods`, `recipes` and `theory`: what there is, and why it works."""
+"""`unspur methods` and `unspur theory`: the methods there are, and why DCWP works."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 from rich.table import Column, Table
 
 from ..methods import all_methods
-from ..recipes import loading
 from ..report import terminal
 from ..report import theory_page as theory_report
 from ..report.terminal import err
@@ -45,9 +44,3 @@ def theory(
         markup=False,
         soft_wrap=True,
     )
-
-
-def recipes() -> None:
-    """List the built-in recipes."""
-    for name in loading.names():
-        print(name)

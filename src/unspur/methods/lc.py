@@ -69,7 +69,7 @@ class LC(ERM):
         return believed @ given.mT
 
     def mixed(self, batch: Batch, suspect: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
-        """Blend images and priors with a sample of the same class from the other group, where there is one."""
+        """Blend images and priors with a sample of the class from the other group, where there is one."""
         if not self.mix:
             return batch.x, prior
         n, device = len(batch.y), batch.y.device

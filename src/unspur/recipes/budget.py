@@ -1,4 +1,4 @@
-"""Settings for a user's own data, from the number of images and the device alone.
+"""Choose settings for a user's own data, from the number of images and the device alone.
 
 A stage takes twenty passes through the data, within the bounds below; masks and fine-tuning take half of
 that. The network is ResNet-18 at the images' size, at most 96 pixels on a CPU and 128 on a GPU.
@@ -31,12 +31,12 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def of(device: torch.device) -> Budget:
-    """What a kind of device can do in reasonable time."""
+    """Return what a kind of device can do in reasonable time."""
     return BUDGETS["cuda" if device.type == "cuda" else "cpu"]
 
 
 def settings(images: int, device: torch.device, *, name: str, model: str, init: str = "") -> Recipe:
-    """A recipe for so many training images."""
+    """Return a recipe for a number of training images on a device."""
     budget = of(device)
     batch = max(2, min(BATCH, images // 4))
     steps = min(max(PASSES * images // batch, budget.fewest), budget.most)

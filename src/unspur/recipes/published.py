@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-# What a data set is judged by; elsewhere it is unbiased accuracy.
+# The metric of a data set; that of the others is unbiased accuracy.
 METRICS = {
     "bffhq": "conflicting",
     "celeba": "worst_group",
@@ -98,7 +98,7 @@ READINGS = {"released-code": "dcwp", "paper-text": "dcwp"}
 
 
 def kind(recipe: dict[str, Any]) -> str:
-    """Which method a recipe runs: `lff` of `cmnist/1pct-lff`; its plan where the name tells nothing."""
+    """Return the method of a recipe: `lff` of `cmnist/1pct-lff`; its plan if it is not named like that."""
     if "/" not in recipe["name"]:
         return str(recipe["plan"])
     tail: str = recipe["name"].rpartition("/")[2]
@@ -106,14 +106,14 @@ def kind(recipe: dict[str, Any]) -> str:
 
 
 def data_of(recipe: dict[str, Any]) -> str:
-    """The data of a recipe, as the tables here name it."""
+    """Return the data of a recipe by its name in the tables here."""
     data = recipe["data"]
     whole = f"{data['name']}/{data['ratio']}"
     return data["name"] if whole not in PUBLISHED and data["name"] in PUBLISHED else whole
 
 
 def number(recipe: dict[str, Any], method: str = "") -> float | None:
-    """The published number of a recipe, or of another method on its data."""
+    """Return the published number of a recipe, or of another method on its data."""
     if not method and recipe["name"] in ABLATION:
         return ABLATION[recipe["name"]]
     method = method or kind(recipe)
@@ -121,6 +121,6 @@ def number(recipe: dict[str, Any], method: str = "") -> float | None:
 
 
 def rounded(value: float, digits: int = 1) -> str:
-    """A published number, or a difference of two, in fewer digits; halves go up, as on paper."""
+    """Return a published number, or a difference of two, in fewer digits; halves are rounded up."""
     exact = Decimal(str(round(value, 6)))
     return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP) + 0}"

@@ -40,7 +40,7 @@ class Cell:
 
 def cell(name: str, *changes: str, seeds: int = 4) -> Cell:
     """A built-in recipe with changes, named after both, and the first of its data's seeds."""
-    settings = recipes.load(name, changes)
+    settings = recipes.load(name, recipes.parse_changes(changes))
     told = [change for change in changes if not change.startswith(UNTOLD)]
     named = settings.model_copy(update={"name": " ".join([name, *told])})
     return Cell(named, SEEDS[settings.data.name][:seeds])

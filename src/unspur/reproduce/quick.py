@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..methods import plans
-from ..recipes.loading import Recipe, as_toml, change
+from typing import Any
+
+from ..recipes import Recipe, change
 from ..training.settings import TrainingSettings
 from .item import Cell, Cells
 
@@ -13,24 +14,26 @@ WORDS = (
     "These numbers only show that the command works."
 )
 
-SMALL = (
-    "precision=tf32",
-    'data={name="demo",ratio="5pct"}',
-    'model={name="convnet",options={width=12}}',
-    'rebias.network={name="convnet",options={width=12,kernel=1}}',
+SMALL: dict[str, Any] = {
+    "precision": "tf32",
+    "data": {"name": "demo", "ratio": "5pct"},
+    "model": {"name": "convnet", "options": {"width": 12}},
+    "rebias.network": {"name": "convnet", "options": {"width": 12, "kernel": 1}},
     # So short a search must go far in each step.
-    *("prune.rate=0.2", "prune.batch_norm_batches=4"),
-    *("refit.strengths=[0.1]", "refit.subsets=2"),
-    "select.every=10",
-)
+    "prune.rate": 0.2,
+    "prune.batch_norm_batches": 4,
+    "refit.strengths": [0.1],
+    "refit.subsets": 2,
+    "select.every": 10,
+}
 
 
 def quick(settings: Recipe) -> Recipe:
     """The recipe scaled down: other data, a smaller network, fewer and smaller steps; the same plan."""
-    changes = [f'name="quick {settings.name}"', *SMALL]
-    for stage in plans()[settings.plan]:
+    changes = {"name": f"quick {settings.name}", **SMALL}
+    for stage in settings.stages:
         if isinstance(section := settings.table(stage), TrainingSettings):
-            changes += [f"{stage}.{change}" for change in _shorter(section)]
+            changes |= {f"{stage}.{key}": value for key, value in _shorter(section).items()}
     return change(settings, changes)
 
 
@@ -39,15 +42,15 @@ def quick_cells(cells: Cells) -> Cells:
     return {key: Cell(quick(each.recipe), each.seeds[:1]) for key, each in cells.items()}
 
 
-def _shorter(section: TrainingSettings) -> list[str]:
-    changes = ["batch=64"]
+def _shorter(section: TrainingSettings) -> dict[str, Any]:
+    changes: dict[str, Any] = {"batch": 64}
     for key in ("steps", "swap_start"):
         if steps := getattr(section, key, 0):
-            changes.append(f"{key}={_short(steps)}")
+            changes[key] = _short(steps)
     if iterates := getattr(section, "iterates", ()):
-        changes.append(f"iterates={as_toml(sorted({_short(step) for step in iterates}))}")
+        changes["iterates"] = sorted({_short(step) for step in iterates})
     if sparsity := getattr(section, "sparsity", 0.0):
-        changes.append(f"sparsity={100 * sparsity}")
+        changes["sparsity"] = 100 * sparsity
     return changes
 
 

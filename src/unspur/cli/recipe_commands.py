@@ -1,0 +1,65 @@
+"""`unspur recipes`: list the built-in recipes, or show one with the origin of each value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..recipes import loading
+from ..recipes.display import show as show_recipe
+from ..recipes.published import METRICS
+from ..recipes.settings import Recipe
+from ..reproduce.item import SEEDS
+from ..reproduce.record_search import Ledger
+from ..runs.bench import summarise
+from ..runs.tables import percent
+from .options import Changes
+
+RESULTS = (Path("results"), Path("docs/results"))  # where results are looked for unless named
+
+app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
+
+
+@app.callback()
+def recipes(context: typer.Context) -> None:
+    """List the built-in recipes, or show one."""
+    if context.invoked_subcommand is None:
+        print("\n".join(loading.names()))
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="A recipe by name (see `unspur recipes`) or file.")],
+    set_: Changes = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Folder of results, for our numbers with the recipe.")
+    ] = None,
+) -> None:
+    """Print a whole recipe as TOML, with where each value comes from."""
+    texts = set_ or []
+    loaded = loading.load_with_origins(name, loading.parse_changes(texts))
+    folder = results or next((each for each in RESULTS if each.is_dir()), None)
+    ours = _results(loaded.recipe, folder) if folder else ""
+    print(show_recipe(name, loaded, changes=texts, ours=ours), end="")
+
+
+def _results(recipe: Recipe, folder: Path) -> str:
+    """Return our results with a recipe and the paper's seeds as a sentence, if there are any."""
+    ledger = Ledger(folder)
+    known = [ledger.find(recipe, seed) for seed in SEEDS.get(recipe.data.name, ())]
+    runs = [each.run for each in known if each is not None]
+    if not runs:
+        return ""
+    summary = summarise(runs, metric=METRICS.get(recipe.data.name, "unbiased"))
+    erm = "ordinary" in summary and recipe.plan != "erm"
+    beside = f" (ERM: {percent(summary['ordinary'])})" if erm else ""
+    seeds = f"{len(runs)} seed{'s' * (len(runs) > 1)}"
+    minutes = f"{summary['seconds']['mean'] / 60:.1f} minutes a run on {_hardware(runs[0])}"
+    return f"Ours: {percent(summary['debiased'])}{beside}; {seeds}, {minutes}."
+
+
+def _hardware(run: dict[str, dict[str, dict[str, str]]]) -> str:
+    device = run["run"]["with"]["gpu"]
+    return "a CPU" if device == "none" else f"{device}, shared with other runs"

@@ -1,0 +1,47 @@
+"""Change settings: dotted keys and Python values, and the text in which the command line gives them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import RecipeError
+
+Changes = Mapping[str, Any] | Iterable[str]
+
+
+def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
+    """Return `key=value` texts of the command line as values by dotted key; the last of a key wins."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise RecipeError(f"--set {text}: give it as key=value, as in prune.sparsity=1e-6.")
+        found.pop(key.strip(), None)  # so that it comes after a change of its whole table
+        found[key.strip()] = _value(value)
+    return found
+
+
+def as_mapping(changes: Changes) -> Mapping[str, Any]:
+    """Return changes as values by dotted key, given so or as texts."""
+    return changes if isinstance(changes, Mapping) else parse_changes(changes)
+
+
+def apply_changes(tables: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Set values by dotted key in nested tables, in place."""
+    for key, value in changes.items():
+        *path, last = key.split(".")
+        table = tables
+        for part in path:
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise RecipeError(f"{key}: {part} is a setting, not a table of settings.")
+        table[last] = value
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a bare word is a string
