@@ -43,7 +43,7 @@ def debias(
     init: str = "",
     size: int = 0,
     settings: Recipe | Mapping[str, Any] | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     device: str | None = None,
     out: Path | str | None = None,
     store: Path | str | None = None,
@@ -65,11 +65,13 @@ def debias(
     """
     _refuse_model(train)
     folder = Path(out) if out is not None else None
+    seeded = {} if seed is None else {"seed": seed}
     with _place(device, store, show, keep=out is not None) as place:
         parts = (valid, test, bias, classes)
         if isinstance(settings, Recipe):
             splits = assemble(train, *parts, limit=size or settings.data.size or 96)
-            context = workflow.open_context(settings, splits, place, model=model, suspects=suspects)
+            recipe = settings.model_copy(update=seeded)
+            context = workflow.open_context(recipe, splits, place, model=model, suspects=suspects)
             prepared = Prepared(stages.Run(context))
         else:
             prepared = workflow.open_debias(
@@ -79,8 +81,7 @@ def debias(
                 model=model,
                 init=init,
                 size=size,
-                seed=seed,
-                changes=settings,
+                changes={**(settings or {}), **seeded},
                 suspects=suspects,
                 anyway=anyway,
             )

@@ -113,7 +113,9 @@ def open_debias(
     recipe = recipes.change(recipe, {"seed": seed, **(changes or {})})
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
     asked = not anyway and suspects is None and "mine" in recipe.stages
-    return Prepared(stages.Run(context), _judge(train, splits, place, seed) if asked else None)
+    return Prepared(
+        stages.Run(context), _judge(train, splits, place, recipe.seed) if asked else None
+    )
 
 
 def _judge(train: Source, splits: Splits, place: Place, seed: int) -> Context | None:

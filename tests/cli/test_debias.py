@@ -16,12 +16,12 @@ from typer.testing import CliRunner, Result
 import unspur
 from toys import SMALL, TinyNet, context, shapes_set, without_valid
 from unspur import cli, stages
-from unspur.cli.run_commands import _save_skipped
 from unspur.data import custom
 from unspur.data.decoding.files import Files
 from unspur.errors import DataError
 from unspur.recipes import budget
 from unspur.report.terminal import summary
+from unspur.workflow import _save_skipped
 
 MODEL = """
 from toys import TinyNet
@@ -67,6 +67,7 @@ def done(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result
     with pytest.warns(UserWarning, match="bad.png"):
         made = invoke(
             *("debias", str(photos), "--out", str(home / "out"), "--store", str(home / "store")),
+            "--anyway",
             *options,
             *changes,
         )
@@ -169,18 +170,24 @@ def test_debias_takes_a_folder_or_files(photos: Path) -> None:
         key: json.loads(text) if text[0] in "[0123456789" else text
         for key, text in settings.items()
     }
-    by_path = unspur.debias(photos, model=model, settings=settings, device="cpu")
+    by_path = unspur.debias(photos, model=model, settings=settings, device="cpu", anyway=True)
     splits = custom.load(photos)
-    by_splits = unspur.debias(splits, model=model, settings=settings, device="cpu")
+    by_splits = unspur.debias(splits, model=model, settings=settings, device="cpu", anyway=True)
     assert by_path.scores == by_splits.scores
     paths = tuple(photos / name for name in splits.train.names or ())
     lazy = Files(paths, splits.train.targets, (8, 8))
     streamed = unspur.debias(
-        model, lazy, settings=settings, device="cpu", test=splits.test, classes=splits.classes
+        lazy,
+        model=model,
+        settings=settings,
+        device="cpu",
+        test=splits.test,
+        classes=splits.classes,
+        anyway=True,
     )
     assert streamed.scores == by_path.scores
     with pytest.raises(DataError, match="a whole set has its own valid"):
-        unspur.debias(splits, splits.test, model=model, device="cpu")
+        unspur.debias(splits, splits.test, model=model, device="cpu", anyway=True)
 
 
 # What is said without labels of the shortcut
@@ -226,6 +233,7 @@ def test_scores_on_training_images_are_called_that(tmp_path: Path) -> None:
             "--device",
             "cpu",
             "-q",
+            "--anyway",
         ),
         *("--store", str(tmp_path / "store"), "--model", f"{tmp_path / 'model.py'}:build"),
         *(word for change in steps for word in ("--set", change)),
