@@ -8,7 +8,7 @@ api may import: audit, data, delivery, errors, models, recipes, report, runs, st
 """
 
 from .api import Debiased, audit, debias
-from .audit.auditing import Audit
+from .audit.result import Audit
 from .data import Split, Splits
 from .errors import UnspurError
 from .masks.verbs import apply, attach, bake, density, harden

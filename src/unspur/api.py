@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from . import models, recipes, runs, stages
-from .audit import auditing
-from .audit.auditing import Audit
+from .audit import auditor, preparation
+from .audit.result import Audit
 from .data import custom
 from .data.custom.dataset import collect
 from .data.decoding.files import Files
@@ -114,7 +114,7 @@ def audit(
     splits = (
         _whole(train, classes) if whole else _splits(train, None, None, None, classes)  # type: ignore[arg-type]
     )
-    base = auditing.settings(len(splits.train), name=splits.name, seed=seed)
+    base = preparation.settings(len(splits.train), name=splits.name, seed=seed)
     changes = [f"{key}={recipes.as_toml(value)}" for key, value in (settings or {}).items()]
     chosen = recipes.change(base, changes)
     own_network = models.builder(chosen.model.name, len(splits.classes), chosen.model.options)
@@ -127,7 +127,7 @@ def audit(
             device=pick_device(device),
             show=_shown(show),
         )
-        found = auditing.audit(context)
+        found = auditor.audit(context)
         if out is not None:
             audit_folder.save(found, context, Path(out))
             page.attempt(Path(out))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..audit.formatting import percent as percent
+from ..audit.formatting import unbroken
 from ..methods import ABOUT
 from ..runs.intervals import Interval, Intervals, share_interval
 from .palette import on, ramp
@@ -79,21 +80,6 @@ def scored_on(scores: Mapping[str, Any]) -> str:
         "train": "the training split",
     }
     return names.get(name, name)
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    """A share for people; the sign stays on the line of its number."""
-    return "–" if value is None else f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
-
-
-def signed(value: float) -> str:
-    """A number with two digits; its sign is a minus, and nothing is less than nothing."""
-    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
-
-
-def unbroken(text: str) -> str:
-    """The same with powers of ten, as in 4e-09, that stay on one line."""
-    return re.sub(r"(?<=\de)-(?=\d)", "\N{NON-BREAKING HYPHEN}", text)
 
 
 def between(interval: Interval | None, *, signed: bool = False) -> str:

@@ -1,0 +1,28 @@
+"""Recommend to debias or to return the ordinary model, from the verdict of an audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .conclusions import VERDICTS
+from .result import Audit
+
+OVERRIDE = "To debias all the same, give --anyway (Python: anyway=True)."
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Whether to debias, and the sentences that say so to a user."""
+
+    debias: bool
+    text: str
+
+
+def recommend(audit: Audit) -> Recommendation:
+    """Recommend debiasing only where the audit found a shortcut; otherwise say why not."""
+    finding, against = audit.finding, VERDICTS[audit.finding.code].against_debiasing
+    if not against:
+        return Recommendation(True, finding.text)
+    return Recommendation(
+        False, f"{finding.text} {against} The ordinary model is returned. {OVERRIDE}"
+    )
