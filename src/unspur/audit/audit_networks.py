@@ -1,7 +1,7 @@
 """The networks of an audit: one table that everything else reads.
 
-To add a view, write its transform in views.py and add one line `_view(...)` to NETWORKS. The trainings, the
-evidence, the verdict's text and the page follow from the table.
+To add a view, write its transform in views.py and add one entry `behind_view(...)` to NETWORKS. The
+trainings, the evidence, the verdict's text and the page follow from the table.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class AuditNetwork:
         return self.samples in ("suspects oversampled", "matched oversampled")
 
 
-def _view(name: str, view: Transform, **words: str) -> AuditNetwork:
+def behind_view(name: str, view: Transform, **words: str) -> AuditNetwork:
     """Return a network behind a view: trained like the deprived one, which is its control."""
     return AuditNetwork(
         name,
@@ -97,7 +97,7 @@ NETWORKS: tuple[AuditNetwork, ...] = (
         filter="right when taught",
         mark="✓ taught",
     ),
-    _view(
+    behind_view(
         "grey",
         views.grey,
         role="as deprived, and sees no colours; its control network is deprived",
@@ -108,7 +108,7 @@ NETWORKS: tuple[AuditNetwork, ...] = (
         hidden="the colours",
         hint="Look at the colours first.",
     ),
-    _view(
+    behind_view(
         "centre",
         views.centre,
         role="as deprived, and sees no border; its control network is deprived",
@@ -119,7 +119,7 @@ NETWORKS: tuple[AuditNetwork, ...] = (
         hidden="the border",
         hint="Look around the centre first.",
     ),
-    _view(
+    behind_view(
         "detail",
         views.detail,
         role="as deprived, and sees no light, shade or colour of large areas; its control network is "
