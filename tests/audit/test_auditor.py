@@ -18,7 +18,7 @@ from toys import Counting, same
 from unspur import cli, models
 from unspur.audit import audit_networks, auditor, preparation
 from unspur.audit.crossfit import CrossFit
-from unspur.audit.half_training import half_trainings, train
+from unspur.audit.half_training import _train_at_once, half_trainings, train
 from unspur.data.splits import Split
 from unspur.errors import DataError, Interrupted, ModelError
 from unspur.store import Store
@@ -163,6 +163,18 @@ def test_the_same_data_twice_are_trained_on_once(stored):
     both = auditor.audit_together([context(counting), context(counting)])
     assert counting.made == []
     assert [found.evidence for found in both] == [alone.evidence] * 2
+
+
+def test_trainings_side_by_side_are_those_one_by_one(stored, tmp_path):
+    store, _ = stored
+    counting = Counting(tmp_path)
+    miners = half_trainings(CrossFit(context(counting)), audit_networks.phases()[0])
+    together = list(_train_at_once([*miners, miners[0]]))
+    assert len(counting.made) == 2  # what is asked for twice is trained once
+    single = list(train(half_trainings(CrossFit(context(store)), audit_networks.phases()[0]), 1))
+    assert [each.path.name for each in together[:2]] == [each.path.name for each in single]
+    assert together[2].path == together[0].path
+    assert all(same(a.tensors, b.tensors) for a, b in zip(together[:2], single, strict=True))
 
 
 def test_where_the_miner_settles_it_nothing_else_is_trained(tmp_path):
