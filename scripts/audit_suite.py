@@ -3,10 +3,10 @@
     python scripts/audit_suite.py --out docs/results/audit.json --store runs/store --device cuda
 
 Base images (the digits that come with unspur, CIFAR-10 where it is found, MNIST if asked for) x shortcut x
-share of images that contradict it x seed, nulls, and wrong labels. The thresholds of the verdict were chosen
-on cases of the role "development"; error rates are those of the role "unseen". Trainings are kept in the
-store, so a suite that was stopped goes on where it was; new thresholds are scored without training anything
-anew. A Markdown table goes beside the JSON.
+share of images that contradict it x seed, nulls, and wrong labels. The thresholds of the verdict were
+chosen on cases of the role "development"; error rates are those of the role "unseen". Trainings are kept in
+the store, so a suite that was stopped goes on where it was; new thresholds are scored without training
+again. A Markdown table goes beside the JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ import torch
 
 from unspur import models
 from unspur.api import pick_device
-from unspur.audit import auditing, evidence
+from unspur.audit import auditor, evidence, preparation
+from unspur.audit.result import Audit
+from unspur.audit.statistics import Statistic, strongest
 from unspur.audit.thresholds import THRESHOLDS
 from unspur.data.benchmarks import cifar10, embedded, mnist, planted
 from unspur.data.benchmarks.planted import Base
@@ -110,8 +112,8 @@ def every(bases: Iterable[str]) -> Iterator[Case]:
 @cache
 def _base(name: str, root: Path | None) -> Base:
     if name == "digits":
-        own = embedded.digits()
-        return planted.from_digits(own.train_images, own.train_labels, name=name)
+        small = embedded.digits()
+        return planted.from_digits(small.train_images, small.train_labels, name=name)
     if name == "mnist":
         real = mnist.mnist(mnist.find_root(root))
         return planted.from_digits(real.train_images, real.train_labels, name=name)
@@ -141,7 +143,7 @@ def context_of(
     case: Case, options: argparse.Namespace, store: Store, device: torch.device
 ) -> Context:
     splits = case.make(options.data_root)
-    recipe = auditing.settings(len(splits.train), name=case.name, seed=case.seed)
+    recipe = preparation.settings(len(splits.train), name=case.name, seed=case.seed)
     model = recipe.model
     return Context(
         recipe=recipe,
@@ -153,7 +155,7 @@ def context_of(
     )
 
 
-def scored(case: Case, context: Context, result: auditing.Audit) -> dict[str, Any]:
+def scored(case: Case, context: Context, result: Audit) -> dict[str, Any]:
     """One row of the results."""
     conflicting = context.splits.conflicting("train")
     quality: dict[str, float] = {}
@@ -174,7 +176,7 @@ def scored(case: Case, context: Context, result: auditing.Audit) -> dict[str, An
 
 def summary(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
     """How many cases of each kind are right, by role; also of the planted shortcuts that were taken."""
-    told: dict[str, dict[str, str]] = {}
+    counts: dict[str, dict[str, str]] = {}
     for role in ROLES:
         for truth in RIGHT:
             here = [row for row in rows if (row["role"], row["truth"]) == (role, truth)]
@@ -184,8 +186,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
             for name, some in parts.items():
                 if some:
                     count = sum(row["right"] for row in some)
-                    told.setdefault(role, {})[name] = f"{count} of {len(some)} right"
-    return told
+                    counts.setdefault(role, {})[name] = f"{count} of {len(some)} right"
+    return counts
 
 
 def save(rows: Sequence[dict[str, Any]], out: Path) -> None:
@@ -193,7 +195,7 @@ def save(rows: Sequence[dict[str, Any]], out: Path) -> None:
     about = {
         "images": IMAGES,
         "thresholds": asdict(THRESHOLDS),
-        "margins": {"half": evidence.HALF, "full": evidence.FULL},
+        "margins": {"half": evidence.CLEAR_MARGIN, "full": evidence.FULL_MARGIN},
         "with": environment(),
         "summary": summary(rows),
         "cases": rows,
@@ -221,14 +223,15 @@ def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         )
         yield "| " + " | ".join(map(str, cells)) + " |"
     yield ""
-    for role, told in summary(rows).items():
-        yield f"- {role}: " + "; ".join(f"{truth}: {text}" for truth, text in told.items())
+    for role, counts in summary(rows).items():
+        yield f"- {role}: " + "; ".join(f"{truth}: {text}" for truth, text in counts.items())
 
 
 def _best(networks: dict[str, Any], what: str) -> tuple[str, str]:
-    """The network that the verdict goes by, and its p-value, which allows for the choice."""
-    told = {name: evidence.Shown(**seen[what]) for name, seen in networks.items() if seen[what]}
-    best = evidence.surest(told)
+    """Return the strongest network, and its p-value, corrected for the choice of a network."""
+    best = strongest(
+        {name: Statistic(**each[what]) for name, each in networks.items() if each[what]}
+    )
     return (f"{best[1].value:.2f} {best[0]}", f"{best[1].p_value:.0e}") if best else ("–", "–")
 
 
@@ -261,7 +264,7 @@ def main() -> None:
     for start in range(0, len(cases), count):
         began, some = time.perf_counter(), cases[start : start + count]
         contexts = [context_of(case, options, store, device) for case in some]
-        results = auditing.audit_together(contexts, together=options.together)
+        results = auditor.audit_together(contexts, together=options.together)
         rows += [scored(*each) for each in zip(some, contexts, results, strict=True)]
         save(rows, options.out)
         took = time.perf_counter() - began

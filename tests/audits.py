@@ -11,7 +11,7 @@ import torch
 from pages import NASTY
 from toys import TinyNet
 from unspur import models, recipes
-from unspur.audit import auditing
+from unspur.audit import auditor, preparation
 from unspur.data.benchmarks import planted
 from unspur.data.splits import Split, Splits
 from unspur.report import page
@@ -57,7 +57,7 @@ def network(classes=2):
 
 def context(store, splits=None, **changes):
     splits = tinted("shortcut") if splits is None else splits
-    base = auditing.settings(len(splits.train), name="tinted")
+    base = preparation.settings(len(splits.train), name="tinted")
     settings = {**SMALL, **changes}
     return Context(
         recipe=recipes.change(base, [f"{key}={value}" for key, value in settings.items()]),
@@ -84,7 +84,7 @@ def page_of(folder: Path, splits: Splits, *, command: str = "", source: str = ""
     """The report of a small audit, in a folder beside its store."""
     small = context(Store(folder / "store"), splits)
     out = folder / "out"
-    audit_folder.save(auditing.audit(small), small, out, command=command, source=source)
+    audit_folder.save(auditor.audit(small), small, out, command=command, source=source)
     path = page.attempt(out)
     assert path is not None
     return path

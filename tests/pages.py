@@ -12,7 +12,7 @@ from pathlib import Path
 import toys
 from unspur import stages
 from unspur.data.splits import Splits
-from unspur.delivery import deliver
+from unspur.workflow import Outcome, deliver
 
 NASTY = "<script>alert('x')</script>\"&amp;.png"
 VOID = {"meta", "img", "br", "input", "link", "hr"}
@@ -35,7 +35,8 @@ def page_of(
     """The report of a small run, in a folder beside its store."""
     context = toys.context(folder / "store", changes, splits=splits)
     made, scores = stages.run(context)
-    path = deliver(context, made, scores, folder / "out", command=command)
+    outcome = Outcome(context, made, scores, None)
+    path = deliver(outcome, folder / "out", command=command).page
     assert path is not None
     return path
 

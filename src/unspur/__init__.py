@@ -8,7 +8,7 @@ api may import: audit, data, errors, recipes, report, stages, workflow.
 """
 
 from .api import DebiasedModel, audit, debias
-from .audit.auditing import Audit
+from .audit.result import Audit
 from .data import Split, Splits
 from .errors import UnspurError
 from .masks.verbs import apply, attach, bake, density, harden

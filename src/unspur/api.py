@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from . import stages, workflow
-from .audit.auditing import Audit
+from .audit.result import Audit
 from .data.custom.assembly import Images, Source, assemble
 from .errors import DataError
 from .recipes import Recipe

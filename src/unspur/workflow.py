@@ -17,7 +17,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,9 @@ import torch
 from torch import nn
 
 from . import data, models, recipes, runs, stages
-from .audit import auditing
-from .audit.auditing import Audit
-from .audit.judge import Judgement, judge
+from .audit import auditor, preparation
+from .audit.recommendation import Recommendation, recommend
+from .audit.result import Audit
 from .data import Splits
 from .data.custom.assembly import Source, assemble
 from .errors import DataError, ModelError, RecipeError
@@ -77,15 +77,15 @@ class Outcome:
     context: Context
     results: Results
     scores: Artifact
-    judgement: Judgement | None
+    advice: Recommendation | None
     page: Path | None = None
 
     @property
     def numbers(self) -> dict[str, Any]:
         """What was measured, and what the judge said where it was asked."""
-        if self.judgement is None:
+        if self.advice is None:
             return self.scores.facts
-        return {**self.scores.facts, "judge": self.judgement.as_json()}
+        return {**self.scores.facts, "judge": asdict(self.advice)}
 
 
 def open_debias(
@@ -124,7 +124,7 @@ def _judge(train: Source, splits: Splits, place: Place, seed: int) -> Context | 
         splits = assemble(train, limit=min(AUDIT_PIXELS, budget.of(place.device).pixels))
     context = audit_context(splits, place, seed=seed)
     try:
-        auditing.check(context)
+        preparation.check(context)
     except DataError as error:
         warnings.warn(f"whether there is a shortcut was not asked: {error}", stacklevel=3)
         return None
@@ -178,12 +178,12 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
 
 def carry_out(prepared: Prepared, out: Path | None = None, *, command: str = "") -> Outcome:
     """Ask the judge, run the plan or the ordinary model alone, and with `out` save the run and its page."""
-    judgement = judge(auditing.audit(prepared.judge)) if prepared.judge else None
+    advice = recommend(auditor.audit(prepared.judge)) if prepared.judge else None
     run = prepared.run
-    if judgement is not None and not judgement.go_on:
+    if advice is not None and not advice.debias:
         run = stages.Run(replace(run.context, recipe=_ordinary(run.context.recipe)))
     results, scores = stages.run_together([run])[0]
-    outcome = Outcome(run.context, results, scores, judgement)
+    outcome = Outcome(run.context, results, scores, advice)
     return outcome if out is None else deliver(outcome, out, command=command)
 
 
@@ -235,13 +235,14 @@ def open_audit(
     model: nn.Module | str | None = None,
     size: int = 0,
     seed: int = 0,
+    steps: int = 0,
     changes: Mapping[str, Any] | None = None,
 ) -> Context:
     """Prepare an audit of a user's own images; `parts` are valid, test, bias and classes."""
     limit = size or min(AUDIT_PIXELS, budget.of(place.device).pixels)
     splits = assemble(train, *parts, limit=limit)
-    context = audit_context(splits, place, model=model, seed=seed, changes=changes)
-    auditing.check(context)
+    context = audit_context(splits, place, model=model, seed=seed, steps=steps, changes=changes)
+    preparation.check(context)
     return context
 
 
@@ -251,11 +252,14 @@ def audit_context(
     *,
     model: nn.Module | str | None = None,
     seed: int = 0,
+    steps: int = 0,
     changes: Mapping[str, Any] | None = None,
 ) -> Context:
     """Return the context of an audit: its own short trainings, on the built-in small network by default."""
-    name = model if isinstance(model, str) else auditing.NETWORK
-    recipe = auditing.settings(len(splits.train), name=splits.name, model=name, seed=seed)
+    name = model if isinstance(model, str) else preparation.NETWORK
+    recipe = preparation.settings(
+        len(splits.train), name=splits.name, model=name, seed=seed, steps=steps
+    )
     recipe = recipes.change(recipe, changes or {})
     return open_context(recipe, splits, place, model=model)
 
@@ -264,7 +268,7 @@ def carry_out_audit(
     context: Context, out: Path | None = None, *, command: str = "", source: str = ""
 ) -> tuple[Audit, Path | None]:
     """Audit the training split, and with `out` save the audit's folder and page."""
-    found = auditing.audit(context)
+    found = auditor.audit(context)
     if out is None:
         return found, None
     audit_folder.save(found, context, out, command=command, source=source)

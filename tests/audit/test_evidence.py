@@ -8,22 +8,24 @@ import pytest
 import torch
 
 from unspur.audit.evidence import (
-    FULL,
-    Asked,
+    FULL_MARGIN,
+    Comparison,
     Evidence,
-    Opinion,
-    Seen,
-    Shown,
-    folds,
-    gain,
-    matched,
-    relative,
-    separation,
-    surest,
+    NetworkEvidence,
+    Predictions,
     weigh,
 )
+from unspur.audit.halves import cut_in_halves, matched_sample
+from unspur.audit.statistics import (
+    Statistic,
+    corrected,
+    gain,
+    relative_margin,
+    separation,
+    strongest,
+)
 from unspur.audit.thresholds import THRESHOLDS
-from unspur.audit.verdict import judge, settled
+from unspur.audit.verdict import is_settled, judge
 from unspur.stages.suspects import Suspects
 
 
@@ -31,58 +33,66 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-# -- folds --------------------------------------------------------------------------------------------
+# -- halves -------------------------------------------------------------------------------------------
 
 
-def test_folds_cut_every_class_in_two_equal_halves():
+def test_every_class_is_cut_in_two_equal_halves():
     targets = torch.randint(5, (203,), generator=generator())
-    fold = folds(targets, seed=3)
+    half_of = cut_in_halves(targets, seed=3)
     for label in range(5):
-        counts = torch.bincount(fold[targets == label], minlength=2)
+        counts = torch.bincount(half_of[targets == label], minlength=2)
         assert abs(int(counts[0] - counts[1])) <= 1
-    assert abs(int((fold == 0).sum() - (fold == 1).sum())) <= 1
+    assert abs(int((half_of == 0).sum() - (half_of == 1).sum())) <= 1
 
 
-def test_folds_are_a_function_of_the_seed():
+def test_halves_are_a_function_of_the_seed():
     targets = torch.randint(5, (203,), generator=generator())
-    assert torch.equal(folds(targets, seed=3), folds(targets, seed=3))
-    assert not torch.equal(folds(targets, seed=3), folds(targets, seed=4))
+    assert torch.equal(cut_in_halves(targets, seed=3), cut_in_halves(targets, seed=3))
+    assert not torch.equal(cut_in_halves(targets, seed=3), cut_in_halves(targets, seed=4))
 
 
 def test_matched_samples_are_as_many_of_every_group():
     g = generator()
     conflict, groups = torch.rand(500, generator=g) < 0.1, torch.randint(6, (500,), generator=g)
-    drawn = matched(conflict, groups, seed=1)
+    selected = matched_sample(conflict, groups, seed=1)
     for group in range(6):
-        assert int(drawn[groups == group].sum()) == int(conflict[groups == group].sum())
-    assert not torch.equal(drawn, conflict)
-    assert torch.equal(drawn, matched(conflict, groups, seed=1))
+        assert int(selected[groups == group].sum()) == int(conflict[groups == group].sum())
+    assert not torch.equal(selected, conflict)
+    assert torch.equal(selected, matched_sample(conflict, groups, seed=1))
 
 
-# -- opinions and margins -----------------------------------------------------------------------------
+# -- predictions and margins --------------------------------------------------------------------------
 
 
 def test_a_margin_is_the_logit_less_the_best_other():
     logits = torch.randn(50, 4, generator=generator())
     answer = torch.randint(4, (50,), generator=generator(1))
-    opinion = Opinion.of(logits, answer)
-    for row, own, margin in zip(logits.tolist(), answer.tolist(), opinion.margin, strict=True):
-        best = max(value for label, value in enumerate(row) if label != own)
-        assert float(margin) == pytest.approx(row[own] - best, abs=1e-6)
-    assert torch.equal(opinion.predicted, logits.argmax(1))
+    found = Predictions.from_logits(logits, answer)
+    for row, label, margin in zip(logits.tolist(), answer.tolist(), found.margin, strict=True):
+        best = max(value for other, value in enumerate(row) if other != label)
+        assert float(margin) == pytest.approx(row[label] - best, abs=1e-6)
+    assert torch.equal(found.predicted, logits.argmax(1))
 
 
-def test_the_margin_of_ones_own_answer_is_never_negative():
+def test_the_margin_of_the_predicted_class_is_never_negative():
     logits = torch.randn(50, 4, generator=generator())
-    assert bool((Opinion.of(logits).margin >= 0).all())
+    assert bool((Predictions.from_logits(logits).margin >= 0).all())
 
 
 def test_margins_are_relative_to_ordinary_samples_with_the_same_answer():
     margin = torch.tensor([2.0, 4.0, 6.0, 2.0, 10.0, 5.0, 7.0])
     conflict = torch.tensor([False, False, False, True, False, True, True])
     answer = torch.tensor([0, 0, 0, 0, 1, 1, 2])
-    told = relative(margin, conflict, answer)
-    assert told.tolist() == [0.5, 1.0, 1.5, 0.5, 1.0, 0.5, 0.0]  # nothing ordinary has the answer 2
+    found = relative_margin(margin, conflict, answer)
+    assert found.tolist() == [
+        0.5,
+        1.0,
+        1.5,
+        0.5,
+        1.0,
+        0.5,
+        0.0,
+    ]  # nothing ordinary has the answer 2
 
 
 # -- gain ---------------------------------------------------------------------------------------------
@@ -101,15 +111,15 @@ def test_a_network_that_guesses_gains_nothing_on_wrong_labels():
     conflict = torch.rand(n, generator=g) < 0.1
     guess = torch.rand(n, generator=g) < 0.3  # says the other class, of whatever sample
     before, after = ~conflict, ~(conflict ^ guess)
-    told = gain(before, after, conflict)
-    assert abs(told.value) < 0.08
-    assert told.p_value > 0.01
+    found = gain(before, after, conflict)
+    assert abs(found.value) < 0.08
+    assert found.p_value > 0.01
 
 
 def test_no_change_is_no_gain():
     same = torch.tensor([True, False, True])
-    told = gain(same, same, torch.tensor([True, True, False]))
-    assert (told.value, told.p_value) == (0.0, 1.0)
+    found = gain(same, same, torch.tensor([True, True, False]))
+    assert (found.value, found.p_value) == (0.0, 1.0)
 
 
 # -- separation ---------------------------------------------------------------------------------------
@@ -151,10 +161,10 @@ def test_without_pairs_there_is_no_separation():
 # -- the verdict --------------------------------------------------------------------------------------
 
 
-def seen(*, gain=-0.05, gain_p=0.9, separation=0.9, separation_p=1e-9, reliance=None):
-    return Seen(
-        gain=Shown(gain, gain_p),
-        separation=Shown(separation, separation_p),
+def network(*, gain=-0.05, gain_p=0.9, separation=0.9, separation_p=1e-9, reliance=None):
+    return NetworkEvidence(
+        gain=Statistic(gain, gain_p),
+        separation=Statistic(separation, separation_p),
         reliance=reliance,
         before=0.2,
         right=0.3,
@@ -164,7 +174,7 @@ def seen(*, gain=-0.05, gain_p=0.9, separation=0.9, separation_p=1e-9, reliance=
 def evidence(**changes):
     """Of hard samples, unless changed."""
     usual = {"samples": 10_000, "suspects": 400, "error": 0.04, "blind": 0.9}
-    usual |= {"clear": 120, "full": 12, "networks": {"taught": seen()}}
+    usual |= {"clear": 120, "full": 12, "networks": {"taught": network()}}
     return Evidence(**{**usual, **changes})
 
 
@@ -173,21 +183,21 @@ def test_hard_samples_are_no_sign():
 
 
 def test_a_sure_gain_is_a_shortcut():
-    found = judge(evidence(networks={"taught": seen(), "grey": seen(gain=0.2, gain_p=1e-8)}))
+    found = judge(evidence(networks={"taught": network(), "grey": network(gain=0.2, gain_p=1e-8)}))
     assert found.code == "shortcut"
     assert "colours" in found.text
 
 
 @pytest.mark.parametrize(("gain", "p"), [(0.2, 0.01), (THRESHOLDS.gain / 2, 1e-12)])
 def test_a_gain_that_is_small_or_may_be_chance_is_none(gain, p):
-    assert judge(evidence(networks={"taught": seen(gain=gain, gain_p=p)})).code == "nothing"
+    assert judge(evidence(networks={"taught": network(gain=gain, gain_p=p)})).code == "nothing"
 
 
 def test_insisted_suspects_are_a_shortcut_or_noise_by_their_separation():
     assert judge(evidence(full=90)).code == "shortcut"
-    even = {"taught": seen(separation=0.52, separation_p=0.2)}
+    even = {"taught": network(separation=0.52, separation_p=0.2)}
     assert judge(evidence(full=90, networks=even)).code == "noise"
-    weak = {"taught": seen(separation=0.55, separation_p=1e-9)}  # sure, but hardly anything
+    weak = {"taught": network(separation=0.55, separation_p=1e-9)}  # sure, but hardly anything
     assert judge(evidence(full=90, networks=weak)).code == "noise"
 
 
@@ -204,7 +214,7 @@ def test_insisted_suspects_are_a_shortcut_or_noise_by_their_separation():
     ],
 )
 def test_the_more_is_insisted_on_the_less_separation_it_takes(full, separation, code):
-    networks = {"taught": seen(separation=separation)}
+    networks = {"taught": network(separation=separation)}
     assert judge(evidence(full=full, networks=networks)).code == code
 
 
@@ -221,7 +231,7 @@ def test_separation_turns_above_what_hard_samples_and_wrong_labels_reach_togethe
 
 def test_an_answer_that_rests_on_what_is_hidden_is_a_shortcut():
     for value, p, code in ((0.62, 1e-9, "shortcut"), (0.62, 0.01, "nothing"), (0.55, 0, "nothing")):
-        networks = {"taught": seen(), "detail": seen(reliance=Shown(value, p))}
+        networks = {"taught": network(), "detail": network(reliance=Statistic(value, p))}
         found = judge(evidence(networks=networks, full=40))
         assert found.code == code
         assert ("light, shade and the colour of large areas" in found.text) == (code == "shortcut")
@@ -229,17 +239,22 @@ def test_an_answer_that_rests_on_what_is_hidden_is_a_shortcut():
 
 
 def test_p_values_allow_for_the_choice_of_a_network():
-    networks = {str(i): seen(gain_p=0.01) for i in range(4)}
-    name, told = evidence(networks=networks).gain
-    assert told.p_value == pytest.approx(0.04)
+    networks = {str(i): network(gain_p=0.01) for i in range(4)}
+    name, number = evidence(networks=networks).gain
+    assert number.p_value == pytest.approx(0.04)
     assert name in networks
 
 
-def test_the_verdict_goes_by_the_largest_number_that_is_no_chance():
-    sure, large, chance = Shown(0.1, 1e-20), Shown(0.3, 1e-5), Shown(0.9, 0.1)
-    assert surest({"sure": sure, "large": large, "chance": chance})[0] == "large"
-    assert surest({"sure": Shown(0.1, 0.02), "chance": chance})[0] == "sure"
-    assert surest({}) is None
+def test_the_verdict_goes_by_the_largest_significant_number():
+    sure, large, chance = Statistic(0.1, 1e-20), Statistic(0.3, 1e-5), Statistic(0.9, 0.1)
+    assert strongest({"sure": sure, "large": large, "chance": chance})[0] == "large"
+    assert strongest({"sure": Statistic(0.1, 0.02), "chance": chance})[0] == "sure"
+    assert strongest({}) is None
+
+
+def test_p_values_are_corrected_for_the_number_of_networks():
+    found = corrected({"grey": Statistic(0.2, 0.01), "taught": Statistic(0.1, 0.7)})
+    assert found == {"grey": Statistic(0.2, 0.02), "taught": Statistic(0.1, 1.0)}
 
 
 def test_what_cannot_be_told_is_said():
@@ -250,16 +265,16 @@ def test_what_cannot_be_told_is_said():
 
 def test_the_miner_settles_it_alone_where_no_other_network_can_change_the_verdict():
     for changes in ({"suspects": 4, "error": 0.0004}, {"suspects": 5000, "error": 0.5}):
-        assert settled(evidence(**changes))
-        loud = {"taught": seen(gain=0.9, gain_p=0.0)}
+        assert is_settled(evidence(**changes))
+        loud = {"taught": network(gain=0.9, gain_p=0.0)}
         quiet = evidence(**changes, networks={})
         assert judge(evidence(**changes, full=100, networks=loud)).code == judge(quiet).code
 
 
-# -- from opinions to a verdict -----------------------------------------------------------------------
+# -- from predictions to a verdict --------------------------------------------------------------------
 
 
-def opinions(kind, *, n=3000, classes=4, seed=0):
+def predictions(kind, *, n=3000, classes=4, seed=0):
     """Margins as they would be: suspects are exceptions to a shortcut, hard samples or wrong labels."""
     g = generator(seed)
     targets = torch.randint(classes, (n,), generator=g)
@@ -276,18 +291,18 @@ def opinions(kind, *, n=3000, classes=4, seed=0):
         "noise": fresh,
     }[kind]
 
-    def opinion(margin):
+    def of(margin):
         right = torch.where(conflict, targets, other)  # what is said where the answer is not
-        return Opinion(torch.where(margin > 0, answer, right), margin)
+        return Predictions(torch.where(margin > 0, answer, right), margin)
 
     suspects = Suspects(conflict.float(), conflict, answer)
     # The network that sees everything; where there is a shortcut, it goes by it.
     whole = (
         torch.where(conflict, hard, normal) if kind == "hard" else 5 + torch.randn(n, generator=g)
     )
-    others = {"taught": Asked(opinion(taught), opinion(deprived))}
-    others["grey"] = Asked(opinion(taught), opinion(deprived), whole=opinion(whole))
-    return targets, suspects, opinion(deprived), others
+    others = {"taught": Comparison(of(taught), of(deprived))}
+    others["grey"] = Comparison(of(taught), of(deprived), sees_all=of(whole))
+    return targets, suspects, of(deprived), others
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -295,18 +310,18 @@ def opinions(kind, *, n=3000, classes=4, seed=0):
     ("kind", "code"), [("shortcut", "shortcut"), ("hard", "nothing"), ("noise", "noise")]
 )
 def test_the_three_causes_are_told_apart(kind, code, seed):
-    assert judge(weigh(*opinions(kind, seed=seed))).code == code
+    assert judge(weigh(*predictions(kind, seed=seed))).code == code
 
 
 def test_weighing_counts_what_it_says():
-    targets, suspects, deprived, others = opinions("shortcut")
+    targets, suspects, deprived, others = predictions("shortcut")
     e = weigh(targets, suspects, deprived, others)
-    margin = relative(deprived.margin, suspects.conflict, suspects.predicted)
+    margin = relative_margin(deprived.margin, suspects.conflict, suspects.predicted)
     assert e.suspects == int(suspects.conflict.sum())
-    assert e.full == int((margin[suspects.conflict] >= FULL).sum())
+    assert e.full == int((margin[suspects.conflict] >= FULL_MARGIN).sum())
     assert e.insistence == e.full / e.clear
     assert e.blind == 1 - max(int((targets == c).sum()) for c in range(4)) / len(targets)
-    right = others["taught"].opinion.predicted == targets
+    right = others["taught"].network.predicted == targets
     assert e.networks["taught"].right == pytest.approx(
         float(right[suspects.conflict].float().mean())
     )
@@ -314,29 +329,29 @@ def test_weighing_counts_what_it_says():
 
 @pytest.mark.parametrize(("kind", "least", "most"), [("shortcut", 0.9, 1), ("noise", 0.4, 0.6)])
 def test_reliance_counts_pairs(kind, least, most):
-    targets, suspects, deprived, others = opinions(kind, n=600)
+    targets, suspects, deprived, others = predictions(kind, n=600)
     conflict, answer = suspects.conflict, suspects.predicted
-    full = relative(deprived.margin, conflict, answer) >= FULL
-    whole, view = others["grey"].whole.margin, others["grey"].opinion.margin
-    lost = relative(whole, conflict, answer) - relative(view, conflict, answer)
+    full = relative_margin(deprived.margin, conflict, answer) >= FULL_MARGIN
+    whole, view = others["grey"].sees_all.margin, others["grey"].network.margin
+    lost = relative_margin(whole, conflict, answer) - relative_margin(view, conflict, answer)
     pairs = [
         (float(lost[i]), float(lost[j]))
         for i in (conflict & full).nonzero().flatten()
         for j in (~conflict & full & (answer == answer[i])).nonzero().flatten()
     ]
-    seen = weigh(targets, suspects, deprived, others).networks
-    assert seen["grey"].reliance.value == pytest.approx(
+    found = weigh(targets, suspects, deprived, others).networks
+    assert found["grey"].reliance.value == pytest.approx(
         sum((a > b) + (a == b) / 2 for a, b in pairs) / len(pairs)
     )
-    assert least <= seen["grey"].reliance.value <= most
-    assert seen["taught"].reliance is None  # it sees everything
+    assert least <= found["grey"].reliance.value <= most
+    assert found["taught"].reliance is None  # it sees everything
 
 
 def test_without_suspects_nothing_breaks():
     targets = torch.tensor([0, 1, 0, 1])
     suspects = Suspects(torch.zeros(4), torch.zeros(4, dtype=torch.bool), targets)
-    opinion = Opinion(targets, torch.ones(4))
-    e = weigh(targets, suspects, opinion, {"taught": Asked(opinion, opinion, whole=opinion)})
+    said = Predictions(targets, torch.ones(4))
+    e = weigh(targets, suspects, said, {"taught": Comparison(said, said, sees_all=said)})
     assert (e.insistence, e.gain, e.separation, e.reliance) == (0.0, None, None, None)
     assert not math.isnan(e.error)
     assert judge(e).code == "unclear"

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import toys
 from pages import NASTY, Page, check_whole, named, page_of, plain, unlabelled
 from toys import shapes_set, without_valid
-from unspur import cli, delivery, stages
+from unspur import cli, stages, workflow
 from unspur.cli.report_command import report
 from unspur.errors import StoreError, UnspurError
 from unspur.report import events, page, words
@@ -215,7 +215,10 @@ def test_without_templates_the_run_is_whole_and_a_line_says_so(tmp_path, monkeyp
     context = toys.context(tmp_path / "store", ["plan=erm"])
     made, scores = stages.run(context)
     with pytest.warns(UserWarning, match=r"no report.html.*pip install 'unspur\[report\]'"):
-        assert delivery.deliver(context, made, scores, tmp_path / "out") is None
+        assert (
+            workflow.deliver(workflow.Outcome(context, made, scores, None), tmp_path / "out").page
+            is None
+        )
     assert (tmp_path / "out" / "model.safetensors").exists()
     with pytest.raises(UnspurError, match="jinja2"):
         CliRunner().invoke(cli.app, ["report", str(tmp_path / "out")], catch_exceptions=False)
@@ -236,7 +239,9 @@ def test_a_network_that_cannot_be_looked_into_is_still_a_result(tmp_path, monkey
     context = toys.context(tmp_path / "store")
     made, scores = stages.run(context)
     with pytest.warns(UserWarning, match="no pictures of this network: element 0"):
-        path = delivery.deliver(context, made, scores, tmp_path / "out")
+        path = workflow.deliver(
+            workflow.Outcome(context, made, scores, None), tmp_path / "out"
+        ).page
     read = Page(path.read_text("utf-8"))
     assert read.sections() == ["scores", "groups", "training", "weights", "made"]
 
@@ -297,13 +302,13 @@ def scores(**changes):
 
 
 def test_the_verdict_is_the_audits_where_there_is_one():
-    assert words.verdict(scores(), "dcwp") == words.Verdict(
+    assert words.verdict(scores(), "dcwp") == words.PageVerdict(
         "found", "A shortcut is likely", "3 of 9."
     )
     audit = {"verdict": "nothing", "text": "No sign of a shortcut: p = 0.7."}
     assert words.verdict(scores(audit=audit), "dcwp").kind == "clear"
     audit = {"verdict": "noise", "text": "The labels look noisy: many."}
-    told = words.Verdict("unsure", "The labels look noisy", "Many.")
+    told = words.PageVerdict("unsure", "The labels look noisy", "Many.")
     assert words.verdict(scores(audit=audit), "dcwp") == told
     mined = {"verdict": "noise", "text": f"3 of 9 {'contradict ' * 5}: they may be wrong labels."}
     assert words.verdict(scores(mining=mined), "dcwp").headline == "A shortcut, or wrong labels"

@@ -15,7 +15,8 @@ from torch import nn
 from unspur.report import charts, curves, palette, pictures, strips, triptych
 from unspur.report.charts import Line
 from unspur.runs.intervals import DRAWS, bootstrap, share_interval
-from unspur.stages.inspection import CLASSES, LOOKS, PICTURES, SIDE, saliency
+from unspur.stages.inspection import saliency
+from unspur.stages.thumbnails import CLASSES, LOOKS, PICTURES, SIDE
 from unspur.training import metrics
 
 # Intervals

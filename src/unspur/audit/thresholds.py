@@ -1,4 +1,4 @@
-"""Where the verdict of an audit turns."""
+"""The thresholds of an audit's verdict."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Where the verdict turns."""
+    """Where the answers to the questions of the verdict turn (questions.py)."""
 
-    gain: float  # of a network, from which suspects are exceptions to a shortcut
-    reliance: float  # on what is hidden, likewise
-    resting: float  # insistence from which reliance counts
+    gain: float  # from which the gain of a network shows a shortcut
+    reliance: float  # from which reliance on what a view hides shows a shortcut
+    resting: float  # least insistence for reliance to count
     insistence: float  # from which suspects are more than hard samples
-    together: float  # insistence + separation, from which insisted ones are exceptions, too
-    mixed: float  # separation below which they are wrong labels
-    p_value: float  # up to which chance is ruled out, all networks taken together
-    fewest: int  # suspects to judge by
-    fewest_full: int  # of them, with a full margin
-    error: float  # of a miner that has found nothing that gives the class away
-    learned: float  # share of a blind guess's error above which a miner has learned nothing
+    together: float  # least insistence + separation that shows a shortcut
+    mixed: float  # separation below which suspects look like wrong labels
+    p_value: float  # largest p-value of a significant number, corrected for the choice of a network
+    fewest: int  # suspects that a verdict needs
+    fewest_full: int  # insisted suspects (full margin) that insistence needs
+    error: float  # largest error of a miner that has found something easy
+    learned: (
+        float  # largest error of a miner that has learned anything, as a share of a blind guess's
+    )
 
     def separation(self, insistence: float) -> float:
-        """Where separation turns: the more suspects are insisted on, the less can be due to hard samples."""
+        """Return the separation that shows a shortcut; it falls as insistence rises.
+
+        The more suspects are insisted on, the fewer of them can be hard samples.
+        """
         return max(self.mixed, self.together - insistence)
 
 

@@ -1,4 +1,4 @@
-"""Suspects as a network gets them that cannot see something: pictures for the audit's page."""
+"""Pictures of suspects as a network behind a view sees them, for the audit's page."""
 
 from __future__ import annotations
 
@@ -11,26 +11,30 @@ from ..stages.context import Context
 from ..stages.results import Pictures
 from ..stages.suspects import Suspects
 from ..stages.thumbnails import Says, colours, described, in_turns, inputs, pictures, smaller
-from .views import VIEWS
+from . import audit_networks
 
 
-def through(context: Context, view: str, suspects: Suspects, among: Tensor, says: Says) -> Pictures:
-    """Suspects of the training split, and what a network behind a view gets to see of them."""
+def pictures_through(
+    context: Context, view: str, suspects: Suspects, among: Tensor, says: Says
+) -> Pictures:
+    """Return pictures of training suspects, as they are and as a network behind a view sees them."""
     part = context.splits.train
     index = in_turns(suspects, among, part.targets, len(context.splits.classes))
     if not index:
         return Pictures()
     tensors = {
         f"views.{view}.images": pictures(part, index),
-        f"views.{view}.seen": _seen(context, view, index),
+        f"views.{view}.seen": _through(context, view, index),
     }
     return Pictures(tensors, {view: described(context, "train", suspects, index, says)})
 
 
-def _seen(context: Context, view: str, index: Sequence[int]) -> Tensor:
-    """Training samples as they are behind a view, as small pictures."""
+def _through(context: Context, name: str, index: Sequence[int]) -> Tensor:
+    """Return training samples behind a view as small pictures."""
     where, part = torch.tensor(index, dtype=torch.long), context.splits.train
-    seen = torch.cat([VIEWS[view](x).cpu() for x in inputs(context, part, where)])
+    view = audit_networks.find(name).view
+    assert view is not None, f"{name} has a view"
+    seen = torch.cat([view(x).cpu() for x in inputs(context, part, where)])
     mean, std = (torch.tensor(values).view(-1, 1, 1) for values in _scaling(context))
     pixels = seen * std + mean
     if part.dtype == torch.uint8:
@@ -39,6 +43,6 @@ def _seen(context: Context, view: str, index: Sequence[int]) -> Tensor:
 
 
 def _scaling(context: Context) -> tuple[Sequence[float], Sequence[float]]:
-    """What images are normalised by: nothing, unless a user has said so."""
+    """Return the mean and standard deviation that images are normalised by; 0 and 1 unless set."""
     data = context.recipe.data
     return (data.mean, data.std) if data.mean else ((0.0,), (1.0,))

@@ -1,4 +1,8 @@
-"""Networks that cannot see colours, the border, or what is coarse. What they notice is due to the rest."""
+"""Views: transforms of the input that hide colours, the border, or everything coarse.
+
+A network behind a view cannot use what the view hides. A view shows nothing more than the image does: nothing
+is enlarged and no contrast is raised.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,25 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+Transform = Callable[[Tensor], Tensor]  # images (N, C, H, W) to images of the same shape
+
 
 def grey(x: Tensor) -> Tensor:
-    """All channels alike."""
+    """Replace every channel by the mean of all channels."""
     return x.mean(1, keepdim=True).expand_as(x)
 
 
 def centre(x: Tensor) -> Tensor:
-    """The border blank, three sixteenths of each side. Nothing is enlarged: that would show more."""
+    """Blank the border, three sixteenths of each side."""
     top, left = (3 * side // 16 for side in x.shape[2:])
     inner = x[:, :, top : x.shape[2] - top, left : x.shape[3] - left]
     return F.pad(inner, (left, left, top, top))
 
 
 def detail(x: Tensor) -> Tensor:
-    """What differs from its surroundings, an eighth of each side.
+    """Subtract from each pixel its surroundings, an eighth of each side.
 
-    Light and shade, fog and the colours of large areas are gone. Contrast stays as it is: more of it would
-    show more.
+    This removes light and shade, fog, and the colours of large areas.
     """
     high, wide = x.shape[2:]
     cells = (max(1, min(8, high // 4)), max(1, min(8, wide // 4)))
@@ -32,21 +37,12 @@ def detail(x: Tensor) -> Tensor:
     return x - coarse
 
 
-VIEWS: dict[str, Callable[[Tensor], Tensor]] = {"grey": grey, "centre": centre, "detail": detail}
+class ViewedNetwork(nn.Module):
+    """A network that gets its input through a view."""
 
-HIDDEN = {
-    "grey": "the colours",
-    "centre": "the border",
-    "detail": "light, shade and the colour of large areas",
-}
-
-
-class Viewed(nn.Module):
-    """A network behind a view of its input."""
-
-    def __init__(self, network: nn.Module, view: str):
+    def __init__(self, network: nn.Module, view: Transform):
         super().__init__()
-        self.network, self.view = network, VIEWS[view]
+        self.network, self.view = network, view
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.network(self.view(x))

@@ -10,13 +10,11 @@ import typer
 from rich.table import Table
 
 from .. import recipes, workflow
-from ..audit import auditing
-from ..audit.auditing import Audit
-from ..audit.thresholds import THRESHOLDS
+from ..audit import preparation, verdict
+from ..audit.result import Audit
 from ..report import terminal
 from ..report.audit_words import next_step
-from ..report.decision import deciding
-from ..report.terminal import err, percent
+from ..report.terminal import err
 from ..runs import audit_folder
 from ..stages.context import Context
 from .options import Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt, command_line
@@ -38,14 +36,14 @@ def audit(
 ) -> None:
     """Say whether there is a shortcut in your images, and which of them contradict it."""
     began = time.perf_counter()
-    lengths = {"mine.steps": steps, "pretrain.steps": steps} if steps else {}
     context = workflow.open_audit(
         source,
         workflow.find_place(device, store, terminal.show(quiet=quiet)),
         model=model,
         size=size,
         seed=seed,
-        changes={**lengths, **recipes.parse_changes(set_ or [])},
+        steps=steps,
+        changes=recipes.parse_changes(set_ or []),
     )
     if not quiet:
         _say_cost(context)
@@ -56,19 +54,19 @@ def audit(
 
 
 def _say_cost(context: Context) -> None:
-    cost = auditing.cost(context)
-    told = f"{cost.seconds / 60:.0f} minutes" if cost.seconds >= 120 else f"{cost.seconds:.0f} s"
+    cost = preparation.cost(context)
+    time_ = f"{cost.seconds / 60:.0f} minutes" if cost.seconds >= 120 else f"{cost.seconds:.0f} s"
     err.print(
         f"{context.splits.name}: {len(context.splits.train)} images of {len(context.splits.classes)} "
         "classes. At most "
-        f"{cost.trainings} trainings of {cost.steps} steps, about {told} on {context.device}.",
+        f"{cost.trainings} trainings of {cost.steps} steps, about {time_} on {context.device}.",
         markup=False,
         soft_wrap=True,
     )
 
 
 def _say(found: Audit) -> None:
-    """The verdict, and the numbers behind it."""
+    """Print the verdict and the numbers behind it."""
     _print(found.finding.text)
     terminal.out.print(table(found))
 
@@ -82,9 +80,9 @@ def _say_where(out: Path, report: Path | None, seconds: float) -> None:
 
 
 def _say_next(found: Audit, source: str, out: Path, steps: int) -> None:
-    """How to go on."""
-    step = deciding(found.evidence, THRESHOLDS)
-    following = next_step(step, out=str(out), source=source, steps=steps)
+    """Print how to go on."""
+    conclusion = verdict.conclude(found.evidence)
+    following = next_step(conclusion, out=str(out), source=source, steps=steps)
     _print(f"{following.text} {following.command}")
 
 
@@ -93,18 +91,8 @@ def _print(text: str) -> None:
 
 
 def table(found: Audit) -> Table:
-    """The numbers behind a verdict, and where it turns."""
-    e = found.evidence
+    """Return the numbers behind a verdict, and where it turns, as a table."""
     shown = Table("measured", "value", "verdict turns at")
-    shown.add_row("suspects: the miner's mistakes", f"{e.suspects} ({percent(e.error)})", "–")
-    if e.networks:
-        shown.add_row("insistence", f"{e.insistence:.2f}", f"{THRESHOLDS.insistence}")
-    for name, seen in e.networks.items():
-        shown.add_row(f"gain, network {name!r}", f"{seen.gain.value:.2f}", f"{THRESHOLDS.gain}")
-        if seen.reliance:
-            told = f"{seen.reliance.value:.2f}"
-            shown.add_row(f"reliance, network {name!r}", told, f"{THRESHOLDS.reliance}")
-        if seen.separation:
-            told, turn = f"{seen.separation.value:.2f}", THRESHOLDS.separation(e.insistence)
-            shown.add_row(f"separation, network {name!r}", told, f"{turn:.2f}")
+    for row in verdict.table_rows(found.evidence):
+        shown.add_row(*row)
     return shown

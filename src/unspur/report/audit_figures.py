@@ -1,17 +1,19 @@
-"""The numbers behind the verdict of an audit, drawn with where it turns, and as a table."""
+"""Charts and a table of the numbers behind the verdict of an audit, with where it turns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..audit.evidence import Evidence, Shown
+from ..audit import audit_networks
+from ..audit.evidence import Evidence
+from ..audit.formatting import p_value, percent, signed
+from ..audit.question_kinds import NetworkQuestion, is_significant
+from ..audit.questions import ShowsGain, ShowsReliance, ShowsSeparation, network_questions
+from ..audit.statistics import Statistic, corrected
 from ..audit.thresholds import Thresholds
-from ..audit.verdict import passes
-from . import decision
-from .audit_words import NETWORKS
 from .strips import Axis, Mark, Zone, strip
-from .words import Cell, Table, percent, signed
+from .words import Cell, Table
 
 LOWEST = -0.3  # gain on the axis
 
@@ -26,99 +28,101 @@ class Figure:
 
 
 def figures(e: Evidence, limits: Thresholds) -> Iterator[Figure]:
-    """The numbers drawn, each with where the verdict turns; none where the miner settled it alone."""
+    """Yield a chart for each number; none where the miner settled it alone."""
     if not e.networks:
         return
     yield _gain(e, limits)
     yield _right(e)
-    if any(seen.reliance for seen in e.networks.values()):
+    if e.reliance:
         yield _reliance(e, limits)
     yield _insistence(e, limits)
-    if any(seen.separation for seen in e.networks.values()):
+    if e.separation:
         yield _separation(e, limits)
 
 
 def _gain(e: Evidence, limits: Thresholds) -> Figure:
-    found = {name: seen.gain for name, seen in e.networks.items()}
-    assert e.gain is not None, "there are networks"
-    values = [shown.value for shown in found.values()]
+    values = [number.value for number in e.numbers("gain").values()]
     # A large loss says no more than a small one, so the axis does not reach down to it.
     low, high = max(LOWEST, min(-0.1, *values)), max(2.5 * limits.gain, 1.08 * max(values))
     zones = [Zone(limits.gain, "no sign"), Zone(high, "a shortcut", "found")]
-    marks = _surest(found, e.gain[0])
-    told = ", ".join(f"{mark.name} {mark.told}" for mark in marks)
+    marks = _marks(ShowsGain(), e)
     return Figure(
         "Gain",
-        "How much more of the suspects a network gets right than its like, less what it loses on all other "
-        "images. On hard images and wrong labels it is about 0."
-        + _doubt(e.gain[1], limits.gain, limits),
+        "How much more of the suspects a network gets right than its control network, less what it loses on "
+        "all other images. On hard images and wrong labels it is about 0."
+        + _doubt(ShowsGain(), e, limits),
         strip(
             marks,
             Axis(low, high, zones, chance=0.0),
-            words=f"Gain of each network: {told}. From {limits.gain:g} on it speaks for a shortcut.",
+            words=f"Gain of each network: {_listed(marks)}. From {limits.gain:g} on it speaks for a "
+            "shortcut.",
         ),
     )
 
 
-def _surest(found: Mapping[str, Shown], surest: str) -> list[Mark]:
-    """A mark for each network; the verdict goes by the surest."""
+def _label(name: str) -> str:
+    return f"{name}: {audit_networks.find(name).label}"
+
+
+def _marks(question: NetworkQuestion, e: Evidence) -> list[Mark]:
+    """Return a mark for each network; the verdict goes by the strongest."""
+    strongest: tuple[str, Statistic] = getattr(e, question.name)
     return [
-        Mark(
-            f"{name}: {NETWORKS[name]}",
-            shown.value,
-            signed(shown.value),
-            counts=name == surest,
-        )
-        for name, shown in found.items()
+        Mark(_label(name), number.value, signed(number.value), counts=name == strongest[0])
+        for name, number in e.numbers(question.name).items()
     ]
 
 
-def _doubt(shown: Shown, turn: float, limits: Thresholds) -> str:
-    """A word where a number is large enough, but may be chance."""
-    if shown.value < turn or passes(shown, turn, limits):
+def _listed(marks: Sequence[Mark]) -> str:
+    return ", ".join(f"{mark.name} {mark.told}" for mark in marks)
+
+
+def _doubt(question: NetworkQuestion, e: Evidence, limits: Thresholds) -> str:
+    """Return a remark where the strongest number is large enough, but may be chance."""
+    number: Statistic = getattr(e, question.name)[1]
+    threshold = question.threshold(e, limits)
+    if number.value < threshold or is_significant(number, threshold, limits):
         return ""
-    return f" Here chance is not ruled out ({decision.p_value(shown.p_value)})."
+    return f" Here chance is not ruled out ({p_value(number.p_value)})."
 
 
 def _right(e: Evidence) -> Figure:
     marks = [
         Mark(
-            f"{name}: {NETWORKS[name]}",
-            seen.right,
-            f"{100 * seen.before:.0f} → {percent(seen.right, 0)}",
-            start=seen.before,
+            _label(name),
+            each.right,
+            f"{100 * each.before:.0f} → {percent(each.right, 0)}",
+            start=each.before,
         )
-        for name, seen in e.networks.items()
+        for name, each in e.networks.items()
     ]
-    told = "; ".join(f"{mark.name}, {mark.told}" for mark in marks)
+    listed = "; ".join(f"{mark.name}, {mark.told}" for mark in marks)
     return Figure(
         "Suspects it gets right",
-        "From its like (open) to the network itself (full). A shortcut that a network cannot see, or was "
-        "taught to see through, no longer fools it.",
+        "From its control network (open) to the network itself (full). A shortcut that a network cannot see, "
+        "or was taught to see through, no longer fools it.",
         strip(
             marks,
             Axis(0.0, 1.0, percent=True),
-            words=f"Share of the suspects that are got right, from a network's like to itself: {told}.",
+            words=f"Share of the suspects that are got right, from the control network to the network: "
+            f"{listed}.",
         ),
     )
 
 
 def _reliance(e: Evidence, limits: Thresholds) -> Figure:
-    found = {name: seen.reliance for name, seen in e.networks.items() if seen.reliance}
-    assert e.reliance is not None, "somebody sees less"
-    low = min(0.3, *(shown.value for shown in found.values()))
+    low = min(0.3, *(number.value for number in e.numbers("reliance").values()))
     zones = [Zone(limits.reliance, "no sign"), Zone(1.0, "a shortcut", "found")]
-    marks = _surest(found, e.reliance[0])
-    told = ", ".join(f"{mark.name} {mark.told}" for mark in marks)
+    marks = _marks(ShowsReliance(), e)
     return Figure(
         "Reliance",
         "How often hiding something takes more from the class a suspect is taken for than from that of an "
         "ordinary image. By chance, and for wrong labels, in half of all pairs. It counts from an insistence "
-        f"of {limits.resting:g} on." + _doubt(e.reliance[1], limits.reliance, limits),
+        f"of {limits.resting:g} on." + _doubt(ShowsReliance(), e, limits),
         strip(
             marks,
             Axis(low, 1.0, zones, chance=0.5),
-            words=f"Reliance on what each network does not see: {told}; by chance 0.5. From "
+            words=f"Reliance on what each network does not see: {_listed(marks)}; by chance 0.5. From "
             f"{limits.reliance:g} on it speaks for a shortcut.",
         ),
     )
@@ -145,59 +149,52 @@ def _insistence(e: Evidence, limits: Thresholds) -> Figure:
 
 
 def _separation(e: Evidence, limits: Thresholds) -> Figure:
-    found = {name: seen.separation for name, seen in e.networks.items() if seen.separation}
-    assert e.separation is not None, "somebody separates"
-    low = min(0.4, *(shown.value for shown in found.values()))
-    turn = limits.separation(e.insistence)
-    unclear = [Zone(turn, "cannot tell")] if turn > limits.mixed else []
-    zones = [Zone(limits.mixed, "wrong labels", "unsure"), *unclear]
-    if turn < 1:
-        zones.append(Zone(1.0, "a shortcut", "found"))
-    marks = _surest(found, e.separation[0])
-    told = ", ".join(f"{mark.name} {mark.told}" for mark in marks)
+    low = min(0.4, *(number.value for number in e.numbers("separation").values()))
+    turn = ShowsSeparation().threshold(e, limits)
+    marks = _marks(ShowsSeparation(), e)
     return Figure(
         "Separation",
         "How often another network doubts such an answer more for a suspect than for an ordinary image. By "
         "chance, and for wrong labels, in half of all pairs. It counts where insistence is high: the higher, "
-        "the less of it is due to hard images." + _doubt(e.separation[1], turn, limits),
+        "the less of it is due to hard images." + _doubt(ShowsSeparation(), e, limits),
         strip(
             marks,
-            Axis(low, 1.0, zones, chance=0.5),
-            words=f"Separation by each network: {told}; by chance 0.5. From {turn:.2f} on it speaks for a "
-            f"shortcut, below {limits.mixed:g} for wrong labels.",
+            Axis(low, 1.0, _zones_of_separation(turn, limits.mixed), chance=0.5),
+            words=f"Separation by each network: {_listed(marks)}; by chance 0.5. From {turn:.2f} on it "
+            f"speaks for a shortcut, below {limits.mixed:g} for wrong labels.",
         ),
     )
 
 
+def _zones_of_separation(turn: float, mixed: float) -> list[Zone]:
+    unclear = [Zone(turn, "cannot tell")] if turn > mixed else []
+    shortcut = [Zone(1.0, "a shortcut", "found")] if turn < 1 else []
+    return [Zone(mixed, "wrong labels", "unsure"), *unclear, *shortcut]
+
+
 def numbers(e: Evidence) -> Table | None:
-    """The same as a table, with p-values that allow for the choice among networks."""
+    """Return the same numbers as a table, with p-values corrected for the choice among networks."""
     if not e.networks:
         return None
     columns = [
-        ("its like gets right", "of the suspects"),
+        ("its control gets right", "of the suspects"),
         ("it gets right", "of the suspects"),
-        ("gain", "and p-value"),
-        ("reliance", "and p-value"),
-        ("separation", "and p-value"),
+        *((question.name, "and p-value") for question in network_questions()),
     ]
+    found = [corrected(e.numbers(question.name)) for question in network_questions()]
     rows = [
         (
             name,
             [
-                Cell(percent(seen.before)),
-                Cell(percent(seen.right)),
-                _cell(seen.gain, len(e.networks)),
-                _cell(seen.reliance, sum(s.reliance is not None for s in e.networks.values())),
-                _cell(seen.separation, sum(s.separation is not None for s in e.networks.values())),
+                Cell(percent(each.before)),
+                Cell(percent(each.right)),
+                *(_cell(statistics.get(name)) for statistics in found),
             ],
         )
-        for name, seen in e.networks.items()
+        for name, each in e.networks.items()
     ]
     return Table(columns, rows)
 
 
-def _cell(shown: Shown | None, tests: int) -> Cell:
-    if shown is None:
-        return Cell("–")
-    corrected = min(1.0, shown.p_value * tests)
-    return Cell(signed(shown.value), decision.p_value(corrected))
+def _cell(number: Statistic | None) -> Cell:
+    return Cell(signed(number.value), p_value(number.p_value)) if number else Cell("–")

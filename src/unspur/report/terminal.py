@@ -102,6 +102,8 @@ SCORED_ON = {
 def summary(scores: dict[str, Any]) -> Iterator[str]:
     """The findings in a few lines."""
     yield f"Scored on {SCORED_ON.get(scores['evaluated_on'], scores['evaluated_on'])}."
+    if judge := scores.get("judge"):
+        yield judge["text"]
     if mined := scores["mining"]:
         yield mined["text"]
         if mined["precision"] is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..audit.formatting import percent as percent
+from ..audit.formatting import unbroken
 from ..methods import all_methods
 from ..runs.intervals import Interval, Intervals, share_interval
 from .palette import on, ramp
@@ -33,7 +34,7 @@ SHORT = 50  # letters of what a verdict says before its colon, to be a headline
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PageVerdict:
     """The answer: its kind (found, clear, unsure, none), in a few words, and in a sentence."""
 
     kind: str
@@ -41,22 +42,22 @@ class Verdict:
     text: str
 
 
-def verdict(scores: Mapping[str, Any], plan: str) -> Verdict:
-    """Is there a shortcut? An audit's answer where there is one, otherwise the miner's."""
-    found = scores.get("audit") or scores["mining"]
+def verdict(scores: Mapping[str, Any], plan: str) -> PageVerdict:
+    """Say whether there is a shortcut: the judge's answer where it was asked, otherwise the miner's."""
+    found = scores.get("judge") or scores["mining"]
     if not found:
         about = all_methods().get(plan)
         title = about.title if about else plan
-        return Verdict("none", f"{title}: scores of a run", "This plan looks for no suspects.")
+        return PageVerdict("none", f"{title}: scores of a run", "This plan looks for no suspects.")
     return judged(found)
 
 
-def judged(found: Mapping[str, Any]) -> Verdict:
+def judged(found: Mapping[str, Any]) -> PageVerdict:
     """A verdict as the miner or an audit gives it: what is before its colon is the headline."""
     headline, colon, text = found["text"].partition(": ")
     if not colon or len(headline) > SHORT:
         headline, text = "A shortcut, or wrong labels", found["text"]
-    return Verdict(KINDS[found["verdict"]], headline, unbroken(text[:1].upper() + text[1:]))
+    return PageVerdict(KINDS[found["verdict"]], headline, unbroken(text[:1].upper() + text[1:]))
 
 
 def spoken(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
@@ -79,21 +80,6 @@ def scored_on(scores: Mapping[str, Any]) -> str:
         "train": "the training split",
     }
     return names.get(name, name)
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    """A share for people; the sign stays on the line of its number."""
-    return "–" if value is None else f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
-
-
-def signed(value: float) -> str:
-    """A number with two digits; its sign is a minus, and nothing is less than nothing."""
-    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
-
-
-def unbroken(text: str) -> str:
-    """The same with powers of ten, as in 4e-09, that stay on one line."""
-    return re.sub(r"(?<=\de)-(?=\d)", "\N{NON-BREAKING HYPHEN}", text)
 
 
 def between(interval: Interval | None, *, signed: bool = False) -> str:

@@ -19,12 +19,13 @@ import safetensors
 import torch
 from torch import Tensor
 
-from ..audit.auditing import Audit
-from ..audit.evidence import Evidence, Seen, Shown
-from ..audit.thresholds import THRESHOLDS, Thresholds
-from ..audit.verdict import insisted, passes
-from ..audit.view_pictures import through
-from ..audit.views import VIEWS
+from ..audit import audit_networks
+from ..audit.evidence import Evidence, NetworkEvidence
+from ..audit.result import Audit
+from ..audit.statistics import Statistic
+from ..audit.thresholds import Thresholds
+from ..audit.verdict import revealing_views
+from ..audit.view_pictures import pictures_through
 from ..errors import StoreError
 from ..stages.context import Context
 from ..stages.results import Pictures
@@ -34,17 +35,18 @@ from ..training.metrics import mining_quality
 from .suspects_csv import write_suspects
 
 RECORD, PICTURES, CSV = "audit.json", "pictures.safetensors", "suspects.csv"
-FEWEST_RIGHT = 3  # examples that a view sets right, to show those alone
+FEWEST_RIGHT = 3  # examples that a network behind a view gets right, to show only those
 
 
 def save(found: Audit, context: Context, out: Path, *, command: str = "", source: str = "") -> None:
     """Write the folder of an audit: audit.json, suspects.csv for debias, and pictures for the report.
 
-    `command` and `source` are what it was asked with, so that the report can say how to go on.
+    `command` is the command line and `source` the data as named on it; the report needs them to say how to
+    go on.
     """
     make_folder(out)
     write_suspects(out / CSV, context.splits.train, context.splits.classes, found.suspects)
-    pictures = pictured(found, context)
+    pictures = pictures_of(found, context)
     notes = {"facts": json.dumps(pictures.facts())}
     checksum = write_tensors(out / PICTURES, pictures.tensors(), notes)
     about = {
@@ -60,7 +62,7 @@ def save(found: Audit, context: Context, out: Path, *, command: str = "", source
         "settings": context.recipe.model_dump(mode="json", include=SETTINGS),
         "device": context.device.type,
         "command": command,
-        "trained": [asdict(each) for each in found.trained],
+        "trained": [asdict(each) for each in found.trainings],
         "with": environment(),
         "pictures": checksum,
     }
@@ -75,7 +77,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def _truth(found: Audit, context: Context) -> dict[str, Any] | None:
-    """How right the flags are, where somebody knows."""
+    """Return precision and recall of the flags; None where the bias is not labelled."""
     conflicting = context.splits.conflicting("train")
     if conflicting is None:
         return None
@@ -84,84 +86,55 @@ def _truth(found: Audit, context: Context) -> dict[str, Any] | None:
 
 
 def _classes(found: Audit, context: Context) -> list[dict[str, Any]]:
-    """Each class: how many suspects it has, and which class most of them are taken for."""
+    """Count the suspects of each class, and say which class most of them are taken for."""
     targets, names = context.splits.train.targets, context.splits.classes
-    told = []
+    rows = []
     for label, name in enumerate(names):
-        own = targets == label
-        taken = torch.bincount(found.suspects.predicted[own & found.mistaken], minlength=len(names))
-        told.append(
+        members = targets == label
+        taken_for = found.suspects.predicted[members & found.mistakes]
+        taken = torch.bincount(taken_for, minlength=len(names))
+        rows.append(
             {
                 "name": name,
-                "samples": int(own.sum()),
+                "samples": int(members.sum()),
                 "suspects": int(taken.sum()),
-                "flagged": int((own & found.suspects.conflict).sum()),
+                "flagged": int((members & found.suspects.conflict).sum()),
                 "taken_for": names[int(taken.argmax())] if bool(taken.any()) else None,
                 "taken": int(taken.max()),
             }
         )
-    return told
+    return rows
 
 
-def pictured(found: Audit, context: Context) -> Pictures:
-    """Gather the page's pictures: a gallery, and suspects through the views that explain them."""
+def pictures_of(found: Audit, context: Context) -> Pictures:
+    """Return the page's pictures: a gallery, and suspects through the views that show the shortcut."""
 
     def says(index: Tensor) -> dict[str, list[int]]:
-        return {name: o.predicted[index].tolist() for name, o in found.opinions.items()}
+        return {name: p.predicted[index].tolist() for name, p in found.predictions.items()}
 
-    marks = {"insisted": found.insisted, "mistaken": found.mistaken}
-    views = Pictures()
-    for view in hiding(found):
+    marks = {"insisted": found.insisted, "mistaken": found.mistakes}
+    views, splits = Pictures(), context.splits
+    for view in revealing_views(found.evidence):
         among = _examples(found, context, view)
-        views |= through(context, view, found.suspects, among, says)
-    splits = context.splits
+        views |= pictures_through(context, view, found.suspects, among, says)
     names = {"classes": list(splits.classes), "bias_classes": list(splits.bias_classes)}
     shown = Pictures({}, names) | gallery(context, found.suspects, says, marks)
     return shown | Pictures(views.images, {"views": views.notes})
 
 
 def _examples(found: Audit, context: Context, view: str) -> Tensor:
-    """Suspects that a network behind a view gets right; where these are few, those that are insisted on."""
-    right = found.opinions[view].predicted == context.splits.train.targets
+    """Select suspects that a network behind a view gets right or, if these are few, the insisted ones."""
+    right = found.predictions[view].predicted == context.splits.train.targets
     enough = int((right & found.suspects.conflict).sum()) >= FEWEST_RIGHT
     return right if enough else found.insisted
-
-
-def hiding(found: Audit) -> list[str]:
-    """The views that notice the suspects, so that what they cannot see is the shortcut.
-
-    By what they show it with, in the verdict's order (gain, reliance, separation); then the surest first.
-    """
-    e, limits = found.evidence, THRESHOLDS
-    if found.finding.code != "shortcut":
-        return []
-    passed: dict[str, tuple[int, float]] = {}
-    for name in VIEWS:
-        for rank, (shown, turn) in enumerate(_tests(e, name, limits)):
-            # As in the verdict, the p-value allows for the choice among several networks.
-            corrected = Shown(shown.value, min(1.0, shown.p_value * len(e.networks)))
-            if passes(corrected, turn, limits):
-                passed.setdefault(name, (rank, corrected.p_value))
-    return sorted(passed, key=lambda name: passed[name])
-
-
-def _tests(e: Evidence, name: str, limits: Thresholds) -> list[tuple[Shown, float]]:
-    """The numbers by which a network can show a shortcut, and where they turn."""
-    seen = e.networks[name]
-    tests = [(seen.gain, limits.gain)]
-    if seen.reliance and insisted(e, limits, limits.resting):
-        tests.append((seen.reliance, limits.reliance))
-    if seen.separation and insisted(e, limits, limits.insistence):
-        tests.append((seen.separation, limits.separation(e.insistence)))
-    return tests
 
 
 # -- read back ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Audited:
-    """An audit as its folder tells it; without pictures, facts and tensors are empty."""
+class SavedAudit:
+    """An audit as read from its folder; without pictures, facts and tensors are empty."""
 
     folder: Path
     about: dict[str, Any]
@@ -171,7 +144,7 @@ class Audited:
     tensors: dict[str, Tensor]
 
 
-def read(folder: Path) -> Audited:
+def read(folder: Path) -> SavedAudit:
     """Read the folder of an audit; pictures may be missing, but what is there must be whole."""
     path = folder / RECORD
     about = read_json(path)
@@ -183,7 +156,7 @@ def read(folder: Path) -> Audited:
     except (TypeError, KeyError, AttributeError) as error:
         raise _damaged(path, str(error)) from None
     facts, tensors = _pictures(folder / PICTURES, about["pictures"])
-    return Audited(folder, about, found, thresholds, facts, tensors)
+    return SavedAudit(folder, about, found, thresholds, facts, tensors)
 
 
 # What audit.json holds.
@@ -204,21 +177,24 @@ def _damaged(path: Path, why: str) -> StoreError:
     )
 
 
-def _evidence(told: Mapping[str, Any]) -> Evidence:
-    """Evidence from JSON."""
-    networks = {name: _network(seen) for name, seen in told["networks"].items()}
-    plain = {k: v for k, v in told.items() if k not in ("networks", "insistence")}
+def _evidence(table: Mapping[str, Any]) -> Evidence:
+    """Read evidence from JSON."""
+    networks = {
+        audit_networks.find(name).name: _network(each) for name, each in table["networks"].items()
+    }
+    plain = {k: v for k, v in table.items() if k not in ("networks", "insistence")}
     return Evidence(**plain, networks=networks)
 
 
-def _network(told: Mapping[str, Any]) -> Seen:
-    shown = {name: Shown(**told[name]) for name in ("gain", "separation", "reliance") if told[name]}
-    return Seen(
-        gain=shown["gain"],
-        separation=shown.get("separation"),
-        reliance=shown.get("reliance"),
-        before=told["before"],
-        right=told["right"],
+def _network(table: Mapping[str, Any]) -> NetworkEvidence:
+    names = ("gain", "separation", "reliance")
+    statistics = {name: Statistic(**table[name]) for name in names if table[name]}
+    return NetworkEvidence(
+        gain=statistics["gain"],
+        separation=statistics.get("separation"),
+        reliance=statistics.get("reliance"),
+        before=table["before"],
+        right=table["right"],
     )
 
 

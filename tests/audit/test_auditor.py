@@ -16,7 +16,9 @@ import unspur
 from audits import SMALL, context, network, tinted
 from toys import Counting, same
 from unspur import cli, models
-from unspur.audit import auditing
+from unspur.audit import audit_networks, auditor, preparation
+from unspur.audit.crossfit import CrossFit
+from unspur.audit.half_training import _train_at_once, half_trainings, train
 from unspur.data.splits import Split
 from unspur.errors import DataError, Interrupted, ModelError
 from unspur.store import Store
@@ -29,7 +31,7 @@ TRAININGS = 14
 def stored(tmp_path_factory):
     """A store with the audit of the shortcut, and that audit."""
     store = Store(tmp_path_factory.mktemp("store"))
-    return store, auditing.audit(context(store))
+    return store, auditor.audit(context(store))
 
 
 # -- verdicts -----------------------------------------------------------------------------------------
@@ -45,12 +47,12 @@ def test_a_planted_shortcut_is_found_and_so_are_its_exceptions(stored):
 
 
 def test_the_same_tints_without_a_meaning_are_no_shortcut(tmp_path):
-    found = auditing.audit(context(Store(tmp_path), tinted("null")))
+    found = auditor.audit(context(Store(tmp_path), tinted("null")))
     assert found.finding.code in ("nothing", "unclear")
 
 
 def test_wrong_labels_are_told_from_a_shortcut(tmp_path):
-    found = auditing.audit(context(Store(tmp_path), tinted("noise")))
+    found = auditor.audit(context(Store(tmp_path), tinted("noise")))
     assert found.finding.code == "noise"
 
 
@@ -60,7 +62,7 @@ def test_wrong_labels_are_told_from_a_shortcut(tmp_path):
 def test_a_second_audit_does_no_work_and_says_the_same(stored):
     store, first = stored
     counting = Counting(store.root)
-    again = auditing.audit(context(counting))
+    again = auditor.audit(context(counting))
     assert counting.made == []
     assert again.as_json() == first.as_json()
     assert same(again.suspects.tensors("s"), first.suspects.tensors("s"))
@@ -69,51 +71,53 @@ def test_a_second_audit_does_no_work_and_says_the_same(stored):
 def test_the_same_seed_gives_the_same_bits(stored, tmp_path):
     _, first = stored
     counting = Counting(tmp_path)
-    again = auditing.audit(context(counting))
+    again = auditor.audit(context(counting))
     assert len(counting.made) == TRAININGS
     assert again.evidence == first.evidence
     assert same(again.suspects.tensors("s"), first.suspects.tensors("s"))
 
 
 def test_progress_says_which_training_it_is(tmp_path):
-    told = []
+    names = []
 
     def show(stage):
-        told.append(stage)
+        names.append(stage)
         return nullcontext()
 
-    auditing.audit(
+    auditor.audit(
         replace(context(Store(tmp_path), **{"mine.steps": 5, "pretrain.steps": 5}), show=show)
     )
-    assert told[:2] == ["mine 1/2", "mine 2/2"]
-    assert len(told) in (2, TRAININGS)
+    assert names[:2] == ["mine 1/2", "mine 2/2"]
+    assert len(names) in (2, TRAININGS)
 
 
 def test_another_seed_cuts_the_data_otherwise(stored):
     store, _ = stored
-    one, other = auditing.Case(context(store)), auditing.Case(context(store, seed=1))
-    assert not torch.equal(one.fold, other.fold)
+    one, other = CrossFit(context(store)), CrossFit(context(store, seed=1))
+    assert not torch.equal(one.half_of, other.half_of)
 
 
 def test_networks_are_asked_about_the_half_they_were_not_trained_on(stored):
     store, _ = stored
-    case = auditing.Case(context(store))
-    for trial in case.trainings(["mine"]):
-        drawn = trial.training().order.draw(0, 50)
-        assert bool((case.fold[drawn] == trial.half).all())
+    crossfit = CrossFit(context(store))
+    for training in half_trainings(crossfit, audit_networks.phases()[0]):
+        index = training.training().order.draw(0, 50)
+        assert bool((crossfit.half_of[index] == training.half).all())
 
 
 def test_the_deprived_see_no_suspect_and_the_taught_see_many(stored):
     store, _ = stored
-    case = auditing.Case(context(store))
-    made = list(auditing._made(case.trainings(["mine"]), 1))
-    case.made |= {(trial.name, trial.half): artifact for trial, artifact in made}
-    conflict = case.suspects.conflict
+    crossfit = CrossFit(context(store))
+    miners = half_trainings(crossfit, audit_networks.phases()[0])
+    for training, artifact in zip(miners, train(miners, 1), strict=True):
+        crossfit.artifacts[training.network.name, training.half] = artifact
+    conflict = crossfit.suspects.conflict
     shares = {}
-    for trial in case.trainings(["deprived", "matched", "taught", "grey"]):
-        drawn = trial.training().order.draw(0, 50)
-        assert bool((case.fold[drawn] == trial.half).all())
-        shares.setdefault(trial.name, []).append(float(conflict[drawn].double().mean()))
+    for training in half_trainings(crossfit, audit_networks.phases()[1]):
+        index = training.training().order.draw(0, 50)
+        assert bool((crossfit.half_of[index] == training.half).all())
+        share = float(conflict[index].double().mean())
+        shares.setdefault(training.network.name, []).append(share)
     assert shares["deprived"] == shares["grey"] == [0.0, 0.0]
     assert min(shares["taught"]) > 0.25 > max(shares["matched"])
 
@@ -121,7 +125,7 @@ def test_the_deprived_see_no_suspect_and_the_taught_see_many(stored):
 def test_a_changed_setting_of_the_others_keeps_the_miners(stored):
     store, _ = stored
     counting = Counting(store.root)
-    auditing.audit(context(counting, **{"pretrain.steps": 20}))
+    auditor.audit(context(counting, **{"pretrain.steps": 20}))
     assert len(counting.made) == TRAININGS - 2
 
 
@@ -138,9 +142,9 @@ def test_an_audit_that_was_stopped_goes_on(stored, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Loop, "stepped", stop_late)
     with pytest.raises(Interrupted):
-        auditing.audit(context(Store(tmp_path)))
+        auditor.audit(context(Store(tmp_path)))
     counting = Counting(tmp_path)
-    done = auditing.audit(context(counting))
+    done = auditor.audit(context(counting))
     assert len(counting.made) == TRAININGS - 3  # three were finished
     assert done.evidence == whole.evidence
 
@@ -149,14 +153,34 @@ def test_several_audits_at_once_are_those_alone(stored, tmp_path):
     _, alone = stored
     store = Store(tmp_path)
     contexts = [context(store, tinted("null", n=200)), context(store)]
-    _, found = auditing.audit_together(contexts, together=4)
+    _, found = auditor.audit_together(contexts, together=4)
     assert found.evidence == alone.evidence
+
+
+def test_the_same_data_twice_are_trained_on_once(stored):
+    store, alone = stored
+    counting = Counting(store.root)
+    both = auditor.audit_together([context(counting), context(counting)])
+    assert counting.made == []
+    assert [found.evidence for found in both] == [alone.evidence] * 2
+
+
+def test_trainings_side_by_side_are_those_one_by_one(stored, tmp_path):
+    store, _ = stored
+    counting = Counting(tmp_path)
+    miners = half_trainings(CrossFit(context(counting)), audit_networks.phases()[0])
+    together = list(_train_at_once([*miners, miners[0]]))
+    assert len(counting.made) == 2  # what is asked for twice is trained once
+    single = list(train(half_trainings(CrossFit(context(store)), audit_networks.phases()[0]), 1))
+    assert [each.path.name for each in together[:2]] == [each.path.name for each in single]
+    assert together[2].path == together[0].path
+    assert all(same(a.tensors, b.tensors) for a, b in zip(together[:2], single, strict=True))
 
 
 def test_where_the_miner_settles_it_nothing_else_is_trained(tmp_path):
     splits = tinted("shortcut", odd=0)  # nothing contradicts it
     counting = Counting(tmp_path)
-    found = auditing.audit(context(counting, splits))
+    found = auditor.audit(context(counting, splits))
     assert found.finding.code == "unclear"
     assert len(counting.made) == 2
 
@@ -166,26 +190,31 @@ def test_where_the_miner_settles_it_nothing_else_is_trained(tmp_path):
 
 @pytest.mark.parametrize(("images", "steps"), [(200, 300), (10_000, 625), (10**6, 1500)])
 def test_the_length_of_training_follows_the_data(images, steps):
-    settings = auditing.settings(images, name="photos")
+    settings = preparation.settings(images, name="photos")
     assert settings.mine.steps == settings.pretrain.steps == steps
+
+
+def test_the_length_of_training_can_be_set():
+    settings = preparation.settings(200, name="photos", steps=20)
+    assert settings.mine.steps == settings.pretrain.steps == 20
 
 
 def test_one_class_is_refused(tmp_path):
     splits = tinted("null")
     only = replace(splits, train=Split(splits.train.images, torch.ones(600, dtype=torch.int64)))
     with pytest.raises(DataError, match="one class, 'lies'"):
-        auditing.audit(context(Store(tmp_path), only))
+        auditor.audit(context(Store(tmp_path), only))
 
 
 def test_too_few_images_are_refused(tmp_path):
     with pytest.raises(DataError, match="60 training images are too few"):
-        auditing.audit(context(Store(tmp_path), tinted("null", n=60)))
+        auditor.audit(context(Store(tmp_path), tinted("null", n=60)))
 
 
 def test_a_network_that_does_not_fit_is_refused(tmp_path):
     wrong = replace(context(Store(tmp_path)), builder=models.given(network(classes=3)))
     with pytest.raises(ModelError):
-        auditing.audit(wrong)
+        auditor.audit(wrong)
 
 
 # -- the front doors ----------------------------------------------------------------------------------

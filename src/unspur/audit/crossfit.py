@@ -1,0 +1,84 @@
+"""Collect what networks say of the half of the data that they were not trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from ..stages.context import Context
+from ..stages.suspects import Suspects
+from ..store import Artifact
+from . import audit_networks
+from .audit_networks import DEPRIVED, MINER
+from .evidence import Comparison, Evidence, Predictions, weigh
+from .halves import HALVES, cut_in_halves, matched_sample
+from .preparation import check
+from .verdict import is_settled
+
+
+@dataclass
+class CrossFit:
+    """The data of one audit cut into halves, and the artifacts of the networks trained on them so far."""
+
+    context: Context
+    artifacts: dict[tuple[str, int], Artifact] = field(default_factory=dict)  # by network and half
+
+    def __post_init__(self) -> None:
+        check(self.context)
+        self.targets = self.context.splits.train.targets
+        self.half_of = cut_in_halves(self.targets, seed=self.context.seed("audit/folds"))
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether the networks so far decide the verdict."""
+        return bool(self.artifacts) and is_settled(self.evidence())
+
+    def held_out(self, name: str, what: str) -> Tensor:
+        """Gather a tensor of both networks of a name, each for the half it was not trained on."""
+        parts = [self.artifacts[name, half].tensors[what] for half in range(HALVES)]
+        whole = torch.zeros(len(self.half_of), dtype=parts[0].dtype)
+        for half, part in enumerate(parts):
+            whole[self.half_of != half] = part
+        return whole
+
+    def predictions(self, name: str) -> Predictions:
+        return Predictions(self.held_out(name, "predicted"), self.held_out(name, "margin"))
+
+    @property
+    def suspects(self) -> Suspects:
+        """Return the samples that the miner gets wrong."""
+        predicted = self.held_out(MINER, "predicted")
+        return Suspects(self.held_out(MINER, "score"), predicted != self.targets, predicted)
+
+    @property
+    def matched(self) -> Tensor:
+        """Select at random as many samples of each class and half as there are suspects."""
+        groups = self.targets * HALVES + self.half_of
+        seed = self.context.seed("audit/matched")
+        return matched_sample(self.suspects.conflict, groups, seed=seed)
+
+    def flagged(self) -> Suspects:
+        """Return the suspects, flagged where the deprived network contradicts the label too."""
+        suspects = self.suspects
+        if (DEPRIVED, 0) not in self.artifacts:
+            return suspects
+        again = self.held_out(DEPRIVED, "predicted") != self.targets
+        return replace(suspects, conflict=suspects.conflict & again)
+
+    def evidence(self) -> Evidence:
+        """Compute the evidence of the networks trained so far."""
+        if (DEPRIVED, 0) not in self.artifacts:
+            return weigh(self.targets, self.suspects)
+        said = {name: self.predictions(name) for name, half in self.artifacts if half == 0}
+        comparisons = {
+            each.name: Comparison(
+                said[each.name],
+                control=said[each.control],
+                sees_all=said[each.sees_all] if each.sees_all else None,
+            )
+            for each in audit_networks.compared()
+            if each.control
+        }
+        return weigh(self.targets, self.suspects, said[DEPRIVED], comparisons)

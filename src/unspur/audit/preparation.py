@@ -1,0 +1,75 @@
+"""Before an audit: its settings, whether the data can be audited, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from ..errors import DataError
+from ..recipes.loading import Recipe, parse
+from ..stages.context import Context
+from ..stages.estimate import step_seconds
+from . import audit_networks
+from .halves import HALVES
+
+FEWEST = 100  # samples that an audit needs
+BATCH, PASSES, STEPS = 64, 8, (300, 1500)  # of a training on one half, and bounds on its steps
+NETWORK = "convnet"
+WIDTH = 16  # of the network; the thresholds belong to it
+
+
+def settings(
+    images: int, *, name: str, model: str = NETWORK, seed: int = 0, steps: int = 0
+) -> Recipe:
+    """Return the recipe for so many training images: `mine` is for the miner, `pretrain` for all others.
+
+    `steps` is the length of every training; it depends on the number of images if 0.
+    """
+    half = images // HALVES
+    batch = max(2, min(BATCH, half // 4))
+    usual = min(max(PASSES * half // batch, STEPS[0]), STEPS[1])
+    training = {"batch": batch, "steps": steps or usual, "rate": 5e-3, "schedule": "cosine"}
+    table = {
+        "name": name,
+        "seed": seed,
+        "model": {"name": model, "options": {"width": WIDTH} if model == NETWORK else {}},
+        "mine": {**training, "optimiser": "adam", "weight_decay": 0.0},
+        "pretrain": training,
+        "select": {"rule": "last"},
+    }
+    return parse(table, where=name)
+
+
+def check(context: Context) -> None:
+    """Raise before anything is trained if the data cannot be audited."""
+    targets, name = context.splits.train.targets, context.splits.name
+    if len(torch.unique(targets)) < 2:
+        only = context.splits.classes[int(targets[0])]
+        raise DataError(
+            f"{name}: all training images are of one class, {only!r}. A shortcut tells classes apart; "
+            "give images of at least two."
+        )
+    if len(targets) < FEWEST:
+        raise DataError(
+            f"{name}: {len(targets)} training images are too few for an audit, which asks networks about "
+            f"images they were not trained on. Give at least {FEWEST}, better some thousands."
+        )
+    _ = context.initial  # raises if the network does not fit the data
+
+
+@dataclass(frozen=True)
+class AuditCost:
+    """What an audit costs at most: trainings of so many steps, and about how many seconds."""
+
+    trainings: int
+    steps: int
+    seconds: float
+
+
+def cost(context: Context) -> AuditCost:
+    """Estimate the most an audit of a context costs, measured on a few steps."""
+    trainings = HALVES * len(audit_networks.every())
+    training = context.recipe.pretrain
+    each = step_seconds(context, training.batch)
+    return AuditCost(trainings, training.steps, trainings * training.steps * each)

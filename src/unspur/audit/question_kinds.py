@@ -1,0 +1,104 @@
+"""The two kinds of questions that the verdict asks: any question, and one about a number of each network."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal
+
+from .conclusions import Conclusion
+from .evidence import Evidence, NumberName
+from .formatting import p_value, signed
+from .statistics import Statistic, corrected, strongest
+from .thresholds import Thresholds
+
+Answer = Literal["yes", "no", "not asked"]
+TableRow = tuple[str, str, str]  # what is measured, its value, where the verdict turns
+
+
+class Question(ABC):
+    """A question with the answer yes or no."""
+
+    name: ClassVar[str]
+    asks: ClassVar[str]
+    yes: ClassVar[Conclusion | None] = None  # None: go on to the next question
+    no: ClassVar[Conclusion | None] = None
+    miner_only: ClassVar[bool] = False  # whether the miner's mistakes are enough to answer it
+
+    @abstractmethod
+    def holds(self, e: Evidence, limits: Thresholds) -> bool:
+        """Return whether the answer is yes."""
+
+    @abstractmethod
+    def measured(self, e: Evidence) -> str:
+        """Say what was measured."""
+
+    @abstractmethod
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        """Say what the answer yes requires."""
+
+    def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
+        """Return the rows of the table of numbers."""
+        return []
+
+    def is_asked(self, e: Evidence) -> bool:
+        return self.miner_only or bool(e.networks)
+
+    def answer(self, e: Evidence, limits: Thresholds) -> Answer:
+        if not self.is_asked(e):
+            return "not asked"
+        return "yes" if self.holds(e, limits) else "no"
+
+    def conclusion(self, e: Evidence, limits: Thresholds) -> Conclusion | None:
+        """Return what follows from the answer; None where the next question is asked."""
+        return self.yes if self.holds(e, limits) else self.no
+
+
+def has_insistence(e: Evidence, limits: Thresholds, least: float) -> bool:
+    """Return whether enough suspects, and a large enough share of them, are insisted on."""
+    return e.full >= limits.fewest_full and e.insistence >= least
+
+
+def is_significant(statistic: Statistic, threshold: float, limits: Thresholds) -> bool:
+    """Return whether a number is large enough and statistically significant."""
+    return statistic.value >= threshold and statistic.p_value <= limits.p_value
+
+
+class NetworkQuestion(Question):
+    """A question about a number that every network gives; the strongest network answers it."""
+
+    name: ClassVar[NumberName]
+    null: ClassVar[str]  # what the number would be without a shortcut
+
+    @abstractmethod
+    def threshold(self, e: Evidence, limits: Thresholds) -> float:
+        """Return the value from which the number shows a shortcut."""
+
+    def counts(self, e: Evidence, limits: Thresholds) -> bool:
+        """Return whether enough suspects are insisted on for the number to count."""
+        return True
+
+    def holds(self, e: Evidence, limits: Thresholds) -> bool:
+        best = strongest(e.numbers(self.name))
+        return best is not None and self._shows(best[1], e, limits)
+
+    def shown_by(self, e: Evidence, limits: Thresholds) -> dict[str, Statistic]:
+        """Return every network whose number shows a shortcut, with the corrected p-value."""
+        found = corrected(e.numbers(self.name))
+        return {name: number for name, number in found.items() if self._shows(number, e, limits)}
+
+    def _shows(self, number: Statistic, e: Evidence, limits: Thresholds) -> bool:
+        return self.counts(e, limits) and is_significant(number, self.threshold(e, limits), limits)
+
+    def measured(self, e: Evidence) -> str:
+        best = strongest(e.numbers(self.name))
+        if best is None:
+            return "nothing to compare" if e.networks else ""
+        name, number = best
+        return f"{self.name} {signed(number.value)} ({name}), {p_value(number.p_value)}"
+
+    def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
+        turn = f"{self.threshold(e, limits):.2f}"
+        return [
+            (f"{self.name}, network {network!r}", signed(number.value), turn)
+            for network, number in e.numbers(self.name).items()
+        ]

@@ -1,0 +1,193 @@
+"""The rule of the verdict: one ordered list of questions.
+
+Each question says what it asks, what it measures, what it requires, and which conclusion follows from yes
+or no. The first question with a conclusion decides. Everything that tells or uses the rule is made from
+this list: the verdict and its text, the steps on the page, the table in the terminal, whether the miner
+alone settles it, and which views show the shortcut.
+"""
+
+from __future__ import annotations
+
+from . import conclusions
+from .evidence import Evidence
+from .formatting import percent
+from .question_kinds import NetworkQuestion, Question, TableRow, has_insistence
+from .thresholds import Thresholds
+
+# -- about the miner ----------------------------------------------------------------------------------
+
+
+class HasLearned(Question):
+    name = "learned"
+    asks = "Did a network that learns what is easy learn anything?"
+    no = conclusions.LEARNED_NOTHING
+    miner_only = True
+
+    def holds(self, e: Evidence, limits: Thresholds) -> bool:
+        return e.error <= limits.learned * e.blind
+
+    def measured(self, e: Evidence) -> str:
+        return f"wrong on {percent(e.error)} of the images it was not trained on"
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        most = percent(limits.learned * e.blind)
+        return f"at most {most}; without looking it would be {percent(e.blind)}"
+
+    def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
+        turn = f"> {percent(limits.learned * e.blind)}: nothing learned"
+        return [("error of the miner", percent(e.error), turn)]
+
+
+class IsEasy(Question):
+    name = "easy"
+    asks = "Does something easy give the class away in nearly all images?"
+    no = conclusions.NOTHING_EASY
+    miner_only = True
+
+    def holds(self, e: Evidence, limits: Thresholds) -> bool:
+        return e.error <= limits.error
+
+    def measured(self, e: Evidence) -> str:
+        return f"right on {percent(1 - e.error)} of the images it was not trained on"
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        return f"at least {percent(1 - limits.error)}"
+
+    def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
+        turn = f"> {percent(limits.error)}: nothing easy"
+        return [("error of the miner", percent(e.error), turn)]
+
+
+class HasEnoughSuspects(Question):
+    name = "enough"
+    asks = "Do enough images contradict it to judge by?"
+    no = conclusions.TOO_FEW_SUSPECTS
+    miner_only = True
+
+    def holds(self, e: Evidence, limits: Thresholds) -> bool:
+        return e.suspects >= limits.fewest
+
+    def measured(self, e: Evidence) -> str:
+        return f"{e.suspects:,} suspects, the images it gets wrong"
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        return f"at least {limits.fewest}"
+
+    def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
+        turn = f"< {limits.fewest}: too few"
+        return [("suspects: the miner's mistakes", f"{e.suspects:,}", turn)]
+
+
+# -- about all networks -------------------------------------------------------------------------------
+
+
+class ShowsGain(NetworkQuestion):
+    name = "gain"
+    asks = "Does a network that should do worse on the suspects do better?"
+    yes = conclusions.SHORTCUT_BY_GAIN
+    null = (
+        "If the suspects were merely hard, or had wrong labels, no network would gain much on them."
+    )
+
+    def threshold(self, e: Evidence, limits: Thresholds) -> float:
+        return limits.gain
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        return f"a gain of at least {limits.gain:g}, p at most {limits.p_value:g}"
+
+
+class ShowsReliance(NetworkQuestion):
+    name = "reliance"
+    asks = "Does the class they are taken for rest on something that can be hidden?"
+    yes = conclusions.SHORTCUT_BY_RELIANCE
+    null = (
+        "Hiding something takes no more from the answers to hard or mislabelled suspects than from those to "
+        "ordinary images: more from a suspect in at most half of all pairs."
+    )
+
+    def threshold(self, e: Evidence, limits: Thresholds) -> float:
+        return limits.reliance
+
+    def counts(self, e: Evidence, limits: Thresholds) -> bool:
+        return has_insistence(e, limits, limits.resting)
+
+    def measured(self, e: Evidence) -> str:
+        insistence = f"; insistence {e.insistence:.2f}, on {e.full:,}" if e.reliance else ""
+        return super().measured(e) + insistence
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        return (
+            f"reliance of at least {limits.reliance:g}, p at most {limits.p_value:g}, insistence of at least "
+            f"{limits.resting:g} on at least {limits.fewest_full} suspects"
+        )
+
+
+class HasInsistence(Question):
+    name = "insistence"
+    asks = "Does a network that has not seen them insist on another class?"
+    no = conclusions.MERELY_HARD
+
+    def holds(self, e: Evidence, limits: Thresholds) -> bool:
+        return has_insistence(e, limits, limits.insistence)
+
+    def measured(self, e: Evidence) -> str:
+        return f"insistence {e.insistence:.2f}, on {e.full:,} suspects" if e.networks else ""
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        return f"insistence of at least {limits.insistence:g}, on at least {limits.fewest_full} suspects"
+
+    def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
+        return [("insistence", f"{e.insistence:.2f}", f"{limits.insistence:.2f}")]
+
+
+class ShowsSeparation(NetworkQuestion):
+    name = "separation"
+    asks = "Does another network clearly doubt that class?"
+    yes = conclusions.SHORTCUT_BY_SEPARATION
+    null = (
+        "If the labels of those it insists on were wrong at random, other networks would doubt them no more "
+        "than ordinary images: a suspect more than an ordinary image in half of all pairs."
+    )
+
+    def threshold(self, e: Evidence, limits: Thresholds) -> float:
+        return limits.separation(e.insistence)
+
+    def counts(self, e: Evidence, limits: Thresholds) -> bool:
+        return has_insistence(e, limits, limits.insistence)
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        least = f"{limits.separation(e.insistence):.2f} with this insistence"
+        return f"separation of at least {least}, p at most {limits.p_value:g}"
+
+
+class HasDoubt(Question):
+    name = "doubt"
+    asks = "Does another network doubt it at all?"
+    yes = conclusions.WEAK_DOUBT
+    no = conclusions.WRONG_LABELS
+
+    def holds(self, e: Evidence, limits: Thresholds) -> bool:
+        return e.separation is not None and e.separation[1].value >= limits.mixed
+
+    def measured(self, e: Evidence) -> str:
+        return ShowsSeparation().measured(e)
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        return f"separation of at least {limits.mixed:g}; below that the labels look wrong"
+
+
+QUESTIONS: tuple[Question, ...] = (
+    HasLearned(),
+    IsEasy(),
+    HasEnoughSuspects(),
+    ShowsGain(),
+    ShowsReliance(),
+    HasInsistence(),
+    ShowsSeparation(),
+    HasDoubt(),
+)
+
+
+def network_questions() -> list[NetworkQuestion]:
+    """Return the questions about numbers of single networks, in their order."""
+    return [question for question in QUESTIONS if isinstance(question, NetworkQuestion)]

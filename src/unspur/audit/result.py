@@ -1,0 +1,63 @@
+"""The result of an audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..stages.suspects import Suspects
+from .audit_networks import DEPRIVED
+from .evidence import FULL_MARGIN, Evidence, Predictions
+from .statistics import relative_margin
+from .thresholds import THRESHOLDS
+from .verdict import Finding
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """One training of an audit: what it cost, and the artifact that holds it."""
+
+    network: str
+    half: int
+    seconds: float  # its share, where several were trained at once
+    artifact: str
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit found: the verdict, the numbers behind it, and a score and a flag for every sample."""
+
+    finding: Finding
+    evidence: Evidence
+    suspects: Suspects  # flagged where the deprived network contradicts the label too
+    mistakes: Tensor  # what the miner gets wrong: all that the evidence calls suspects
+    predictions: Mapping[str, Predictions]  # of each network, in the order of samples
+    trainings: tuple[TrainingRecord, ...]
+
+    @property
+    def seconds(self) -> float:
+        return sum(each.seconds for each in self.trainings)
+
+    @property
+    def insisted(self) -> Tensor:
+        """Return the suspects to which the deprived network gives the miner's answer with a full margin."""
+        if DEPRIVED not in self.predictions:
+            return torch.zeros_like(self.mistakes)
+        margin = self.predictions[DEPRIVED].margin
+        relative = relative_margin(margin, self.mistakes, self.suspects.predicted)
+        return self.mistakes & (relative >= FULL_MARGIN)
+
+    def as_json(self) -> dict[str, Any]:
+        e = self.evidence
+        return {
+            "verdict": self.finding.code,
+            "text": self.finding.text,
+            "evidence": {**asdict(e), "insistence": e.insistence},
+            "flagged": int(self.suspects.conflict.sum()),
+            "thresholds": asdict(THRESHOLDS),
+            "seconds": round(self.seconds, 1),
+        }

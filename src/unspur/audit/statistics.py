@@ -1,0 +1,107 @@
+"""The statistics of an audit, each with the p-value of its null hypothesis: gain and separation.
+
+evidence.py explains what they tell apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from .thresholds import THRESHOLDS
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A number and the p-value of its null hypothesis."""
+
+    value: float
+    p_value: float
+
+
+def gain(before: Tensor, after: Tensor, conflict: Tensor) -> Statistic:
+    """Return the accuracy gained on suspects plus the change on all other samples, with a one-sided p-value.
+
+    `before` and `after` say which samples the control network and the network get right.
+    """
+    change = after.double() - before.double()
+    parts = [change[conflict], change[~conflict]]
+    total = sum(float(part.mean()) for part in parts if len(part))
+    variance = sum(float(part.var(correction=0)) / len(part) for part in parts if len(part))
+    if variance == 0:
+        return Statistic(total, 0.0 if total > 0 else 1.0)
+    return Statistic(total, _upper_tail(total / math.sqrt(variance)))
+
+
+def separation(
+    doubt: Tensor, conflict: Tensor, strata: Tensor, *, among: Tensor
+) -> Statistic | None:
+    """Return how often a suspect is doubted more than an ordinary sample of its stratum.
+
+    Mann-Whitney's U, summed over strata; the p-value is one-sided, by the normal approximation. None if there
+    is no pair to compare.
+    """
+    wins = pairs = variance = 0.0
+    for stratum in torch.unique(strata[among & conflict]).tolist():
+        here = among & (strata == stratum)
+        ones, others = doubt[here & conflict], doubt[here & ~conflict]
+        wins += _wins(ones, others)
+        pairs += len(ones) * len(others)
+        variance += len(ones) * len(others) * (len(ones) + len(others) + 1) / 12
+    if not pairs:
+        return None
+    return Statistic(wins / pairs, _upper_tail((wins - pairs / 2) / math.sqrt(variance)))
+
+
+def relative_margin(margin: Tensor, conflict: Tensor, answer: Tensor) -> Tensor:
+    """Divide margins by the median margin of ordinary samples with the same answer.
+
+    0 where that median is not positive or there is no such sample.
+    """
+    scale = torch.zeros_like(margin)
+    for label in torch.unique(answer).tolist():
+        here = answer == label
+        ordinary = margin[here & ~conflict]
+        if len(ordinary):
+            scale[here] = ordinary.median()
+    return torch.where(scale > 0, margin / scale, 0.0)
+
+
+def corrected(statistics: Mapping[str, Statistic]) -> dict[str, Statistic]:
+    """Apply Bonferroni's correction for the choice among several networks."""
+    return {
+        name: replace(statistic, p_value=min(1.0, statistic.p_value * len(statistics)))
+        for name, statistic in statistics.items()
+    }
+
+
+def strongest(statistics: Mapping[str, Statistic]) -> tuple[str, Statistic] | None:
+    """Return the largest statistically significant value, or the one with the smallest p-value.
+
+    The p-value returned is corrected for the choice. None if there is no statistic.
+    """
+    if not statistics:
+        return None
+    found = corrected(statistics)
+    significant = [name for name in found if found[name].p_value <= THRESHOLDS.p_value]
+    if significant:
+        name = max(significant, key=lambda name: found[name].value)
+    else:
+        name = min(found, key=lambda name: (statistics[name].p_value, -found[name].value))
+    return name, found[name]
+
+
+def _upper_tail(z: float) -> float:
+    """Return the probability that a standard normal variable exceeds z."""
+    return 0.5 * math.erfc(z / math.sqrt(2))
+
+
+def _wins(ones: Tensor, others: Tensor) -> float:
+    """Count the pairs in which the first is larger; a tie counts one half."""
+    line = torch.sort(others).values
+    below, upto = (torch.searchsorted(line, ones, right=right) for right in (False, True))
+    return float((below + upto).double().sum()) / 2

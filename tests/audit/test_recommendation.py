@@ -1,0 +1,42 @@
+"""Whether to debias, from the verdict of an audit."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unspur.audit.conclusions import VERDICTS
+from unspur.audit.evidence import Evidence
+from unspur.audit.recommendation import recommend
+from unspur.audit.result import Audit
+from unspur.audit.verdict import Finding
+from unspur.stages.suspects import Suspects
+
+
+def audit(code):
+    none = torch.zeros(3, dtype=torch.bool)
+    return Audit(
+        finding=Finding(code, f"{VERDICTS[code].headline}: for a reason."),
+        evidence=Evidence(samples=3, suspects=0, error=0.0, blind=0.5),
+        suspects=Suspects(torch.zeros(3), none, torch.zeros(3, dtype=torch.int64)),
+        mistakes=none,
+        predictions={},
+        trainings=(),
+    )
+
+
+def test_a_shortcut_is_worth_debiasing():
+    found = recommend(audit("shortcut"))
+    assert found.debias
+    assert found.text == "A shortcut is likely: for a reason."
+
+
+@pytest.mark.parametrize("code", [code for code in VERDICTS if code != "shortcut"])
+def test_anything_else_gives_the_ordinary_model_and_says_why(code):
+    found = recommend(audit(code))
+    assert not found.debias
+    assert found.text.startswith(f"{VERDICTS[code].headline}: for a reason. ")
+    assert VERDICTS[code].against_debiasing in found.text
+    assert "The ordinary model is returned." in found.text
+    assert "--anyway" in found.text
+    assert "anyway=True" in found.text
