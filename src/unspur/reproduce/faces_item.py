@@ -31,7 +31,7 @@ INTERVAL = (
 
 def within(result: Result, metric: str) -> str:
     """Mean ± standard deviation of an accuracy, and how far a run's can be trusted."""
-    bounds = [run["kept"]["groups"]["intervals"][metric] for run in result.runs]
+    bounds = [run["extras"]["groups"]["intervals"][metric] for run in result.runs]
     if not bounds:
         return DASH
     low, high = (100 * sum(each) / len(bounds) for each in zip(*bounds, strict=True))
@@ -40,27 +40,27 @@ def within(result: Result, metric: str) -> str:
 
 def worst_groups(result: Result) -> dict[str, int]:
     """The group each run does worst in, by name: how many test images it has."""
-    return dict(_worst(run["kept"]["groups"]) for run in result.runs)
+    return dict(_worst(run["extras"]["groups"]) for run in result.runs)
 
 
-def _worst(kept: Run) -> tuple[str, int]:
+def _worst(groups: Run) -> tuple[str, int]:
     found = [
         (accuracy, c, b)
-        for c, row in enumerate(kept["accuracy"]["debiased"])
+        for c, row in enumerate(groups["accuracy"]["debiased"])
         for b, accuracy in enumerate(row)
         if accuracy is not None
     ]
     _, c, b = min(found)
-    bias = kept["biases"][b] if b < len(kept["biases"]) else str(b)
-    return f"{kept['classes'][c]}, {bias}", kept["counts"][c][b]
+    bias = groups["biases"][b] if b < len(groups["biases"]) else str(b)
+    return f"{groups['classes'][c]}, {bias}", groups["counts"][c][b]
 
 
 # -- faces --------------------------------------------------------------------------------------------
 
 
 def _faces_cells() -> Cells:
-    own: Cells = {(kind, ""): cell(f"bffhq/1pct-{kind}") for kind in METHODS}
-    return own | {(kind, "lite0"): cell(f"bffhq/1pct-{kind}", *LITE0) for kind in LARGER}
+    small: Cells = {(kind, ""): cell(f"bffhq/1pct-{kind}") for kind in METHODS}
+    return small | {(kind, "lite0"): cell(f"bffhq/1pct-{kind}", *LITE0) for kind in LARGER}
 
 
 def _faces(results: Results) -> Page:
@@ -79,12 +79,12 @@ def _faces(results: Results) -> Page:
     names |= {(kind, "lite0"): name for kind, name in LARGER.items()}
     rows = []
     for (kind, network), name in names.items():
-        own = results[kind, network]
-        conflicting = within(own, "conflicting")
+        result = results[kind, network]
+        conflicting = within(result, "conflicting")
         paper = DASH if network else number(known.get(published.READINGS.get(kind, kind)))
-        rest = [within(own, "worst_group")]
-        rest += [own.text("debiased", metric) for metric in ("aligned", "unbiased")]
-        rows.append([name, *facts(own), conflicting, paper, *rest, cut(own)])
+        rest = [within(result, "worst_group")]
+        rest += [result.text("debiased", metric) for metric in ("aligned", "unbiased")]
+        rows.append([name, *facts(result), conflicting, paper, *rest, cut(result)])
     return Page(
         [
             "A stand-in for BFFHQ: other faces at 96 px, 1 % of them conflicting, at most 3,000 steps a "
@@ -95,7 +95,7 @@ def _faces(results: Results) -> Page:
     )
 
 
-FACES = Item("Faces: age, and gender for a shortcut", _faces_cells, _faces, keep=("groups",))
+FACES = Item("Faces: age, and gender for a shortcut", _faces_cells, _faces, extras=("groups",))
 
 # -- CelebA -------------------------------------------------------------------------------------------
 
@@ -109,14 +109,17 @@ def _celeba(results: Results) -> Page:
     header += ["conflicting", "unbiased", "average", "by training shares", "published", "cut"]
     rows = []
     for kind, name in METHODS.items():
-        own = results[kind,]
+        result = results[kind,]
         paper = published.READINGS.get(kind, kind)
-        which = "; ".join(f"{group} ({count})" for group, count in worst_groups(own).items())
-        row = [name, *facts(own), within(own, "worst_group")]
+        which = "; ".join(f"{group} ({count})" for group, count in worst_groups(result).items())
+        row = [name, *facts(result), within(result, "worst_group")]
         row += [number(published.PUBLISHED["celeba"].get(paper)), which or DASH]
-        row += [within(own, "conflicting"), own.text("debiased", "unbiased")]
-        row += [own.text("debiased", "average"), own.text("debiased", "average_train_weighted")]
-        rows.append([*row, number(published.CELEBA_AVERAGE.get(paper)), cut(own)])
+        row += [within(result, "conflicting"), result.text("debiased", "unbiased")]
+        row += [
+            result.text("debiased", "average"),
+            result.text("debiased", "average_train_weighted"),
+        ]
+        rows.append([*row, number(published.CELEBA_AVERAGE.get(paper)), cut(result)])
     return Page(
         [
             "Blond or not, gender for a shortcut: a part of CelebA at 96 px, 88 of the "
@@ -129,5 +132,5 @@ def _celeba(results: Results) -> Page:
 
 
 CELEBA = Item(
-    "CelebA: blond hair, and gender for a shortcut", _celeba_cells, _celeba, keep=("groups",)
+    "CelebA: blond hair, and gender for a shortcut", _celeba_cells, _celeba, extras=("groups",)
 )

@@ -8,8 +8,8 @@ from functools import partial
 
 from ..methods import ABOUT
 from ..recipes import published
-from .item import Cells, Item, Page, Results, cell, told
-from .pages import READING, gain, iterate, number, spoken, start, table
+from .item import Cells, Item, Page, Results, cell, mean_sd_text
+from .pages import READING, gain, iterate, metric_name, number, start, table
 
 RATIOS = {"0.5pct": "0.5 %", "1pct": "1 %", "2pct": "2 %", "5pct": "5 %"}
 SCORE = ("debiased", "unbiased")
@@ -65,7 +65,7 @@ def cells(data: str, methods: Sequence[Method]) -> Cells:
 def draw(data: str, methods: Sequence[Method], results: Results) -> Page:
     return Page(
         [
-            f"{spoken('unbiased')}. {READING} In brackets: n.",
+            f"{metric_name('unbiased')}. {READING} In brackets: n.",
             _accuracies(data, methods, results),
             "Above ERM, in points, seed by seed; published is the difference of the means.",
             _gains(data, methods, results),
@@ -80,9 +80,9 @@ def _accuracies(data: str, methods: Sequence[Method], results: Results) -> str:
     header += [part for ratio in RATIOS.values() for part in (ratio, "published")]
     rows = []
     for each in methods:
-        own = [results[each.name, ratio] for ratio in RATIOS]
-        row = [each.name, ABOUT[each.kind].supervision, iterate(*own), start(*own)]
-        for ratio, found in zip(RATIOS, own, strict=True):
+        by_ratio = [results[each.name, ratio] for ratio in RATIOS]
+        row = [each.name, ABOUT[each.kind].supervision, iterate(*by_ratio), start(*by_ratio)]
+        for ratio, found in zip(RATIOS, by_ratio, strict=True):
             row += [found.counted(*SCORE), number(_published(data, ratio, each))]
         rows.append(row)
     return table(header, rows)
@@ -96,7 +96,7 @@ def _gains(data: str, methods: Sequence[Method], results: Results) -> str:
         for ratio in RATIOS:
             erm = published.PUBLISHED[f"{data}/{ratio}"]["erm"]
             known = _published(data, ratio, each)
-            row.append(told(gain(results[each.name, ratio], results["ERM", ratio], *SCORE)))
+            row.append(mean_sd_text(gain(results[each.name, ratio], results["ERM", ratio], *SCORE)))
             row.append(number(None if known is None else known - erm))
         rows.append(row)
     return table(header, rows)
@@ -111,7 +111,7 @@ def _aligned(methods: Sequence[Method], results: Results) -> str:
 
 
 def _published(data: str, ratio: str, method: Method) -> float | None:
-    """The paper's number of a method; it has none for variants of its own method that prune nothing."""
+    """The paper's number of a method; it has none for variants of its method that prune nothing."""
     if method.changes == UNPRUNED:
         return None
     kind = published.READINGS.get(method.kind, method.kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import figures
 from .figures import Curve, Panel, through
 from .item import DASH, Cells, Item, Page, Result, Results, cell
-from .pages import FACTS, READING, cut, facts, figure, spoken, table
+from .pages import FACTS, READING, cut, facts, figure, metric_name, table
 
 # Masks are compared at equal density, which precision moves: the same for all.
 ALIKE = "precision=bf16"
@@ -39,7 +39,7 @@ def _sparsity_cells() -> Cells:
 def _sparsity(results: Results) -> Page:
     header = ["masks", "λ", *FACTS, "cut", "cut of what touches data", "accuracy", "pruned only"]
     parts = [
-        f"{spoken('unbiased')} against the share of the weights that is cut. {READING} Magnitude and "
+        f"{metric_name('unbiased')} against the share of the weights that is cut. {READING} Magnitude and "
         "random masks cut as many weights as the learned ones of DCWP with the same λ (random ones in every "
         "layer), and are fine-tuned likewise.",
         figure("sparsity.svg", "Accuracy against the share of the weights that is cut"),
@@ -68,8 +68,8 @@ def _pressed(result: Result, how: str, pressure: str) -> list[str]:
 def _trade(results: Results, data: str) -> Panel:
     curves = []
     for name, how, model in (*((how, how, "debiased") for how in HOW), BEFORE):
-        own = [results[data, how, pressure] for pressure in PRESSURES[data]]
-        points = [place for each in own if (place := _place(each, model))]
+        by_pressure = [results[data, how, pressure] for pressure in PRESSURES[data]]
+        points = [place for each in by_pressure if (place := _place(each, model))]
         curves.append(Curve(name, sorted(points)))
     erm = results[data, "ERM", ""].mean("debiased", "unbiased")
     level = None if erm is None else ("ERM", erm)
@@ -77,8 +77,8 @@ def _trade(results: Results, data: str) -> Panel:
 
 
 def _place(result: Result, model: str) -> tuple[float, float] | None:
-    kept, accuracy = result.mean("density", "overall"), result.mean(model, "unbiased")
-    return None if kept is None or accuracy is None else (100 * (1 - kept), accuracy)
+    density, accuracy = result.mean("density", "overall"), result.mean(model, "unbiased")
+    return None if density is None or accuracy is None else (100 * (1 - density), accuracy)
 
 
 SPARSITY = Item("Accuracy against sparsity", _sparsity_cells, _sparsity)
@@ -106,9 +106,11 @@ def _iterations(results: Results) -> Page:
     rows = []
     for data, (metric, _) in JUDGED.items():
         for steps in sorted(STEPS, key=int):
-            own = results[data, steps]
-            scores = [own.text("debiased", metric), own.text("pruned", metric), cut(own)]
-            rows.append([SPOKEN[data], f"{own.cell.recipe.prune.steps:,}", *facts(own), *scores])
+            result = results[data, steps]
+            scores = [result.text("debiased", metric), result.text("pruned", metric), cut(result)]
+            rows.append(
+                [SPOKEN[data], f"{result.cell.recipe.prune.steps:,}", *facts(result), *scores]
+            )
     panels = [_searched(results, data) for data in JUDGED]
     return Page(
         [
@@ -124,13 +126,14 @@ def _iterations(results: Results) -> Page:
 
 def _searched(results: Results, data: str) -> Panel:
     metric, _ = JUDGED[data]
-    own = {float(r.cell.recipe.prune.steps): r for r in (results[data, s] for s in STEPS)}
+    by_steps = {float(r.cell.recipe.prune.steps): r for r in (results[data, s] for s in STEPS)}
     accuracy, before = (
-        {x: list(r.by_seed(model, metric).values()) for x, r in own.items()}
+        {x: list(r.by_seed(model, metric).values()) for x, r in by_steps.items()}
         for model in ("debiased", "pruned")
     )
     gone = {
-        x: [1 - kept for kept in r.by_seed("density", "overall").values()] for x, r in own.items()
+        x: [1 - density for density in r.by_seed("density", "overall").values()]
+        for x, r in by_steps.items()
     }
     title = SPOKEN[data] + (", conflicting" if metric == "conflicting" else "")
     curves = [through("accuracy", accuracy), through("before fine-tuning", before)]

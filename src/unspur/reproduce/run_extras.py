@@ -1,4 +1,4 @@
-"""What some items need of a run beyond its accuracies, kept with it in the results."""
+"""What some items need of a run beyond its accuracies, recorded with it."""
 
 from __future__ import annotations
 
@@ -18,28 +18,32 @@ FEATURES = "map.features."
 
 
 def groups(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
-    """The accuracy of every (class, bias) group of each network, how many samples they are of, and 95 %
-    bootstrap intervals of the last network's accuracies."""
+    """Return accuracy and number of test samples of every (class, bias) group, with intervals.
+
+    Accuracies are those of each network, the 95 % bootstrap intervals those of the last one.
+    """
     classes, biases = context.splits.classes, context.splits.bias_classes
-    known = scores.tensors
+    tensors = scores.tensors
     counts = metrics.group_counts(
-        known["targets"],
-        known["bias"],
+        tensors["targets"],
+        tensors["bias"],
         classes=len(classes),
-        biases=max(len(biases), int(known["bias"].max()) + 1),
+        biases=max(len(biases), int(tensors["bias"].max()) + 1),
     )
-    trust = bootstrap(known).accuracy["debiased"]
+    intervals = bootstrap(tensors).accuracy["debiased"]
     return {
         "classes": list(classes),
         "biases": list(biases),
-        "intervals": {metric: [round(b, 4) for b in bounds] for metric, bounds in trust.items()},
+        "intervals": {
+            metric: [round(b, 4) for b in bounds] for metric, bounds in intervals.items()
+        },
         "counts": counts.tolist(),
         "accuracy": {name: scores.facts[name]["groups"] for name in MODELS if scores.facts[name]},
     }
 
 
 def iterates(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
-    """The accuracies of the iterates that were kept, by step; on the test split, so no choice is theirs."""
+    """Return the test accuracies of the scored iterates by step; for display, never to choose one."""
     return {
         step: {name: value for name, value in found.items() if name != "groups"}
         for step, found in scores.facts["iterates"].items()
@@ -47,7 +51,7 @@ def iterates(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
 
 
 def maps(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
-    """Test samples in the plane as each network sees them (t-SNE of what enters its head)."""
+    """Return the test samples in the plane as each network sees them (t-SNE of what enters its head)."""
     tensors = inspect(context, made).tensors
     try:
         places = {
