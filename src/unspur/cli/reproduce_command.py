@@ -24,37 +24,43 @@ from .options import Device, Quiet, Root, StoreAt, Together
 QUICK_FOLDER = Path("runs/reproduce-quick")  # apart from the real records and pages
 
 
+Names = Annotated[
+    list[str], typer.Argument(metavar="NAME...", help=f"{', '.join([*GROUPS, *ITEMS])}.")
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Scaled down for a CPU: shows that it works, no more.")
+]
+ResultsAt = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the records (results; quick: runs/reproduce-quick/results)."),
+]
+PagesAt = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the pages (docs/results; quick: runs/reproduce-quick/pages)."),
+]
+Minutes = Annotated[float | None, typer.Option(min=0, help="Begin no run after so many minutes.")]
+Only = Annotated[str, typer.Option(help="Run only recipes of such names, as 'cmnist/1pct-*'.")]
+RunPrecision = Annotated[
+    str, typer.Option(help="fp32, tf32 or bf16, for what is run; the recipe's if not given.")
+]
+NoRun = Annotated[
+    bool, typer.Option("--no-run", help="Run nothing, write the pages of what is on record.")
+]
+
+
 def reproduce(
-    names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help=f"{', '.join([*GROUPS, *ITEMS])}.")
-    ],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Scaled down for a CPU: shows that it works, no more.")
-    ] = False,
-    results: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the records (results; quick: runs/reproduce-quick/results)."),
-    ] = None,
-    pages: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the pages (docs/results; quick: runs/reproduce-quick/pages)."),
-    ] = None,
+    names: Names,
+    quick: Quick = False,
+    results: ResultsAt = None,
+    pages: PagesAt = None,
     store: StoreAt = None,
     device: Device = None,
     data_root: Root = None,
     together: Together = 1,
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="Begin no run after so many minutes.")
-    ] = None,
-    only: Annotated[
-        str, typer.Option(help="Run only recipes of such names, as 'cmnist/1pct-*'.")
-    ] = "*",
-    precision: Annotated[
-        str, typer.Option(help="fp32, tf32 or bf16, for what is run; the recipe's if not given.")
-    ] = "",
-    no_run: Annotated[
-        bool, typer.Option("--no-run", help="Run nothing, write the pages of what is on record.")
-    ] = False,
+    minutes: Minutes = None,
+    only: Only = "*",
+    precision: RunPrecision = "",
+    no_run: NoRun = False,
     quiet: Quiet = False,
 ) -> None:
     """Run what is missing of the paper's tables and figures, and write their pages.
@@ -64,13 +70,17 @@ def reproduce(
     if quick:
         torch.set_num_threads(1)  # for networks this small, more threads only wait for each other
     selected, load = select_items(names), cache(data.load)
-    context_of = partial(
-        contexts.of_recipe, device=device, store=store, data_root=data_root, quiet=quiet, load=load
-    )
     options = ReproduceOptions(
         results=results or (QUICK_FOLDER / "results" if quick else Path("results")),
         pages=pages or (QUICK_FOLDER / "pages" if quick else Path("docs/results")),
-        context_of=context_of,
+        context_of=partial(
+            contexts.of_recipe,
+            device=device,
+            store=store,
+            data_root=data_root,
+            quiet=quiet,
+            load=load,
+        ),
         load=partial(load, root=data_root),
         say=(lambda line: None) if quiet else partial(err.print, markup=False, soft_wrap=True),
         together=together,

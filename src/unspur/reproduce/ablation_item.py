@@ -33,26 +33,29 @@ def _ablation_cells() -> Cells:
 def _ablation(results: Results) -> Page:
     header = ["Idx", "pruning", "alignment", "oversampling", "iterate", "start"]
     header += [*OPTIMISERS, "published (SGD)"]
-    rows = []
-    for index, parts in PARTS.items():
-        both = [results[optimiser, index] for optimiser in OPTIMISERS]
-        scores = [each.counted(*SCORE) for each in both]
-        rows.append([index, *parts, iterate(*both), start(*both), *scores, number(_row(index))])
-    gains = [
-        [f"{before} → {after}"]
-        + [mean_sd_text(gain(results[o, after], results[o, before], *SCORE)) for o in OPTIMISERS]
-        + [number(_row(after) - _row(before))]
-        for before, after in PAIRS
-    ]
     return Page(
         [
             f"CMNIST 1 %. {metric_name('unbiased')}. {READING} In brackets: n. Row 1 is the pretrained "
             "network; row 2 prunes it by oversampled batches and trains 1,000 steps more on plain ones.",
-            table(header, rows),
+            table(header, [_parts(results, index) for index in PARTS]),
             "What pruning adds, in points, seed by seed; from row 1 to row 2 with the 1,000 steps more:",
-            table(["rows", *OPTIMISERS, "published (SGD)"], gains),
+            table(
+                ["rows", *OPTIMISERS, "published (SGD)"], [_added(results, *pair) for pair in PAIRS]
+            ),
         ]
     )
+
+
+def _parts(results: Results, index: str) -> list[str]:
+    both = [results[optimiser, index] for optimiser in OPTIMISERS]
+    scores = [each.counted(*SCORE) for each in both]
+    return [index, *PARTS[index], iterate(*both), start(*both), *scores, number(_row(index))]
+
+
+def _added(results: Results, before: str, after: str) -> list[str]:
+    gains = [gain(results[o, after], results[o, before], *SCORE) for o in OPTIMISERS]
+    paper = number(_row(after) - _row(before))
+    return [f"{before} → {after}", *map(mean_sd_text, gains), paper]
 
 
 def _row(index: str) -> float:

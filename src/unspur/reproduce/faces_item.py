@@ -30,7 +30,7 @@ INTERVAL = (
 
 
 def within(result: Result, metric: str) -> str:
-    """Mean ± standard deviation of an accuracy, and how far a run's can be trusted."""
+    """Format mean ± standard deviation of an accuracy, and the interval of a run."""
     bounds = [run["extras"]["groups"]["intervals"][metric] for run in result.runs]
     if not bounds:
         return DASH
@@ -39,7 +39,7 @@ def within(result: Result, metric: str) -> str:
 
 
 def worst_groups(result: Result) -> dict[str, int]:
-    """The group each run does worst in, by name: how many test images it has."""
+    """Return the worst group of each run and its number of test images."""
     return dict(_worst(run["extras"]["groups"]) for run in result.runs)
 
 
@@ -64,35 +64,26 @@ def _faces_cells() -> Cells:
 
 
 def _faces(results: Results) -> Page:
-    header = [
-        "method",
-        *FACTS,
-        "conflicting",
-        "published",
-        "worst group",
-        "aligned",
-        "unbiased",
-        "cut",
-    ]
-    known = published.PUBLISHED["bffhq/0.5pct"]
+    header = ["method", *FACTS, "conflicting", "published"]
+    header += ["worst group", "aligned", "unbiased", "cut"]
     names = {(kind, ""): name for kind, name in METHODS.items()}
     names |= {(kind, "lite0"): name for kind, name in LARGER.items()}
-    rows = []
-    for (kind, network), name in names.items():
-        result = results[kind, network]
-        conflicting = within(result, "conflicting")
-        paper = DASH if network else number(known.get(published.READINGS.get(kind, kind)))
-        rest = [within(result, "worst_group")]
-        rest += [result.text("debiased", metric) for metric in ("aligned", "unbiased")]
-        rows.append([name, *facts(result), conflicting, paper, *rest, cut(result)])
     return Page(
         [
             "A stand-in for BFFHQ: other faces at 96 px, 1 % of them conflicting, at most 3,000 steps a "
             "stage; ResNet-18 where no network is named. The published numbers are of the original set with "
             f"0.5 %, so only the order of the methods can be compared. {READING} {INTERVAL}",
-            table(header, rows),
+            table(header, [_face_row(name, *key, results[key]) for key, name in names.items()]),
         ]
     )
+
+
+def _face_row(name: str, kind: str, network: str, result: Result) -> list[str]:
+    known = published.PUBLISHED["bffhq/0.5pct"].get(published.READINGS.get(kind, kind))
+    row = [name, *facts(result), within(result, "conflicting")]
+    row += [DASH if network else number(known), within(result, "worst_group")]
+    row += [result.text("debiased", metric) for metric in ("aligned", "unbiased")]
+    return [*row, cut(result)]
 
 
 FACES = Item("Faces: age, and gender for a shortcut", _faces_cells, _faces, extras=("groups",))
@@ -107,28 +98,27 @@ def _celeba_cells() -> Cells:
 def _celeba(results: Results) -> Page:
     header = ["method", *FACTS, "worst group", "published", "which (test images)"]
     header += ["conflicting", "unbiased", "average", "by training shares", "published", "cut"]
-    rows = []
-    for kind, name in METHODS.items():
-        result = results[kind,]
-        paper = published.READINGS.get(kind, kind)
-        which = "; ".join(f"{group} ({count})" for group, count in worst_groups(result).items())
-        row = [name, *facts(result), within(result, "worst_group")]
-        row += [number(published.PUBLISHED["celeba"].get(paper)), which or DASH]
-        row += [within(result, "conflicting"), result.text("debiased", "unbiased")]
-        row += [
-            result.text("debiased", "average"),
-            result.text("debiased", "average_train_weighted"),
-        ]
-        rows.append([*row, number(published.CELEBA_AVERAGE.get(paper)), cut(result)])
     return Page(
         [
             "Blond or not, gender for a shortcut: a part of CelebA at 96 px, 88 of the "
             "women who are not blond left for training, at most 3,000 steps a stage. The published numbers "
             "are of the whole set at 224 px; how their average counts the groups is not said, so ours is "
             f"given over all test images and by the groups' shares of the training set. {READING} {INTERVAL}",
-            table(header, rows),
+            table(
+                header, [_celeba_row(name, kind, results[kind,]) for kind, name in METHODS.items()]
+            ),
         ]
     )
+
+
+def _celeba_row(name: str, kind: str, result: Result) -> list[str]:
+    paper = published.READINGS.get(kind, kind)
+    which = "; ".join(f"{group} ({count})" for group, count in worst_groups(result).items())
+    row = [name, *facts(result), within(result, "worst_group")]
+    row += [number(published.PUBLISHED["celeba"].get(paper)), which or DASH]
+    row += [within(result, "conflicting")]
+    row += [result.text("debiased", m) for m in ("unbiased", "average", "average_train_weighted")]
+    return [*row, number(published.CELEBA_AVERAGE.get(paper)), cut(result)]
 
 
 CELEBA = Item(

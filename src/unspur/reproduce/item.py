@@ -31,19 +31,19 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Cell:
+class ItemCell:
     """A recipe and the seeds to run it with."""
 
     recipe: Recipe
     seeds: tuple[int, ...]
 
 
-def cell(name: str, *changes: str, seeds: int = 4) -> Cell:
+def cell(name: str, *changes: str, seeds: int = 4) -> ItemCell:
     """Return a built-in recipe with changes, named after both, and the first seeds of its data set."""
     settings = recipes.load(name, changes)
     named_changes = [change for change in changes if not change.startswith(UNNAMED)]
     named = settings.model_copy(update={"name": " ".join([name, *named_changes])})
-    return Cell(named, SEEDS[settings.data.name][:seeds])
+    return ItemCell(named, SEEDS[settings.data.name][:seeds])
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RecordedRun:
 class Result:
     """The runs of a cell that are on record."""
 
-    cell: Cell
+    cell: ItemCell
     recorded: tuple[RecordedRun, ...] = ()
 
     @property
@@ -116,7 +116,7 @@ def _at(run: Run, path: tuple[str, ...]) -> float | None:
     return None if found is None else float(found)
 
 
-Cells = dict[Key, Cell]
+Cells = dict[Key, ItemCell]
 Results = Mapping[Key, Result]
 
 

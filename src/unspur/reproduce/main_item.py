@@ -23,8 +23,8 @@ UNPRUNED = ("plan=unpruned",)
 
 
 @dataclass(frozen=True)
-class Method:
-    """A row: a kind of recipe, changed or not, and with how many seeds it is wanted."""
+class MethodRow:
+    """A row of the main table: a kind of recipe, its changes, and the number of seeds."""
 
     kind: str
     title: str = ""
@@ -37,24 +37,25 @@ class Method:
 
 
 CMNIST = (
-    *(Method(kind) for kind in ("erm", "dcwp", "unspur")),
-    Method("dcwp", "DCWP without pruning", UNPRUNED),
-    Method("unspur", "unspur without pruning", UNPRUNED),
-    *(Method(kind) for kind in ("lff", "disent", "mrm", "jtt", "end", "rebias")),
-    Method("end", "EnD, tanh features of length 1", ("model.options={unit=true}",)),
-    *(Method(kind) for kind in ("groupdro", "dfr", "dfr-mined")),
+    *(MethodRow(kind) for kind in ("erm", "dcwp", "unspur")),
+    MethodRow("dcwp", "DCWP without pruning", UNPRUNED),
+    MethodRow("unspur", "unspur without pruning", UNPRUNED),
+    *(MethodRow(kind) for kind in ("lff", "disent", "mrm", "jtt", "end", "rebias")),
+    MethodRow("end", "EnD, tanh features of length 1", ("model.options={unit=true}",)),
+    *(MethodRow(kind) for kind in ("groupdro", "dfr", "dfr-mined")),
 )
 CIFAR10C = (
-    *(Method(kind) for kind in ("erm", "dcwp", "unspur")),
-    Method("dcwp", "DCWP, released code", RELEASED),
-    Method("dcwp", "DCWP without pruning", UNPRUNED, seeds=1),
-    Method("unspur", "unspur without pruning", UNPRUNED, seeds=1),
-    *(Method(kind, seeds=2) for kind in ("mrm", "lff")),
-    *(Method(kind, seeds=1) for kind in ("disent", "end", "rebias", "jtt")),
+    *(MethodRow(kind) for kind in ("erm", "dcwp", "unspur")),
+    MethodRow("dcwp", "DCWP, released code", RELEASED),
+    MethodRow("dcwp", "DCWP without pruning", UNPRUNED, seeds=1),
+    MethodRow("unspur", "unspur without pruning", UNPRUNED, seeds=1),
+    *(MethodRow(kind, seeds=2) for kind in ("mrm", "lff")),
+    *(MethodRow(kind, seeds=1) for kind in ("disent", "end", "rebias", "jtt")),
 )
 
 
-def cells(data: str, methods: Sequence[Method]) -> Cells:
+def cells(data: str, methods: Sequence[MethodRow]) -> Cells:
+    """Return the runs of every method at every ratio."""
     return {
         (each.name, ratio): cell(f"{data}/{ratio}-{each.kind}", *each.changes, seeds=each.seeds)
         for each in methods
@@ -62,7 +63,8 @@ def cells(data: str, methods: Sequence[Method]) -> Cells:
     }
 
 
-def draw(data: str, methods: Sequence[Method], results: Results) -> Page:
+def draw(data: str, methods: Sequence[MethodRow], results: Results) -> Page:
+    """Return the page: accuracies, gains over ERM, accuracies on aligned samples."""
     return Page(
         [
             f"{metric_name('unbiased')}. {READING} In brackets: n.",
@@ -75,7 +77,7 @@ def draw(data: str, methods: Sequence[Method], results: Results) -> Page:
     )
 
 
-def _accuracies(data: str, methods: Sequence[Method], results: Results) -> str:
+def _accuracies(data: str, methods: Sequence[MethodRow], results: Results) -> str:
     header = ["method", "must be told", "iterate", "start"]
     header += [part for ratio in RATIOS.values() for part in (ratio, "published")]
     rows = []
@@ -88,7 +90,7 @@ def _accuracies(data: str, methods: Sequence[Method], results: Results) -> str:
     return table(header, rows)
 
 
-def _gains(data: str, methods: Sequence[Method], results: Results) -> str:
+def _gains(data: str, methods: Sequence[MethodRow], results: Results) -> str:
     header = ["method", *(part for ratio in RATIOS.values() for part in (ratio, "published"))]
     rows = []
     for each in methods[1:]:
@@ -102,7 +104,7 @@ def _gains(data: str, methods: Sequence[Method], results: Results) -> str:
     return table(header, rows)
 
 
-def _aligned(methods: Sequence[Method], results: Results) -> str:
+def _aligned(methods: Sequence[MethodRow], results: Results) -> str:
     rows = [
         [each.name, *(results[each.name, ratio].counted("debiased", "aligned") for ratio in RATIOS)]
         for each in methods
@@ -110,15 +112,15 @@ def _aligned(methods: Sequence[Method], results: Results) -> str:
     return table(["method", *RATIOS.values()], rows)
 
 
-def _published(data: str, ratio: str, method: Method) -> float | None:
-    """The paper's number of a method; it has none for variants of its method that prune nothing."""
+def _published(data: str, ratio: str, method: MethodRow) -> float | None:
+    """Return the paper's number; it has none for variants of its method without pruning."""
     if method.changes == UNPRUNED:
         return None
     kind = published.READINGS.get(method.kind, method.kind)
     return published.PUBLISHED[f"{data}/{ratio}"].get(kind)
 
 
-def _item(title: str, data: str, methods: Sequence[Method]) -> Item:
+def _item(title: str, data: str, methods: Sequence[MethodRow]) -> Item:
     return Item(title, partial(cells, data, methods), partial(draw, data, methods))
 
 

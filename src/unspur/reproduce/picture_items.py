@@ -12,7 +12,7 @@ from ..report import theory_page
 from ..report.theory_figures import FIGURES
 from ..store import make_folder, read_document, write_document
 from . import figures
-from .figures import Coloured
+from .figures import Colouring
 from .item import Cells, FigureItem, Item, Page, ReproduceOptions, Result, Results, Run, cell
 from .pages import FACTS, READING, facts, figure, table
 
@@ -56,8 +56,8 @@ def _maps(run: Run) -> str:
         if name in maps["places"]
     }
     rows = [
-        Coloured("by bias", maps["bias"], maps["biases"]),
-        Coloured("by label", maps["targets"], maps["classes"]),
+        Colouring("by bias", maps["bias"], maps["biases"]),
+        Colouring("by label", maps["targets"], maps["classes"]),
     ]
     return figures.maps(places, rows)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..recipes import published
 from . import figures
-from .figures import Curve, Panel, through
+from .figures import Panel, PlotCurve, through
 from .item import DASH, Cells, Item, Page, Result, Results, cell, mean_sd_text
 from .pages import FACTS, READING, cut, facts, figure, number, table
 
@@ -82,16 +82,6 @@ def _reset_cells() -> Cells:
 def _reset(results: Results) -> Page:
     methods = {name: results[name,] for name in ("ERM", "MRM_debias", "DCWP")}
     header = ["method", *FACTS, "before", "pruned only", "at the end", "*oracle*"]
-    rows = [
-        [
-            name,
-            *facts(each),
-            *_stages(each),
-            each.text("debiased", "unbiased"),
-            mean_sd_text(each.best("unbiased")),
-        ]
-        for name, each in methods.items()
-    ]
     return Page(
         [
             f"CMNIST 1 %, SGD, unbiased accuracy against iterations. {READING} The curves follow the test "
@@ -100,10 +90,15 @@ def _reset(results: Results) -> Page:
             "and followed by 1,000 of fine-tuning. The published figure gives no numbers: ERM is lowest, "
             "MRM_debias above it, DCWP highest.",
             figure("reset.svg", "Test accuracy (oracle) against iterations"),
-            table(header, rows),
+            table(header, [_reset_row(name, each) for name, each in methods.items()]),
         ],
         {"reset.svg": figures.draw([_courses(methods)])},
     )
+
+
+def _reset_row(name: str, result: Result) -> list[str]:
+    scores = [result.text("debiased", "unbiased"), mean_sd_text(result.best("unbiased"))]
+    return [name, *facts(result), *_stages(result), *scores]
 
 
 def _stages(result: Result) -> list[str]:
@@ -121,7 +116,7 @@ def _courses(methods: dict[str, Result]) -> Panel:
         for model in ("ordinary", "pruned")
         if (value := methods["DCWP"].mean(model, "unbiased")) is not None
     ]
-    curves.append(Curve("DCWP", [*jump, *after.points]))
+    curves.append(PlotCurve("DCWP", [*jump, *after.points]))
     return Panel(
         "Test accuracy by iteration (oracle)",
         "iteration",
@@ -131,7 +126,7 @@ def _courses(methods: dict[str, Result]) -> Panel:
     )
 
 
-def _course(name: str, result: Result, first: int) -> Curve:
+def _course(name: str, result: Result, first: int) -> PlotCurve:
     """Return the accuracy of every scored iterate, means over seeds."""
     by_step: dict[float, list[float]] = {}
     for run in result.runs:

@@ -1,10 +1,10 @@
-"""A recipe in seconds on a CPU, to show that everything works; its numbers say nothing else."""
+"""Scale a recipe down to seconds on a CPU: it shows that everything works, nothing else."""
 
 from __future__ import annotations
 
 from ..recipes.loading import PLANS, Recipe, as_toml, change
 from ..recipes.settings import TrainingSettings
-from .item import Cell, Cells
+from .item import Cells, ItemCell
 
 SHORTER, LONGEST = 50, 60  # how many times fewer steps, and how many at most
 WORDS = (
@@ -25,7 +25,7 @@ SMALL = (
 
 
 def quick(settings: Recipe) -> Recipe:
-    """The recipe scaled down: other data, a smaller network, fewer and smaller steps; the same plan."""
+    """Return the recipe scaled down: other data, a smaller network, fewer and smaller steps."""
     changes = [f'name="quick {settings.name}"', *SMALL]
     for stage in PLANS[settings.plan]:
         if isinstance(section := getattr(settings, stage), TrainingSettings):
@@ -34,8 +34,8 @@ def quick(settings: Recipe) -> Recipe:
 
 
 def quick_cells(cells: Cells) -> Cells:
-    """Every cell scaled down, with one seed."""
-    return {key: Cell(quick(each.recipe), each.seeds[:1]) for key, each in cells.items()}
+    """Return every cell scaled down, with one seed."""
+    return {key: ItemCell(quick(each.recipe), each.seeds[:1]) for key, each in cells.items()}
 
 
 def _shorter(section: TrainingSettings) -> list[str]:

@@ -24,19 +24,15 @@ def groups(context: Context, made: Made, scores: Artifact) -> dict[str, Any]:
     """
     classes, biases = context.splits.classes, context.splits.bias_classes
     tensors = scores.tensors
+    bias_count = max(len(biases), int(tensors["bias"].max()) + 1)
     counts = metrics.group_counts(
-        tensors["targets"],
-        tensors["bias"],
-        classes=len(classes),
-        biases=max(len(biases), int(tensors["bias"].max()) + 1),
+        tensors["targets"], tensors["bias"], classes=len(classes), biases=bias_count
     )
-    intervals = bootstrap(tensors).accuracy["debiased"]
+    bounds = bootstrap(tensors).accuracy["debiased"]
     return {
         "classes": list(classes),
         "biases": list(biases),
-        "intervals": {
-            metric: [round(b, 4) for b in bounds] for metric, bounds in intervals.items()
-        },
+        "intervals": {metric: [round(b, 4) for b in each] for metric, each in bounds.items()},
         "counts": counts.tolist(),
         "accuracy": {name: scores.facts[name]["groups"] for name in MODELS if scores.facts[name]},
     }

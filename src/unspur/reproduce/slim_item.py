@@ -8,7 +8,7 @@ from typing import Any
 from ..runs.tables import percent
 from ..store import read_lines
 from . import figures
-from .figures import Curve, Panel
+from .figures import Panel, PlotCurve
 from .item import DASH, Cells, Item, Page, Result, Results, cell, mean_sd_text
 from .main_item import SCORE
 from .pages import FACTS, READING, facts, figure, gain, metric_name, table
@@ -79,10 +79,10 @@ def _panel(results: Results, data: str) -> Panel:
         by_share = [results[data, kind, keep] for keep in KEEP]
         places = [(r.mean("density", "macs"), r.mean(*SCORE)) for r in by_share]
         points = [(100 * x, y) for x, y in places if x is not None and y is not None]
-        curves.append(Curve(name, sorted(points)))
+        curves.append(PlotCurve(name, sorted(points)))
     for kind in ("dcwp", "unspur"):
         if (whole := results[data, kind, ""].mean(*SCORE)) is not None:
-            curves.append(Curve(WHOLE[kind], [(100.0, whole)]))
+            curves.append(PlotCurve(WHOLE[kind], [(100.0, whole)]))
     erm = results[data, "erm", ""].mean(*SCORE)
     level = None if erm is None else (WHOLE["erm"], erm)
     title, _ = DATA[data]
