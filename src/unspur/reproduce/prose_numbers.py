@@ -17,7 +17,8 @@ from .faces_item import within
 from .item import Item, Result, Results, mean_sd_text
 from .pages import cut, gain
 from .records import Records
-from .runner import look_up
+from .run_identity import identity
+from .runner import look_up, missing_runs
 from .speed_table import speed_table
 
 RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
@@ -98,6 +99,16 @@ class ProseNumbers:
     def interval(self, item: str, key: Key, metric: str) -> str:
         """Return the mean and the 95 % interval of a run."""
         return re.sub(r" ± [\d.]+", "", within(self.result(item, key), metric))
+
+    def runs_left(self) -> int:
+        """Return the number of runs of all items that are not on record."""
+        left = {
+            (identity(settings), settings.seed)
+            for item in ITEMS.values()
+            if isinstance(item, Item)
+            for _, settings in missing_runs(item.cells(), self._records, item.extras)
+        }
+        return len(left)
 
     def best(self, item: str, key: Key, metric: str = "unbiased") -> str:
         """Return the mean of the best iterates on the test split."""
