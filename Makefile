@@ -1,4 +1,4 @@
-# make demo | test | check | format | reproduce-quick | wheel-demo | clean. The environment is .venv; a torch that the system's Python
+# make demo | test | check | format | reproduce-quick | pages | wheel-demo | clean. The environment is .venv; a torch that the system's Python
 # already has is used as it is, otherwise the pinned one is installed.
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +7,7 @@ DEMO := $(VENV)/.demo
 DEV := $(VENV)/.dev
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo test check format reproduce-quick wheel-demo clean
+.PHONY: demo test check format reproduce-quick pages wheel-demo clean
 
 demo: $(DEMO)
 	$(BIN)/unspur demo
@@ -26,7 +26,11 @@ format: $(DEV)
 
 reproduce-quick: $(DEMO)
 	rm -rf runs/quick
-	$(BIN)/unspur reproduce all --quick --quiet --out runs/quick/results --store runs/quick/store
+	$(BIN)/unspur reproduce all --quick --quiet --results runs/quick/results --pages runs/quick/pages --store runs/quick/store
+
+pages: $(DEMO)
+	$(BIN)/unspur reproduce all --no-run --quiet
+	$(BIN)/python -m unspur.reproduce.prose
 
 wheel-demo: $(DEV)
 	PYTHON=$(PYTHON) sh scripts/wheel_demo.sh

@@ -1,18 +1,14 @@
 """Measure speed and memory side by side, in one process.
 
-    python -m benchmarks --out speed.json                 all that this machine can run
-    python -m benchmarks --out speed.json --only masks    one table
-    python -m benchmarks --render docs/results/speed.json --page docs/performance.md
-
-Tables are generated from the JSON; `--page` puts them between the marks of a Markdown page.
+python -m benchmarks --out speed.json                 all that this machine can run
+python -m benchmarks --out speed.json --only masks    one table
+python -m benchmarks --out results/speed.json.gz && make pages    docs/performance.md has the tables
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import re
 import tempfile
 import time
 from collections.abc import Callable
@@ -29,7 +25,8 @@ from unspur.data.decoding.pixel_cache import decode
 from unspur.data.splits import Split
 from unspur.data.streaming import Streaming
 from unspur.methods import ERM
-from unspur.store import environment
+from unspur.reproduce.speed_table import speed_table
+from unspur.store import environment, read_document, write_document
 from unspur.training import sampling
 from unspur.training.inputs import Training
 from unspur.training.loop import Loop
@@ -259,62 +256,28 @@ TABLES: dict[str, Callable[[torch.device, int], list[Row]]] = {
 }
 
 
-def markdown(rows: list[Row]) -> str:
-    """Rows as a table: numbers with the digits they deserve, a dash where there is none."""
-    if not rows:
-        return "Not run."
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    sides = ["---" if isinstance(rows[0].get(name), str) else "---:" for name in names]
-    lines = [[name.replace("_", " ") for name in names], sides]
-    lines += [[_cell(row.get(name)) for name in names] for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def fill(page: str, results: dict[str, Any]) -> str:
-    """The page with every table between its marks replaced."""
-    for name, rows in results["tables"].items():
-        mark = re.compile(rf"(<!-- table: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        page = mark.sub(lambda m, rows=rows: f"{m[1]}{markdown(rows)}\n{m[2]}", page)  # type: ignore[misc]
-    return page
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument(
-        "--out", type=Path, help="JSON file for the numbers; tables found there stay"
+        "--out", type=Path, help=".json or .json.gz for the numbers; tables found there stay"
     )
     parser.add_argument("--only", nargs="*", choices=TABLES, default=list(TABLES))
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--workers", type=int, default=4, help="of the textbook's DataLoader")
-    parser.add_argument("--render", type=Path, help="do not measure: take the numbers from here")
-    parser.add_argument("--page", type=Path, help="Markdown page whose tables are replaced")
     args = parser.parse_args()
     results: dict[str, Any] = {"tables": {}}
-    source = args.render or args.out
-    if source and source.exists():
-        results = json.loads(source.read_text())
-    for name in [] if args.render else args.only:
+    if args.out and args.out.exists():
+        results = read_document(args.out)
+    for name in args.only:
         began = time.perf_counter()
         results["tables"][name] = TABLES[name](torch.device(args.device), args.workers)
         results |= {"made": time.strftime("%Y-%m-%d", time.gmtime()), "with": environment()}
         print(
-            f"\n{name} ({time.perf_counter() - began:.0f} s)\n{markdown(results['tables'][name])}",
+            f"\n{name} ({time.perf_counter() - began:.0f} s)\n{speed_table(results['tables'][name])}",
             flush=True,
         )
         if args.out:
-            args.out.write_text(json.dumps(results, indent=1) + "\n")
-    if args.page:
-        args.page.write_text(fill(args.page.read_text(), results))
+            write_document(args.out, results)
 
 
 if __name__ == "__main__":

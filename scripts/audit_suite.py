@@ -1,12 +1,12 @@
 """Measure how often the audit is right, on sets whose answer is known.
 
-    python scripts/audit_suite.py --out docs/results/audit.json --store runs/store --device cuda
+    python scripts/audit_suite.py --out results/audit.json.gz --store runs/store --device cuda
 
 Base images (the digits that come with unspur, CIFAR-10 where it is found, MNIST if asked for) x shortcut x
-share of images that contradict it x seed, nulls, and wrong labels. The thresholds of the verdict were
-chosen on cases of the role "development"; error rates are those of the role "unseen". Trainings are kept in
-the store, so a suite that was stopped goes on where it was; new thresholds are scored without training
-again. A Markdown table goes beside the JSON.
+share of images that contradict it x seed, nulls, and wrong labels. The thresholds of the verdict were chosen
+on cases of the role "development"; error rates are those of the role "unseen". Trainings are kept in the
+store, so a suite that was stopped goes on where it was; new thresholds are scored without training anything
+anew. `make pages` writes the tables.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ from unspur import models
 from unspur.api import pick_device
 from unspur.audit import auditor, evidence, preparation
 from unspur.audit.result import Audit
-from unspur.audit.statistics import Statistic, strongest
 from unspur.audit.thresholds import THRESHOLDS
 from unspur.data.benchmarks import cifar10, embedded, mnist, planted
 from unspur.data.benchmarks.planted import Base
 from unspur.data.splits import Splits
 from unspur.errors import DataError
+from unspur.reproduce.audit_table import summary
 from unspur.stages.context import Context
-from unspur.store import Store, environment
+from unspur.store import Store, environment, make_folder, write_document
 
 IMAGES = 10_000
-TAKEN = 0.5  # miner's error on exceptions from which a planted shortcut is one to networks like it
 BASES = ("digits", "mnist", "cifar10")
 SHARES = (0.005, 0.01, 0.02, 0.05)
 NOISE = (0.05, 0.1, 0.2)
@@ -174,24 +173,8 @@ def scored(case: Case, context: Context, result: Audit) -> dict[str, Any]:
     return {**row, "right": result.finding.code in RIGHT[case.truth]}
 
 
-def summary(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, str]]:
-    """How many cases of each kind are right, by role; also of the planted shortcuts that were taken."""
-    counts: dict[str, dict[str, str]] = {}
-    for role in ROLES:
-        for truth in RIGHT:
-            here = [row for row in rows if (row["role"], row["truth"]) == (role, truth)]
-            parts = {truth: here}
-            if truth == "shortcut":
-                parts["shortcut that the miner takes"] = [r for r in here if r["taken"] >= TAKEN]
-            for name, some in parts.items():
-                if some:
-                    count = sum(row["right"] for row in some)
-                    counts.setdefault(role, {})[name] = f"{count} of {len(some)} right"
-    return counts
-
-
 def save(rows: Sequence[dict[str, Any]], out: Path) -> None:
-    """Write the JSON, and a table beside it."""
+    """Write the numbers as JSON."""
     about = {
         "images": IMAGES,
         "thresholds": asdict(THRESHOLDS),
@@ -200,44 +183,13 @@ def save(rows: Sequence[dict[str, Any]], out: Path) -> None:
         "summary": summary(rows),
         "cases": rows,
     }
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(about, indent=1) + "\n")
-    out.with_suffix(".md").write_text("\n".join(table(rows)) + "\n")
-
-
-def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    head = (
-        *("role", "truth", "case", "seed", "suspects", "gain", "p", "reliance", "p", "insistence"),
-        *("separation", "p", "taken", "verdict", "right"),
-    )
-    yield "| " + " | ".join(head) + " |"
-    yield "|---" * len(head) + "|"
-    for row in rows:
-        e = row["evidence"]
-        cells = (
-            *(row[name] for name in ("role", "truth", "name", "seed")),
-            *(e["suspects"], *_best(e["networks"], "gain"), *_best(e["networks"], "reliance")),
-            *(f"{e['insistence']:.2f}", *_best(e["networks"], "separation")),
-            *(f"{row['taken']:.2f}" if "taken" in row else "–", row["verdict"]),
-            "yes" if row["right"] else "**no**",
-        )
-        yield "| " + " | ".join(map(str, cells)) + " |"
-    yield ""
-    for role, counts in summary(rows).items():
-        yield f"- {role}: " + "; ".join(f"{truth}: {text}" for truth, text in counts.items())
-
-
-def _best(networks: dict[str, Any], what: str) -> tuple[str, str]:
-    """Return the strongest network, and its p-value, corrected for the choice of a network."""
-    best = strongest(
-        {name: Statistic(**each[what]) for name, each in networks.items() if each[what]}
-    )
-    return (f"{best[1].value:.2f} {best[0]}", f"{best[1].p_value:.0e}") if best else ("–", "–")
+    make_folder(out.parent)
+    write_document(out, about)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help="JSON file; a table goes beside it")
+    parser.add_argument("--out", type=Path, required=True, help=".json or .json.gz for the numbers")
     parser.add_argument("--store", type=Path, default=Path("runs/store"))
     parser.add_argument("--device", help="cpu, cuda ...; a GPU if there is one")
     parser.add_argument("--data-root", type=Path, help="folder of MNIST and CIFAR-10")

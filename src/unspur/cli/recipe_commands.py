@@ -12,12 +12,12 @@ from ..recipes.display import show as show_recipe
 from ..recipes.published import METRICS
 from ..recipes.settings import Recipe
 from ..reproduce.item import SEEDS
-from ..reproduce.record_search import Ledger
+from ..reproduce.records import Records
 from ..runs.bench import summarise
 from ..runs.tables import percent
 from .options import Changes
 
-RESULTS = (Path("results"), Path("docs/results"))  # where results are looked for unless named
+RESULTS = (Path("results"),)  # where results are looked for unless named
 
 app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
 
@@ -47,8 +47,8 @@ def show(
 
 def _results(recipe: Recipe, folder: Path) -> str:
     """Return our results with a recipe and the paper's seeds as a sentence, if there are any."""
-    ledger = Ledger(folder)
-    known = [ledger.find(recipe, seed) for seed in SEEDS.get(recipe.data.name, ())]
+    records = Records(folder)
+    known = [records.find(recipe, seed) for seed in SEEDS.get(recipe.data.name, ())]
     runs = [each.run for each in known if each is not None]
     if not runs:
         return ""

@@ -16,58 +16,69 @@ from ..errors import RecipeError, UnspurError
 from ..recipes import Recipe
 from ..report import terminal
 from ..report.terminal import err
-from ..reproduce import ITEMS, SEVERAL, Desk, Outcome, chosen
+from ..reproduce import GROUPS, ITEMS, Outcome, ReproduceOptions, select_items
 from ..reproduce import reproduce as reproduce_item
 from ..stages.context import Context
 from ..training.numerics import Precision
 from .options import Device, Quiet, Root, StoreAt, Together
 
+QUICK_FOLDER = Path("runs/reproduce-quick")  # apart from the real records and pages
+
+
+Names = Annotated[
+    list[str], typer.Argument(metavar="NAME...", help=f"{', '.join([*GROUPS, *ITEMS])}.")
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Scaled down for a CPU: shows that it works, no more.")
+]
+ResultsAt = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the records (results; quick: runs/reproduce-quick/results)."),
+]
+PagesAt = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the pages (docs/results; quick: runs/reproduce-quick/pages)."),
+]
+Minutes = Annotated[float | None, typer.Option(min=0, help="Begin no run after so many minutes.")]
+Only = Annotated[str, typer.Option(help="Run only recipes of such names, as 'cmnist/1pct-*'.")]
+RunPrecision = Annotated[
+    str, typer.Option(help="fp32, tf32 or bf16, for what is run; the recipe's if not given.")
+]
+NoRun = Annotated[
+    bool, typer.Option("--no-run", help="Run nothing, write the pages of what is on record.")
+]
+
 
 def reproduce(
-    names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help=f"{', '.join([*SEVERAL, *ITEMS])}.")
-    ],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Scaled down for a CPU: shows that it works, no more.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="Folder of results (docs/results; quick: runs/reproduce-quick)."
-        ),
-    ] = None,
+    names: Names,
+    quick: Quick = False,
+    results: ResultsAt = None,
+    pages: PagesAt = None,
     store: StoreAt = None,
     device: Device = None,
     data_root: Root = None,
     together: Together = 1,
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="Begin no run after so many minutes.")
-    ] = None,
-    only: Annotated[
-        str, typer.Option(help="Run only recipes of such names, as 'cmnist/1pct-*'.")
-    ] = "*",
-    precision: Annotated[
-        str, typer.Option(help="fp32, tf32 or bf16, for what is run; the recipe's if not given.")
-    ] = "",
-    no_run: Annotated[
-        bool, typer.Option("--no-run", help="Run nothing, draw what is on record.")
-    ] = False,
+    minutes: Minutes = None,
+    only: Only = "*",
+    precision: RunPrecision = "",
+    no_run: NoRun = False,
     quiet: Quiet = False,
 ) -> None:
     """Run what is missing of the paper's tables and figures, and write their pages.
 
-    A run that is on record below the folder of results is not run again.
+    A run that is on record is not run again.
     """
     if quick:
         torch.set_num_threads(1)  # for networks this small, more threads only wait for each other
-    wanted, load = chosen(names), cache(data.load)
+    selected, load = select_items(names), cache(data.load)
     place = workflow.find_place(device, store, terminal.show(quiet=quiet))
 
     def context_of(recipe: Recipe) -> Context:
         return workflow.open_recipe(recipe, place, root=data_root, load=load).context
 
-    desk = Desk(
-        out=out or Path("runs/reproduce-quick" if quick else "docs/results"),
+    options = ReproduceOptions(
+        results=results or (QUICK_FOLDER / "results" if quick else Path("results")),
+        pages=pages or (QUICK_FOLDER / "pages" if quick else Path("docs/results")),
         context_of=context_of,
         load=partial(load, root=data_root),
         say=(lambda line: None) if quiet else partial(err.print, markup=False, soft_wrap=True),
@@ -78,7 +89,7 @@ def reproduce(
         run=not no_run,
         quick=quick,
     )
-    _say({name: reproduce_item(name, ITEMS[name], desk) for name in wanted})
+    _report({name: reproduce_item(name, ITEMS[name], options) for name in selected})
 
 
 def _precision(name: str) -> str:
@@ -87,13 +98,9 @@ def _precision(name: str) -> str:
     return name
 
 
-def _say(outcomes: dict[str, Outcome]) -> None:
-    """What came of it; an error where something could not be made."""
-    table = Table(Column("item", no_wrap=True), "runs", "page")
-    for name, outcome in outcomes.items():
-        runs = f"{outcome.found} of {outcome.wanted}" if outcome.wanted else "–"
-        table.add_row(name, runs, str(outcome.page or "–"))
-    terminal.out.print(table)
+def _report(outcomes: dict[str, Outcome]) -> None:
+    """Print the outcome of each item; raise if something failed."""
+    terminal.out.print(_table(outcomes))
     left = sum(outcome.wanted - outcome.found for outcome in outcomes.values())
     if left:
         terminal.out.print(f"{left} runs are left; the pages list them.", markup=False)
@@ -103,3 +110,11 @@ def _say(outcomes: dict[str, Outcome]) -> None:
     failed = [name for name, outcome in outcomes.items() if outcome.problems]
     if failed:
         raise UnspurError(f"not everything could be made: {', '.join(failed)}; see above.")
+
+
+def _table(outcomes: dict[str, Outcome]) -> Table:
+    table = Table(Column("item", no_wrap=True), "runs", "page")
+    for name, outcome in outcomes.items():
+        runs = f"{outcome.found} of {outcome.wanted}" if outcome.wanted else "–"
+        table.add_row(name, runs, str(outcome.page or "–"))
+    return table

@@ -32,22 +32,27 @@ Say = Callable[[str], None]
 PACKAGES = ("torch", "numpy", "scipy", "matplotlib", "jinja2")
 
 
-def write(
-    out: Path, *, quick: bool = False, html: bool = True, progress: Say | None = None
-) -> Numbers:
-    """Compute everything and write figures, numbers and the page into a folder; the numbers come back."""
+def write(out: Path, *, quick: bool = False, progress: Say | None = None) -> Numbers:
+    """Compute everything and write figures, numbers and the page into a folder; return the numbers."""
+    numbers, svgs = write_figures(out, quick=quick, progress=progress)
+    write_bytes(out / "theory.json", _json(numbers))
+    write_bytes(out / "theory.html", page(numbers, svgs, quick=quick).encode())
+    return numbers
+
+
+def write_figures(
+    out: Path, *, quick: bool = False, progress: Say | None = None
+) -> tuple[Numbers, dict[str, str]]:
+    """Compute everything and write the figures into a folder; return the numbers and the figures."""
     _check_extras()
     _make_folder(out)
     say = progress or (lambda line: None)
     numbers = compute(QUICK if quick else Settings(), say)
     say("drawing")
-    drawn = {name: figures.draw(name, numbers[name]) for name in figures.FIGURES}
-    for name, svg in drawn.items():
+    svgs = {name: figures.draw(name, numbers[name]) for name in figures.FIGURES}
+    for name, svg in svgs.items():
         write_bytes(out / f"{name}.svg", figures.on_white(svg).encode())
-    write_bytes(out / "theory.json", _json(numbers))
-    if html:
-        write_bytes(out / "theory.html", page(numbers, drawn, quick=quick).encode())
-    return numbers
+    return numbers, svgs
 
 
 def compute(settings: Settings, say: Say) -> Numbers:

@@ -1,12 +1,13 @@
-"""Every table and figure of the paper, by name: the runs each needs, and its page from their results.
+"""Every table and figure of the paper by name: the runs each needs, and its page made from their results.
 
-item      what is wanted of an item, what is known of it
-ledger    results below a folder, found again by what they depend on
-running   run what is missing, group by group
-pages     Markdown; figures, SVG
-main, ablation, mining, sweeps, pruning, faces, harmless, slim, pictures    the items
+item, quick                               the parts of an item; a recipe scaled down for a CPU
+records, record_lines, run_identity       the runs on record, found again by what they depend on
+runner, run_extras                        run what is missing, group by group
+pages, figures                            Markdown and SVG
+main, ablation, mining, sweep, pruning, faces, harmless, slim, picture    the items
+prose, prose_numbers, audit_table, speed_table    pages of prose from templates, with the numbers on record
 
-May import: data, errors, extras, methods, recipes, report, runs, stages, store, training.
+May import: audit, data, errors, extras, hashing, methods, recipes, report, runs, stages, store, training.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..errors import RecipeError
 from .ablation_item import ABLATION, READINGS
 from .faces_item import CELEBA, FACES
 from .harmless_item import HARMLESS
-from .item import Desk, Item, Sheet
+from .item import FigureItem, Item, ReproduceOptions
 from .main_item import MAIN_CIFAR10C, MAIN_CMNIST
 from .mining_item import MINING
 from .picture_items import EXAMPLES, THEORY, TSNE
@@ -27,10 +28,10 @@ from .runner import Outcome, reproduce
 from .slim_item import SLIM
 from .sweep_items import ITERATIONS, SPARSITY
 
-__all__ = ["ITEMS", "Desk", "Outcome", "chosen", "reproduce"]
+__all__ = ["GROUPS", "ITEMS", "Outcome", "ReproduceOptions", "reproduce", "select_items"]
 
 # In order of importance.
-ITEMS: dict[str, Item | Sheet] = {
+ITEMS: dict[str, Item | FigureItem] = {
     "main-cmnist": MAIN_CMNIST,
     "ablation": ABLATION,
     "readings": READINGS,
@@ -48,17 +49,17 @@ ITEMS: dict[str, Item | Sheet] = {
     "examples": EXAMPLES,
     "theory": THEORY,
 }
-SEVERAL = {"main": ("main-cmnist", "main-cifar10c"), "all": tuple(ITEMS)}
+GROUPS = {"main": ("main-cmnist", "main-cifar10c"), "all": tuple(ITEMS)}
 
 
-def chosen(names: Iterable[str]) -> list[str]:
-    """The items that names stand for, each once."""
+def select_items(names: Iterable[str]) -> list[str]:
+    """Return the items that names stand for, each once."""
     found: dict[str, None] = {}
     for name in names:
-        if name not in ITEMS and name not in SEVERAL:
-            known = [*SEVERAL, *ITEMS]
+        if name not in ITEMS and name not in GROUPS:
+            known = [*GROUPS, *ITEMS]
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"Did you mean {close[0]}?" if close else f"Choose: {', '.join(known)}."
             raise RecipeError(f"there is nothing called {name!r} to reproduce. {hint}")
-        found |= dict.fromkeys(SEVERAL.get(name, (name,)))
+        found |= dict.fromkeys(GROUPS.get(name, (name,)))
     return list(found)

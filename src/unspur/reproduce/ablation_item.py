@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..recipes import published
-from .item import Cells, Item, Page, Result, Results, cell, told
+from .item import Cells, Item, Page, Result, Results, cell, mean_sd_text
 from .main_item import RELEASED, SCORE
-from .pages import FACTS, ORACLE, READING, facts, gain, iterate, number, spoken, start, table
+from .pages import FACTS, ORACLE, READING, facts, gain, iterate, metric_name, number, start, table
 
 # -- the ablation -------------------------------------------------------------------------------------
 
@@ -33,26 +33,29 @@ def _ablation_cells() -> Cells:
 def _ablation(results: Results) -> Page:
     header = ["Idx", "pruning", "alignment", "oversampling", "iterate", "start"]
     header += [*OPTIMISERS, "published (SGD)"]
-    rows = []
-    for index, parts in PARTS.items():
-        own = [results[optimiser, index] for optimiser in OPTIMISERS]
-        scores = [each.counted(*SCORE) for each in own]
-        rows.append([index, *parts, iterate(*own), start(*own), *scores, number(_row(index))])
-    gains = [
-        [f"{before} → {after}"]
-        + [told(gain(results[o, after], results[o, before], *SCORE)) for o in OPTIMISERS]
-        + [number(_row(after) - _row(before))]
-        for before, after in PAIRS
-    ]
     return Page(
         [
-            f"CMNIST 1 %. {spoken('unbiased')}. {READING} In brackets: n. Row 1 is the pretrained network; "
-            "row 2 prunes it by oversampled batches and trains 1,000 steps more on plain ones.",
-            table(header, rows),
+            f"CMNIST 1 %. {metric_name('unbiased')}. {READING} In brackets: n. Row 1 is the pretrained "
+            "network; row 2 prunes it by oversampled batches and trains 1,000 steps more on plain ones.",
+            table(header, [_parts(results, index) for index in PARTS]),
             "What pruning adds, in points, seed by seed; from row 1 to row 2 with the 1,000 steps more:",
-            table(["rows", *OPTIMISERS, "published (SGD)"], gains),
+            table(
+                ["rows", *OPTIMISERS, "published (SGD)"], [_added(results, *pair) for pair in PAIRS]
+            ),
         ]
     )
+
+
+def _parts(results: Results, index: str) -> list[str]:
+    both = [results[optimiser, index] for optimiser in OPTIMISERS]
+    scores = [each.counted(*SCORE) for each in both]
+    return [index, *PARTS[index], iterate(*both), start(*both), *scores, number(_row(index))]
+
+
+def _added(results: Results, before: str, after: str) -> list[str]:
+    gains = [gain(results[o, after], results[o, before], *SCORE) for o in OPTIMISERS]
+    paper = number(_row(after) - _row(before))
+    return [f"{before} → {after}", *map(mean_sd_text, gains), paper]
 
 
 def _row(index: str) -> float:
@@ -96,7 +99,7 @@ def _readings_cells() -> Cells:
 
 def _readings(results: Results) -> Page:
     header = ["reading", *FACTS, "accuracy", "*oracle*", "pruned only", "weights kept"]
-    parts = [f"{spoken('unbiased')}. {READING} {ORACLE} *pruned only*: before fine-tuning."]
+    parts = [f"{metric_name('unbiased')}. {READING} {ORACLE} *pruned only*: before fine-tuning."]
     for (data, ratio), title in DATA.items():
         known = published.PUBLISHED[f"{data}/{ratio}"]["dcwp"]
         rows = [_reading(name, results[data, name]) for name in _readings_of(ratio)]
@@ -109,7 +112,7 @@ def _reading(name: str, result: Result) -> list[str]:
         name,
         *facts(result),
         result.text(*SCORE),
-        told(result.best("unbiased")),
+        mean_sd_text(result.best("unbiased")),
         result.text("pruned", "unbiased"),
         result.text("density", "overall"),
     ]
@@ -119,5 +122,5 @@ READINGS = Item(
     "Three readings of DCWP, and which difference matters",
     _readings_cells,
     _readings,
-    keep=("iterates",),
+    extras=("iterates",),
 )

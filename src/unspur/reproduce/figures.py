@@ -1,4 +1,4 @@
-"""Figures from numbers: curves in panels, maps of samples. The same numbers give the same bytes."""
+"""Draw figures from numbers: curves in panels, maps of samples. The same numbers give the same bytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXT = f"font-family:'DejaVu Sans',Verdana,sans-serif;fill:{INK}"
 
 
 @dataclass(frozen=True)
-class Curve:
+class PlotCurve:
     """A named line through points; `spread` is one standard deviation of each."""
 
     name: str
@@ -34,12 +34,12 @@ class Curve:
     spread: Sequence[float] = ()
 
 
-def through(name: str, values: Mapping[float, Sequence[float]]) -> Curve:
-    """A curve through the means of several values at each place, with their spread where all have one."""
+def through(name: str, values: Mapping[float, Sequence[float]]) -> PlotCurve:
+    """Return a curve through the means of the values at each x, with their spread if all have one."""
     found = [(x, *mean_sd(list(values[x]))) for x in sorted(values) if values[x]]
     spread = [sd for *_, sd in found if sd is not None]
     points = [(x, mean) for x, mean, _ in found]
-    return Curve(name, points, spread if len(spread) == len(points) else ())
+    return PlotCurve(name, points, spread if len(spread) == len(points) else ())
 
 
 @dataclass(frozen=True)
@@ -49,37 +49,44 @@ class Panel:
     title: str
     across: str
     up: str
-    curves: Sequence[Curve]
+    curves: Sequence[PlotCurve]
     level: tuple[str, float] | None = None
     mark: tuple[str, float] | None = None
 
 
 def draw(panels: Sequence[Panel]) -> str:
-    """Panels side by side, three in a row, as SVG; curves of one name look the same in all of them."""
+    """Draw panels side by side, three in a row, as SVG; curves of one name look the same in all."""
     try:
         plotting = need("matplotlib.figure")
     except ModuleNotFoundError as error:
         raise UnspurError(str(error)) from error
-    names = list(dict.fromkeys(curve.name for panel in panels for curve in panel.curves))
     wide = min(len(panels), 3)
     high = -(-len(panels) // wide)
     with need("matplotlib").rc_context(STYLE):
-        figure: Figure = plotting.Figure(
-            figsize=(max(4.6 * wide, 6.4), 3.6 * high + 0.5), layout="constrained"
-        )
-        every = figure.subplots(high, wide, squeeze=False).ravel()
-        for axes, panel in zip(every, panels, strict=False):
-            _panel(axes, panel, names)
-        for axes in every[len(panels) :]:
-            axes.set_axis_off()
-        handles = {
-            label: handle
-            for axes in every
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        if handles:
-            figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)
+        size = (max(4.6 * wide, 6.4), 3.6 * high + 0.5)
+        figure: Figure = plotting.Figure(figsize=size, layout="constrained")
+        every = [*figure.subplots(high, wide, squeeze=False).ravel()]
+        _fill(every, panels)
+        _legend(figure, every)
         return on_white(_svg(figure))
+
+
+def _fill(every: Sequence[Axes], panels: Sequence[Panel]) -> None:
+    names = list(dict.fromkeys(curve.name for panel in panels for curve in panel.curves))
+    for axes, panel in zip(every, panels, strict=False):
+        _panel(axes, panel, names)
+    for axes in every[len(panels) :]:
+        axes.set_axis_off()
+
+
+def _legend(figure: Figure, every: Sequence[Axes]) -> None:
+    handles = {
+        label: handle
+        for axes in every
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if handles:
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)
 
 
 def _panel(axes: Axes, panel: Panel, names: list[str]) -> None:
@@ -97,7 +104,7 @@ def _panel(axes: Axes, panel: Panel, names: list[str]) -> None:
     axes.set(title=panel.title, xlabel=panel.across, ylabel=panel.up)
 
 
-def _curve(axes: Axes, curve: Curve, number: int) -> None:
+def _curve(axes: Axes, curve: PlotCurve, number: int) -> None:
     if not curve.points:
         return
     how: dict[str, Any] = {
@@ -125,7 +132,7 @@ def _svg(figure: Figure) -> str:
 
 
 @dataclass(frozen=True)
-class Coloured:
+class Colouring:
     """How the samples of all maps are coloured: a title, the group of each sample, the groups' names."""
 
     title: str
@@ -133,8 +140,8 @@ class Coloured:
     names: Sequence[str]
 
 
-def maps(places: Mapping[str, Sequence[charts.Point]], rows: Sequence[Coloured]) -> str:
-    """Maps of the same samples: a column for each title in `places`, a row for each way to colour them."""
+def maps(places: Mapping[str, Sequence[charts.Point]], rows: Sequence[Colouring]) -> str:
+    """Draw maps of the same samples: a column for each title in `places`, a row for each colouring."""
     parts = [
         _map(points, row, column_of * (SIDE + GAP), HEAD + row_of * (SIDE + HEAD), title)
         for row_of, row in enumerate(rows)
@@ -149,7 +156,7 @@ def maps(places: Mapping[str, Sequence[charts.Point]], rows: Sequence[Coloured])
     )
 
 
-def _map(points: Sequence[charts.Point], row: Coloured, left: int, top: int, title: str) -> str:
+def _map(points: Sequence[charts.Point], row: Colouring, left: int, top: int, title: str) -> str:
     named = {g: row.names[g] if g < len(row.names) else str(g) for g in sorted(set(row.groups))}
     cloud = charts.cloud(points, row.groups, named, words="")
     place = f'x="{left}" y="{top}" width="{SIDE}" height="{SIDE}" overflow="visible"'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .item import DASH, Cells, Item, Page, Result, Results, cell, told
+from .item import DASH, Cells, Item, Page, Result, Results, cell, mean_sd_text
 from .pages import FACTS, READING, cut, facts, table
 
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -34,7 +34,7 @@ def _row(title: str, result: Result) -> list[str]:
         for run in result.runs
         if run["ordinary"]
     ]
-    return [title, *facts(result), *scores, told(change), said or DASH, cut(result)]
+    return [title, *facts(result), *scores, mean_sd_text(change), said or DASH, cut(result)]
 
 
 HARMLESS = Item("Do no harm: data without a shortcut", _cells, _draw)

@@ -1,4 +1,4 @@
-"""What a table or figure of the paper is made of: runs that are wanted, runs that are known, a page."""
+"""The parts of a table or figure of the paper: the runs it needs, the runs on record, its page."""
 
 from __future__ import annotations
 
@@ -24,84 +24,85 @@ SEEDS = {
     "celeba": (1006, 1007, 1008, 1009),
 }
 DASH = "–"
-UNTOLD = ("finetune.iterates=", "precision=")  # changes that a recipe's name does not tell
+UNNAMED = ("finetune.iterates=", "precision=")  # changes that do not become part of a recipe's name
 
 Run = dict[str, Any]
 Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A recipe and the seeds it is wanted with."""
+class ItemCell:
+    """A recipe and the seeds to run it with."""
 
     recipe: Recipe
     seeds: tuple[int, ...]
 
 
-def cell(name: str, *changes: str, seeds: int = 4) -> Cell:
-    """A built-in recipe with changes, named after both, and the first of its data's seeds."""
+def cell(name: str, *changes: str, seeds: int = 4) -> ItemCell:
+    """Return a built-in recipe with changes, named after both, and the first seeds of its data set."""
     settings = recipes.load(name, recipes.parse_changes(changes))
-    told = [change for change in changes if not change.startswith(UNTOLD)]
-    named = settings.model_copy(update={"name": " ".join([name, *told])})
-    return Cell(named, SEEDS[settings.data.name][:seeds])
+    named_changes = [change for change in changes if not change.startswith(UNNAMED)]
+    named = settings.model_copy(update={"name": " ".join([name, *named_changes])})
+    return ItemCell(named, SEEDS[settings.data.name][:seeds])
 
 
 @dataclass(frozen=True)
-class Known:
-    """A run on record, the day its file was made, that file, and the run's precision."""
+class RecordedRun:
+    """A run on record: its numbers, its date, the item it was run for, and its precision."""
 
     run: Run
-    made: str
-    file: str
+    date: str
+    item: str
     precision: str = ""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What is known of a cell."""
+    """The runs of a cell that are on record."""
 
-    cell: Cell
-    known: tuple[Known, ...] = ()
+    cell: ItemCell
+    recorded: tuple[RecordedRun, ...] = ()
 
     @property
     def runs(self) -> list[Run]:
-        return [each.run for each in self.known]
+        return [each.run for each in self.recorded]
 
     @property
     def n(self) -> int:
-        return len(self.known)
+        return len(self.recorded)
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """The seeds that were not run."""
+        """Return the seeds that were not run."""
         seen = {run["seed"] for run in self.runs}
         return tuple(seed for seed in self.cell.seeds if seed not in seen)
 
     def by_seed(self, *path: str) -> dict[int, float]:
-        """The numbers at a place in each run, such as ("debiased", "unbiased"), where there are any."""
+        """Return the number at a path such as ("debiased", "unbiased") in each run that has one."""
         found = {run["seed"]: _at(run, path) for run in self.runs}
         return {seed: value for seed, value in found.items() if value is not None}
 
     def mean(self, *path: str) -> float | None:
+        """Return the mean of the numbers at a path, or None without any."""
         return mean_sd(list(values))[0] if (values := self.by_seed(*path).values()) else None
 
     def text(self, *path: str) -> str:
-        """Mean ± standard deviation in per cent."""
-        return told(list(self.by_seed(*path).values()))
+        """Format mean ± standard deviation in per cent."""
+        return mean_sd_text(list(self.by_seed(*path).values()))
 
     def counted(self, *path: str) -> str:
-        """The same with the number of seeds."""
+        """Format mean ± standard deviation with the number of seeds."""
         values = self.by_seed(*path)
         return f"{self.text(*path)} ({len(values)})" if values else DASH
 
     def best(self, metric: str) -> list[float]:
-        """Of each run the best of the iterates kept, by the test split: an oracle's choice."""
-        kept = [run["kept"]["iterates"].values() for run in self.runs]
-        return [max(found[metric] for found in each) for each in kept if each]
+        """Return the best iterate of each run by the test split: an oracle's choice."""
+        iterates = [run["extras"]["iterates"].values() for run in self.runs]
+        return [max(scores[metric] for scores in each) for each in iterates if each]
 
 
-def told(values: list[float]) -> str:
-    """Mean ± standard deviation of shares, in per cent."""
+def mean_sd_text(values: list[float]) -> str:
+    """Format mean ± standard deviation of shares, in per cent."""
     if not values:
         return DASH
     mean, sd = mean_sd(values)
@@ -115,7 +116,7 @@ def _at(run: Run, path: tuple[str, ...]) -> float | None:
     return None if found is None else float(found)
 
 
-Cells = dict[Key, Cell]
+Cells = dict[Key, ItemCell]
 Results = Mapping[Key, Result]
 
 
@@ -128,38 +129,41 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Desk:
+class ReproduceOptions:
     """Where and how an item is reproduced."""
 
-    out: Path
+    results: Path  # folder of the records
+    pages: Path  # folder of the pages and figures
     context_of: Callable[[Recipe], Context]
     load: Callable[..., Splits]  # a data set by name and ratio
     say: Callable[[str], None]
     together: int = 1
     until: float = float("inf")  # by time.monotonic(): no run begins later
-    only: str = "*"  # run nothing but recipes of such names
-    precision: str = ""  # of what is run, if not the recipe's
+    only: str = "*"  # run only recipes whose name matches
+    precision: str = ""  # of new runs, if not the recipe's
     run: bool = True
     quick: bool = False
 
 
 @dataclass(frozen=True)
 class Item:
-    """A table or figure drawn from runs, listed by importance; `keep` is what it needs of them besides.
+    """A table or figure made from runs; the most important cells come first.
 
-    `beside` draws what other files in the folder of results add to the page.
+    `extras` names what it needs of a run besides scores (see run_extras). `appendix` returns paragraphs
+    made from other files in the folder of records.
     """
 
     title: str
     cells: Callable[[], Cells]
     draw: Callable[[Results], Page]
-    keep: tuple[str, ...] = ()
-    beside: Callable[[Path], list[str]] = lambda folder: []
+    extras: tuple[str, ...] = ()
+    appendix: Callable[[Path], list[str]] = lambda folder: []
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A figure that needs no runs; it is made anew each time."""
+class FigureItem:
+    """A figure that needs no runs: `draw` computes it, `redraw` takes its numbers from the records."""
 
     title: str
-    draw: Callable[[Desk], Page]
+    draw: Callable[[ReproduceOptions], Page]
+    redraw: Callable[[ReproduceOptions], Page | None] = lambda options: None

@@ -8,8 +8,8 @@ from functools import partial
 
 from ..methods import all_methods
 from ..recipes import published
-from .item import Cells, Item, Page, Results, cell, told
-from .pages import READING, gain, iterate, number, spoken, start, table
+from .item import Cells, Item, Page, Results, cell, mean_sd_text
+from .pages import READING, gain, iterate, metric_name, number, start, table
 
 RATIOS = {"0.5pct": "0.5 %", "1pct": "1 %", "2pct": "2 %", "5pct": "5 %"}
 SCORE = ("debiased", "unbiased")
@@ -23,8 +23,8 @@ UNPRUNED = ("plan=unpruned",)
 
 
 @dataclass(frozen=True)
-class Method:
-    """A row: a kind of recipe, changed or not, and with how many seeds it is wanted."""
+class MethodRow:
+    """A row of the main table: a kind of recipe, its changes, and the number of seeds."""
 
     kind: str
     title: str = ""
@@ -37,24 +37,25 @@ class Method:
 
 
 CMNIST = (
-    *(Method(kind) for kind in ("erm", "dcwp", "unspur")),
-    Method("dcwp", "DCWP without pruning", UNPRUNED),
-    Method("unspur", "unspur without pruning", UNPRUNED),
-    *(Method(kind) for kind in ("lff", "disent", "mrm", "jtt", "end", "rebias")),
-    Method("end", "EnD, tanh features of length 1", ("model.options={unit=true}",)),
-    *(Method(kind) for kind in ("groupdro", "dfr", "dfr-mined")),
+    *(MethodRow(kind) for kind in ("erm", "dcwp", "unspur")),
+    MethodRow("dcwp", "DCWP without pruning", UNPRUNED),
+    MethodRow("unspur", "unspur without pruning", UNPRUNED),
+    *(MethodRow(kind) for kind in ("lff", "disent", "mrm", "jtt", "end", "rebias")),
+    MethodRow("end", "EnD, tanh features of length 1", ("model.options={unit=true}",)),
+    *(MethodRow(kind) for kind in ("groupdro", "dfr", "dfr-mined")),
 )
 CIFAR10C = (
-    *(Method(kind) for kind in ("erm", "dcwp", "unspur")),
-    Method("dcwp", "DCWP, released code", RELEASED),
-    Method("dcwp", "DCWP without pruning", UNPRUNED, seeds=1),
-    Method("unspur", "unspur without pruning", UNPRUNED, seeds=1),
-    *(Method(kind, seeds=2) for kind in ("mrm", "lff")),
-    *(Method(kind, seeds=1) for kind in ("disent", "end", "rebias", "jtt")),
+    *(MethodRow(kind) for kind in ("erm", "dcwp", "unspur")),
+    MethodRow("dcwp", "DCWP, released code", RELEASED),
+    MethodRow("dcwp", "DCWP without pruning", UNPRUNED, seeds=1),
+    MethodRow("unspur", "unspur without pruning", UNPRUNED, seeds=1),
+    *(MethodRow(kind, seeds=2) for kind in ("mrm", "lff")),
+    *(MethodRow(kind, seeds=1) for kind in ("disent", "end", "rebias", "jtt")),
 )
 
 
-def cells(data: str, methods: Sequence[Method]) -> Cells:
+def cells(data: str, methods: Sequence[MethodRow]) -> Cells:
+    """Return the runs of every method at every ratio."""
     return {
         (each.name, ratio): cell(f"{data}/{ratio}-{each.kind}", *each.changes, seeds=each.seeds)
         for each in methods
@@ -62,10 +63,11 @@ def cells(data: str, methods: Sequence[Method]) -> Cells:
     }
 
 
-def draw(data: str, methods: Sequence[Method], results: Results) -> Page:
+def draw(data: str, methods: Sequence[MethodRow], results: Results) -> Page:
+    """Return the page: accuracies, gains over ERM, accuracies on aligned samples."""
     return Page(
         [
-            f"{spoken('unbiased')}. {READING} In brackets: n.",
+            f"{metric_name('unbiased')}. {READING} In brackets: n.",
             _accuracies(data, methods, results),
             "Above ERM, in points, seed by seed; published is the difference of the means.",
             _gains(data, methods, results),
@@ -75,20 +77,25 @@ def draw(data: str, methods: Sequence[Method], results: Results) -> Page:
     )
 
 
-def _accuracies(data: str, methods: Sequence[Method], results: Results) -> str:
+def _accuracies(data: str, methods: Sequence[MethodRow], results: Results) -> str:
     header = ["method", "must be told", "iterate", "start"]
     header += [part for ratio in RATIOS.values() for part in (ratio, "published")]
     rows = []
     for each in methods:
-        own = [results[each.name, ratio] for ratio in RATIOS]
-        row = [each.name, all_methods()[each.kind].supervision, iterate(*own), start(*own)]
-        for ratio, found in zip(RATIOS, own, strict=True):
+        by_ratio = [results[each.name, ratio] for ratio in RATIOS]
+        row = [
+            each.name,
+            all_methods()[each.kind].supervision,
+            iterate(*by_ratio),
+            start(*by_ratio),
+        ]
+        for ratio, found in zip(RATIOS, by_ratio, strict=True):
             row += [found.counted(*SCORE), number(_published(data, ratio, each))]
         rows.append(row)
     return table(header, rows)
 
 
-def _gains(data: str, methods: Sequence[Method], results: Results) -> str:
+def _gains(data: str, methods: Sequence[MethodRow], results: Results) -> str:
     header = ["method", *(part for ratio in RATIOS.values() for part in (ratio, "published"))]
     rows = []
     for each in methods[1:]:
@@ -96,13 +103,13 @@ def _gains(data: str, methods: Sequence[Method], results: Results) -> str:
         for ratio in RATIOS:
             erm = published.PUBLISHED[f"{data}/{ratio}"]["erm"]
             known = _published(data, ratio, each)
-            row.append(told(gain(results[each.name, ratio], results["ERM", ratio], *SCORE)))
+            row.append(mean_sd_text(gain(results[each.name, ratio], results["ERM", ratio], *SCORE)))
             row.append(number(None if known is None else known - erm))
         rows.append(row)
     return table(header, rows)
 
 
-def _aligned(methods: Sequence[Method], results: Results) -> str:
+def _aligned(methods: Sequence[MethodRow], results: Results) -> str:
     rows = [
         [each.name, *(results[each.name, ratio].counted("debiased", "aligned") for ratio in RATIOS)]
         for each in methods
@@ -110,15 +117,15 @@ def _aligned(methods: Sequence[Method], results: Results) -> str:
     return table(["method", *RATIOS.values()], rows)
 
 
-def _published(data: str, ratio: str, method: Method) -> float | None:
-    """The paper's number of a method; it has none for variants of its own method that prune nothing."""
+def _published(data: str, ratio: str, method: MethodRow) -> float | None:
+    """Return the paper's number; it has none for variants of its method without pruning."""
     if method.changes == UNPRUNED:
         return None
     kind = published.READINGS.get(method.kind, method.kind)
     return published.PUBLISHED[f"{data}/{ratio}"].get(kind)
 
 
-def _item(title: str, data: str, methods: Sequence[Method]) -> Item:
+def _item(title: str, data: str, methods: Sequence[MethodRow]) -> Item:
     return Item(title, partial(cells, data, methods), partial(draw, data, methods))
 
 

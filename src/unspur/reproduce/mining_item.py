@@ -19,7 +19,7 @@ TITLES = {
 }
 # What is run, and the published numbers it stands beside.
 DATA = {"cifar10c/1pct": "cifar10c/1pct", "bffhq/1pct": "bffhq/0.5pct"}
-SPOKEN = {
+SET_TITLES = {
     "cifar10c/1pct": "CIFAR10-C 1 %",
     "bffhq/1pct": "Faces 1 %, a stand-in at 96 px; published: BFFHQ 0.5 %",
 }
@@ -51,7 +51,7 @@ def _draw(results: Results) -> Page:
             [title, *facts(results[data, how]), *_numbers(results[data, how], known, how)]
             for how, title in TITLES.items()
         ]
-        parts += [f"{SPOKEN[data]}:", table(header, rows)]
+        parts += [f"{SET_TITLES[data]}:", table(header, rows)]
     return Page(parts)
 
 

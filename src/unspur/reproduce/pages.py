@@ -1,7 +1,8 @@
-"""The page of an item: tables and figures, what was not run, and what the numbers were made with."""
+"""Write the page of an item: tables and figures, what was not run, what the numbers were made with."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,16 @@ from ..recipes import published
 from ..recipes.loading import Recipe
 from ..runs.tables import markdown_table
 from ..store import locked, make_folder, write_bytes
-from .item import DASH, Desk, Item, Known, Page, Result, Results, Run, Sheet
+from .item import (
+    DASH,
+    Item,
+    Page,
+    RecordedRun,
+    ReproduceOptions,
+    Result,
+    Results,
+    Run,
+)
 from .quick import WORDS
 
 READING = (
@@ -23,29 +33,27 @@ READING = (
 ORACLE = "*oracle*: the best iterate on the test split itself, which nobody can choose; for comparison only."
 
 
-def write(name: str, item: Item, results: Results, desk: Desk) -> Path:
+def write(name: str, item: Item, results: Results, options: ReproduceOptions) -> Path:
     """Write the page of an item and its figures."""
     page = item.draw(results)
-    known = {id(each.run): each for result in results.values() for each in result.known}
-    ending = [*item.beside(desk.out), *_unusable(results.values()), _missing(results.values())]
-    ending += [_made_with(list(known.values()))] if known else []
-    return _write(name, item.title, Page([*page.parts, *ending], page.pictures), desk)
+    runs = {id(each.run): each for result in results.values() for each in result.recorded}
+    ending = [*item.appendix(options.results), *_unusable(results.values())]
+    ending.append(_missing(results.values()))
+    if runs:
+        where = Path(os.path.relpath(options.results, options.pages)).as_posix()
+        ending.append(_made_with(list(runs.values()), where))
+    return write_page(name, item.title, Page([*page.parts, *ending], page.pictures), options)
 
 
-def write_sheet(name: str, sheet: Sheet, desk: Desk) -> Path:
-    """Write the page of pictures that need no runs."""
-    make_folder(desk.out)
-    return _write(name, sheet.title, sheet.draw(desk), desk)
-
-
-def _write(name: str, title: str, page: Page, desk: Desk) -> Path:
-    first = [f"> {WORDS}"] if desk.quick else []
-    again = f"`unspur reproduce {name}{' --quick' if desk.quick else ''}` makes this page."
+def write_page(name: str, title: str, page: Page, options: ReproduceOptions) -> Path:
+    """Write a page with its title, its figures, and the command that makes it."""
+    first = [f"> {WORDS}"] if options.quick else []
+    again = f"`unspur reproduce {name}{' --quick' if options.quick else ''}` makes this page."
     text = "\n\n".join([*first, f"# {title}", *page.parts, again]) + "\n"
-    make_folder(desk.out)
-    with locked(path := desk.out / f"{name}.md"):  # another command may be drawing it
+    make_folder(options.pages)
+    with locked(path := options.pages / f"{name}.md"):  # another command may be writing it
         for file, picture in page.pictures.items():
-            write_bytes(desk.out / file, picture.encode())
+            write_bytes(options.pages / file, picture.encode())
         write_bytes(path, text.encode())
     return path
 
@@ -54,21 +62,22 @@ def _write(name: str, title: str, page: Page, desk: Desk) -> Path:
 
 
 def table(header: list[str], rows: Iterable[list[str]]) -> str:
+    """Format a table in Markdown."""
     return "\n".join(markdown_table(header, list(rows)))
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """A published number, or a dash."""
+    """Format a published number, or a dash."""
     return DASH if value is None else published.rounded(value, digits)
 
 
 def iterate(*results: Result) -> str:
-    """Which iterate the results are of: what was done where there are runs, otherwise what is asked for."""
+    """Say which iterate the results are of: by the runs if there are any, otherwise by the recipes."""
     rules = {run["selection"]["rule"] for result in results for run in result.runs}
     if not rules:
         rules = {_asked(result.cell.recipe) for result in results}
-    spoken = {"last": "last", "heldout": "held-out"}
-    return " or ".join(spoken[rule] for rule in sorted(rules, reverse=True))
+    names = {"last": "last", "heldout": "held-out"}
+    return " or ".join(names[rule] for rule in sorted(rules, reverse=True))
 
 
 def _asked(settings: Recipe) -> str:
@@ -77,7 +86,7 @@ def _asked(settings: Recipe) -> str:
 
 
 def start(*results: Result) -> str:
-    """What the networks start from."""
+    """Say what the networks start from."""
     files = {result.cell.recipe.model.init for result in results}
     return " or ".join(sorted(Path(file).name or "scratch" for file in files))
 
@@ -86,27 +95,29 @@ FACTS = ["n", "iterate", "start"]
 
 
 def facts(result: Result) -> list[str]:
-    """The cells that say what a row's numbers are, under the header FACTS."""
+    """Return the cells of a row under the header FACTS."""
     return [str(result.n), iterate(result), start(result)]
 
 
 def cut(result: Result, of: str = "overall") -> str:
-    """The share of the weights that is gone, in per cent."""
-    kept = result.mean("density", of)
-    return DASH if kept is None else f"{100 * (1 - kept):.1f}"
+    """Format the share of the weights that is cut, in per cent."""
+    density = result.mean("density", of)
+    return DASH if density is None else f"{100 * (1 - density):.1f}"
 
 
 def gain(result: Result, base: Result, *path: str) -> list[float]:
-    """How much a result is above another, seed by seed."""
+    """Return how much a result is above another, seed by seed."""
     ours, theirs = result.by_seed(*path), base.by_seed(*path)
     return [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
 
 
 def figure(file: str, words: str) -> str:
+    """Format a figure with its alternative text."""
     return f"![{words}]({file})"
 
 
-def spoken(metric: str) -> str:
+def metric_name(metric: str) -> str:
+    """Return the name of a metric for the reader."""
     return published.SPOKEN[metric]
 
 
@@ -114,7 +125,7 @@ def spoken(metric: str) -> str:
 
 
 def _unusable(results: Iterable[Result]) -> list[str]:
-    """Runs that ended with the ordinary model, as their suspects were no use."""
+    """List the runs that ended with the ordinary model because their suspects were unusable."""
     lines = []
     for result in results:
         count = sum(1 for run in result.runs if _ended_early(run))
@@ -132,7 +143,7 @@ def _ended_early(run: Run) -> Any:
 
 
 def _missing(results: Iterable[Result]) -> str:
-    """What was not run, by seeds."""
+    """List what was not run, by seeds."""
     left: dict[tuple[int, ...], dict[str, None]] = {}
     for result in results:
         if result.missing:
@@ -147,26 +158,34 @@ def _missing(results: Iterable[Result]) -> str:
     return "\n".join(["Not run:", "", *lines])
 
 
-def _made_with(known: list[Known]) -> str:
-    """Hardware, versions, dates, seeds and times, in a line."""
-    runs = [each.run for each in known]
-    made = [run["run"]["with"] for run in runs]
-    hardware = {
-        about["gpu"] if run["run"]["device"] == "cuda" else f"CPU ({about['cpu']})"
-        for run, about in zip(runs, made, strict=True)
-    }
-    versions = [
-        f"{name} {_listed({about[name] for about in made})}"
-        for name in ("unspur", "torch", "python")
-    ]
+def _made_with(recorded: list[RecordedRun], records: str) -> str:
+    """Format hardware, versions, dates, seeds and times in a line; `records` leads to their folder."""
+    runs = [each.run for each in recorded]
     seconds = sum(run["run"]["seconds"] for run in runs) / len(runs)
-    seeds = _listed({run["seed"] for run in runs})
-    files = sorted({each.file for each in known})
+    items = sorted({each.item for each in recorded}, key=lambda item: f"{item}.")
     return (
-        f"{_listed(hardware)}; {', '.join(versions)}; {_listed({each.made for each in known})}; "
-        f"seeds {seeds}; precision {_listed({each.precision for each in known})}; "
+        f"{_hardware(runs)}; {_versions(runs)}; {_listed({each.date for each in recorded})}; "
+        f"seeds {_listed({run['seed'] for run in runs})}; "
+        f"precision {_listed({each.precision for each in recorded})}; "
         f"runs: {len(runs)}, {seconds:.0f} s each on average. "
-        f"Numbers: {', '.join(f'[{file}]({file})' for file in files)}."
+        f"Numbers: {', '.join(f'`{item}`' for item in items)} in [the records]({records})."
+    )
+
+
+def _hardware(runs: list[Run]) -> str:
+    made = [run["run"] for run in runs]
+    return _listed(
+        {
+            about["with"]["gpu"] if about["device"] == "cuda" else f"CPU ({about['with']['cpu']})"
+            for about in made
+        }
+    )
+
+
+def _versions(runs: list[Run]) -> str:
+    return ", ".join(
+        f"{name} {_listed({run['run']['with'][name] for run in runs})}"
+        for name in ("unspur", "torch", "python")
     )
 
 

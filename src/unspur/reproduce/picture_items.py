@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Any
+
 from ..data.benchmarks import sheet
 from ..errors import DataError
 from ..report import theory_page
 from ..report.theory_figures import FIGURES
+from ..store import make_folder, read_document, write_document
 from . import figures
-from .figures import Coloured
-from .item import Cells, Desk, Item, Page, Result, Results, Run, Sheet, cell
+from .figures import Colouring
+from .item import Cells, FigureItem, Item, Page, ReproduceOptions, Result, Results, Run, cell
 from .pages import FACTS, READING, facts, figure, table
 
 # -- t-SNE --------------------------------------------------------------------------------------------
@@ -21,19 +26,19 @@ def _tsne_cells() -> Cells:
 
 
 def _tsne(results: Results) -> Page:
-    own = results["DCWP",]
+    result = results["DCWP",]
     header = ["after", *FACTS, "unbiased", "aligned", "conflicting"]
-    rows = [[title, *facts(own), *_scores(own, name)] for name, title in NETWORKS.items()]
+    rows = [[title, *facts(result), *_scores(result, name)] for name, title in NETWORKS.items()]
     shown = [figure("tsne.svg", "t-SNE of test samples after each stage, by bias and by label")]
     return Page(
         [
             "CMNIST 0.5 %, DCWP: t-SNE (perplexity 20) of what enters the head, for 1,000 test samples, "
             "after each stage. Where the shortcut rules, samples lie together by colour, afterwards by "
             f"digit. {READING}",
-            *(shown if own.runs else []),
+            *(shown if result.runs else []),
             table(header, rows),
         ],
-        {"tsne.svg": _maps(own.runs[0])} if own.runs else {},
+        {"tsne.svg": _maps(result.runs[0])} if result.runs else {},
     )
 
 
@@ -42,22 +47,22 @@ def _scores(result: Result, network: str) -> list[str]:
 
 
 def _maps(run: Run) -> str:
-    kept = run["kept"]["maps"]
+    maps = run["extras"]["maps"]
     places = {
         f"{title}, {100 * run[name]['unbiased']:.1f} %": list(
-            zip(kept["places"][name]["x"], kept["places"][name]["y"], strict=True)
+            zip(maps["places"][name]["x"], maps["places"][name]["y"], strict=True)
         )
         for name, title in NETWORKS.items()
-        if name in kept["places"]
+        if name in maps["places"]
     }
     rows = [
-        Coloured("by bias", kept["bias"], kept["biases"]),
-        Coloured("by label", kept["targets"], kept["classes"]),
+        Colouring("by bias", maps["bias"], maps["biases"]),
+        Colouring("by label", maps["targets"], maps["classes"]),
     ]
     return figures.maps(places, rows)
 
 
-TSNE = Item("Samples as the networks see them", _tsne_cells, _tsne, keep=("maps",))
+TSNE = Item("Samples as the networks see them", _tsne_cells, _tsne, extras=("maps",))
 
 # -- examples -----------------------------------------------------------------------------------------
 
@@ -65,15 +70,16 @@ TSNE = Item("Samples as the networks see them", _tsne_cells, _tsne, keep=("maps"
 SHOWN = {"cmnist": ("1pct", "CMNIST"), "cifar10c": ("1pct", "CIFAR10-C")}
 
 
-def _examples(desk: Desk) -> Page:
-    shown = {"demo": ("5pct", "Embedded digits")} if desk.quick else SHOWN
+def _examples(options: ReproduceOptions) -> Page:
+    data_sets = {"demo": ("5pct", "Embedded digits")} if options.quick else SHOWN
     parts = [
         "Training images: above the dotted line they follow the shortcut, below they contradict it."
     ]
     errors = []
-    for name, (ratio, title) in shown.items():
+    for name, (ratio, title) in data_sets.items():
+        file = f"examples-{name}.png"
         try:
-            sheet.save(desk.load(name, ratio=ratio), desk.out / (file := f"examples-{name}.png"))
+            sheet.save(options.load(name, ratio=ratio), options.pages / file)
         except DataError as error:
             errors.append(str(error))
             continue
@@ -83,26 +89,42 @@ def _examples(desk: Desk) -> Page:
     return Page(parts)
 
 
-EXAMPLES = Sheet("Examples of the data", _examples)
+EXAMPLES = FigureItem("Examples of the data", _examples)
 
 # -- theory -------------------------------------------------------------------------------------------
 
 
-def _theory(desk: Desk) -> Page:
-    numbers = theory_page.write(
-        desk.out / "theory", quick=desk.quick, html=False, progress=desk.say
+THEORY_FILE = "theory.json.gz"
+
+
+def _theory(options: ReproduceOptions) -> Page:
+    numbers, _ = theory_page.write_figures(
+        options.pages / "theory", quick=options.quick, progress=options.say
     )
-    made = numbers["about"]
-    versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
-    seconds = sum(made["seconds"].values())
+    make_folder(options.results)
+    write_document(options.results / THEORY_FILE, numbers)
+    return _theory_page(numbers, options)
+
+
+def _theory_again(options: ReproduceOptions) -> Page | None:
+    """Return the page from the recorded numbers; the figures stay as they are."""
+    path = options.results / THEORY_FILE
+    return _theory_page(read_document(path), options) if path.exists() else None
+
+
+def _theory_page(numbers: dict[str, Any], options: ReproduceOptions) -> Page:
+    about = numbers["about"]
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    seconds = sum(about["seconds"].values())
+    file = Path(os.path.relpath(options.results / THEORY_FILE, options.pages)).as_posix()
     return Page(
         [
             "The paper's bounds, its simulation and our checks of them. `unspur theory` writes a page "
-            "that tells the story; [theory.json](theory/theory.json) has every number, settings and seeds.",
+            f"that tells the story; [{THEORY_FILE}]({file}) has every number, settings and seeds.",
             *(figure(f"theory/{name}.svg", f"Theory: {name}") for name in FIGURES),
-            f"{versions}; {made['made'][:10]}; {seconds:.0f} s on a CPU.",
+            f"{versions}; {about['made'][:10]}; {seconds:.0f} s on a CPU.",
         ]
     )
 
 
-THEORY = Sheet("The theory", _theory)
+THEORY = FigureItem("The theory", _theory, _theory_again)

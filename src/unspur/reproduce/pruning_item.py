@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..recipes import published
 from . import figures
-from .figures import Curve, Panel, through
-from .item import DASH, Cells, Item, Page, Result, Results, cell, told
+from .figures import Panel, PlotCurve, through
+from .item import DASH, Cells, Item, Page, Result, Results, cell, mean_sd_text
 from .pages import FACTS, READING, cut, facts, figure, number, table
 
 # -- the pruning table --------------------------------------------------------------------------------
@@ -41,10 +41,15 @@ def _pruning(results: Results) -> Page:
     for data, (_, metric, title) in DATA.items():
         rows = []
         for kind, name in METHODS.items():
-            own = results[data, kind]
+            result = results[data, kind]
             paper = [known[data].get(kind) for known in (published.PRUNED_AWAY, published.PRUNING)]
-            cells = [cut(own), number(paper[0]), own.text("debiased", metric), number(paper[1])]
-            rows.append([name, *facts(own), *cells])
+            cells = [
+                cut(result),
+                number(paper[0]),
+                result.text("debiased", metric),
+                number(paper[1]),
+            ]
+            rows.append([name, *facts(result), *cells])
         parts += [f"{title}:", table(header, rows)]
     return Page(parts)
 
@@ -55,7 +60,7 @@ PRUNING = Item("Pruning with and without an eye on the bias", _pruning_cells, _p
 
 EVERY = "[100, 200, 300, 400, 500, 600, 700, 800, 900, 1000"
 ON = ", 1200, 1400, 1600, 1800, 2000, 2200, 2400, 2600, 2800, 3000]"
-# Ordinary training with SGD for 3,000 steps from the initial weights, its iterates kept.
+# Ordinary training with SGD for 3,000 steps from the initial weights, with its iterates scored.
 AGAIN = (
     *("finetune.start=initial", "finetune.steps=3000", "finetune.align=0", "finetune.up=1"),
     *("finetune.optimiser=sgd", "finetune.rate=0.1", "finetune.weight_decay=1e-4"),
@@ -75,18 +80,8 @@ def _reset_cells() -> Cells:
 
 
 def _reset(results: Results) -> Page:
-    own = {name: results[name,] for name in ("ERM", "MRM_debias", "DCWP")}
+    methods = {name: results[name,] for name in ("ERM", "MRM_debias", "DCWP")}
     header = ["method", *FACTS, "before", "pruned only", "at the end", "*oracle*"]
-    rows = [
-        [
-            name,
-            *facts(each),
-            *_stages(each),
-            each.text("debiased", "unbiased"),
-            told(each.best("unbiased")),
-        ]
-        for name, each in own.items()
-    ]
     return Page(
         [
             f"CMNIST 1 %, SGD, unbiased accuracy against iterations. {READING} The curves follow the test "
@@ -95,10 +90,15 @@ def _reset(results: Results) -> Page:
             "and followed by 1,000 of fine-tuning. The published figure gives no numbers: ERM is lowest, "
             "MRM_debias above it, DCWP highest.",
             figure("reset.svg", "Test accuracy (oracle) against iterations"),
-            table(header, rows),
+            table(header, [_reset_row(name, each) for name, each in methods.items()]),
         ],
-        {"reset.svg": figures.draw([_courses(own)])},
+        {"reset.svg": figures.draw([_courses(methods)])},
     )
+
+
+def _reset_row(name: str, result: Result) -> list[str]:
+    scores = [result.text("debiased", "unbiased"), mean_sd_text(result.best("unbiased"))]
+    return [name, *facts(result), *_stages(result), *scores]
 
 
 def _stages(result: Result) -> list[str]:
@@ -107,16 +107,16 @@ def _stages(result: Result) -> list[str]:
     return [result.text("ordinary", "unbiased"), result.text("pruned", "unbiased")]
 
 
-def _courses(own: dict[str, Result]) -> Panel:
-    before = own["DCWP"].cell.recipe.pretrain.steps
-    curves = [_course(name, own[name], 0) for name in ("ERM", "MRM_debias")]
-    after = _course("DCWP", own["DCWP"], before)
+def _courses(methods: dict[str, Result]) -> Panel:
+    before = methods["DCWP"].cell.recipe.pretrain.steps
+    curves = [_course(name, methods[name], 0) for name in ("ERM", "MRM_debias")]
+    after = _course("DCWP", methods["DCWP"], before)
     jump = [
         (float(before), value)
         for model in ("ordinary", "pruned")
-        if (value := own["DCWP"].mean(model, "unbiased")) is not None
+        if (value := methods["DCWP"].mean(model, "unbiased")) is not None
     ]
-    curves.append(Curve("DCWP", [*jump, *after.points]))
+    curves.append(PlotCurve("DCWP", [*jump, *after.points]))
     return Panel(
         "Test accuracy by iteration (oracle)",
         "iteration",
@@ -126,13 +126,13 @@ def _courses(own: dict[str, Result]) -> Panel:
     )
 
 
-def _course(name: str, result: Result, first: int) -> Curve:
-    """The accuracies of the iterates that were kept, means over seeds."""
+def _course(name: str, result: Result, first: int) -> PlotCurve:
+    """Return the accuracy of every scored iterate, means over seeds."""
     by_step: dict[float, list[float]] = {}
     for run in result.runs:
-        for step, found in run["kept"]["iterates"].items():
+        for step, found in run["extras"]["iterates"].items():
             by_step.setdefault(float(first + int(step)), []).append(found["unbiased"])
     return through(name, by_step)
 
 
-RESET = Item("Resetting the weights", _reset_cells, _reset, keep=("iterates",))
+RESET = Item("Resetting the weights", _reset_cells, _reset, extras=("iterates",))

@@ -1,4 +1,4 @@
-"""A recipe in seconds on a CPU, to show that everything works; its numbers say nothing else."""
+"""Scale a recipe down to seconds on a CPU: it shows that everything works, nothing else."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from ..recipes import Recipe, change
 from ..training.settings import TrainingSettings
-from .item import Cell, Cells
+from .item import Cells, ItemCell
 
 SHORTER, LONGEST = 50, 60  # how many times fewer steps, and how many at most
 WORDS = (
@@ -38,8 +38,8 @@ def quick(settings: Recipe) -> Recipe:
 
 
 def quick_cells(cells: Cells) -> Cells:
-    """Every cell scaled down, with one seed."""
-    return {key: Cell(quick(each.recipe), each.seeds[:1]) for key, each in cells.items()}
+    """Return every cell scaled down, with one seed."""
+    return {key: ItemCell(quick(each.recipe), each.seeds[:1]) for key, each in cells.items()}
 
 
 def _shorter(section: TrainingSettings) -> dict[str, Any]:

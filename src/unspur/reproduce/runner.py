@@ -1,4 +1,4 @@
-"""From an item to its page: run what is missing, as far as time and data allow; draw what is known."""
+"""From an item to its page: run what is missing, as far as time and data allow; write the page."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from ..errors import DataError, Interrupted, ModelError, UnspurError
 from ..recipes.loading import Recipe
 from ..runs import bench
 from ..stages.context import Context
+from ..store import make_folder
 from . import pages
-from .item import Cells, Desk, Item, Result, Results, Run, Sheet
+from .item import Cells, FigureItem, Item, ReproduceOptions, Result, Results, Run
 from .quick import quick_cells
-from .record_search import Ledger, identity
-from .supplement import EXTRAS
+from .records import Records
+from .run_extras import EXTRAS
+from .run_identity import identity
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an item: its page, how many runs it has of those it wants, what went wrong."""
+    """The outcome of an item: its page, how many of its runs are on record, what went wrong."""
 
     page: Path | None
     wanted: int = 0
@@ -30,38 +32,54 @@ class Outcome:
     problems: tuple[str, ...] = ()
 
 
-def reproduce(name: str, item: Item | Sheet, desk: Desk) -> Outcome:
+def reproduce(name: str, item: Item | FigureItem, options: ReproduceOptions) -> Outcome:
     """Run what is missing of an item, then write its page."""
     try:
-        return _sheet(name, item, desk) if isinstance(item, Sheet) else _item(name, item, desk)
+        if isinstance(item, FigureItem):
+            return _reproduce_figure(name, item, options)
+        return _reproduce_item(name, item, options)
     except Interrupted:
         raise
     except UnspurError as error:
         return Outcome(None, problems=(str(error),))
 
 
-def _item(name: str, item: Item, desk: Desk) -> Outcome:
-    cells = quick_cells(item.cells()) if desk.quick else item.cells()
-    problems = _run_missing(name, cells, Ledger(desk.out), item.keep, desk) if desk.run else []
-    ledger = Ledger(desk.out)  # with what other commands have added meanwhile
-    results = look_up(cells, ledger, item.keep)
-    page = pages.write(name, item, results, desk)
+def _reproduce_figure(name: str, item: FigureItem, options: ReproduceOptions) -> Outcome:
+    if not options.run:
+        page = item.redraw(options)
+    elif time.monotonic() < options.until:
+        options.say(name)
+        make_folder(options.pages)
+        page = item.draw(options)
+    else:
+        page = None
+    return Outcome(pages.write_page(name, item.title, page, options) if page else None)
+
+
+def _reproduce_item(name: str, item: Item, options: ReproduceOptions) -> Outcome:
+    cells = quick_cells(item.cells()) if options.quick else item.cells()
+    records = Records(options.results)
+    problems = []
+    if options.run:
+        problems = _Runner(name, item.extras, records, options).run_missing(cells)
+        records.read()  # with what other commands have added meanwhile
+    page = pages.write(name, item, look_up(cells, records, item.extras), options)
     wanted = {(identity(each.recipe), seed) for each in cells.values() for seed in each.seeds}
-    left = sum(1 for _ in _missing(cells, ledger, item.keep))
+    left = sum(1 for _ in missing_runs(cells, records, item.extras))
     return Outcome(page, len(wanted), len(wanted) - left, tuple(problems))
 
 
-def look_up(cells: Cells, ledger: Ledger, keep: Collection[str] = ()) -> Results:
-    """What is known of every cell."""
+def look_up(cells: Cells, records: Records, extras: Collection[str] = ()) -> Results:
+    """Return the runs of every cell that are on record."""
     found = {}
     for key, each in cells.items():
-        known = (ledger.find(each.recipe, seed, keep=keep) for seed in each.seeds)
-        found[key] = Result(each, tuple(one for one in known if one is not None))
+        runs = (records.find(each.recipe, seed, extras=extras) for seed in each.seeds)
+        found[key] = Result(each, tuple(run for run in runs if run is not None))
     return found
 
 
 def in_order(cells: Cells) -> Iterator[tuple[int, Recipe]]:
-    """Every run wanted, once: the first seed of all cells, then the second, ...; with the turn it is in."""
+    """Yield every run once with its turn: the first seed of all cells, then the second, ..."""
     seen: set[tuple[str, int]] = set()
     for turn in range(max((len(each.seeds) for each in cells.values()), default=0)):
         for each in cells.values():
@@ -71,8 +89,17 @@ def in_order(cells: Cells) -> Iterator[tuple[int, Recipe]]:
                     yield turn, each.recipe.seeded(seed)
 
 
+def missing_runs(
+    cells: Cells, records: Records, extras: Collection[str]
+) -> Iterator[tuple[int, Recipe]]:
+    """Yield the runs that are not on record with these extras, with their turns."""
+    for turn, settings in in_order(cells):
+        if records.find(settings, settings.seed, extras=extras) is None:
+            yield turn, settings
+
+
 def groups(runs: Iterable[tuple[int, Recipe]], size: int) -> Iterator[tuple[Recipe, ...]]:
-    """Runs of one plan and data set, at most `size` of them at a time; those of an early turn first."""
+    """Yield runs of one plan and data set, at most `size` at a time; those of an early turn first."""
     alike: dict[tuple[str, str], list[tuple[int, Recipe]]] = {}
     for turn, settings in runs:
         alike.setdefault((settings.plan, settings.data.name), []).append((turn, settings))
@@ -83,85 +110,69 @@ def groups(runs: Iterable[tuple[int, Recipe]], size: int) -> Iterator[tuple[Reci
         yield tuple(settings for _, settings in group)
 
 
-def _missing(cells: Cells, ledger: Ledger, keep: Collection[str]) -> Iterator[tuple[int, Recipe]]:
-    for turn, settings in in_order(cells):
-        if ledger.find(settings, settings.seed, keep=keep) is None:
-            yield turn, settings
+@dataclass(frozen=True)
+class _Runner:
+    """Run and record what is missing of an item."""
 
+    item: str
+    extras: Collection[str]
+    records: Records
+    options: ReproduceOptions
 
-def _run_missing(
-    name: str, cells: Cells, ledger: Ledger, keep: Collection[str], desk: Desk
-) -> list[str]:
-    """Run and record group by group; what went wrong, each thing once."""
-    ledger.check(name)
-    absent: dict[Hashable, str] = {}
-    failures: list[str] = []
-    how = {"precision": desk.precision} if desk.precision else {}
-    missing = [
-        (turn, settings.model_copy(update=how))
-        for turn, settings in _missing(cells, ledger, keep)
-        if fnmatch(settings.name, desk.only)
-    ]
-    for some in groups(missing, desk.together):
-        if time.monotonic() >= desk.until:
-            break
-        if contexts := _labs(some, desk, absent):
-            failures += _record(name, contexts, ledger, keep, desk)
-    return list(dict.fromkeys([*absent.values(), *failures]))
+    def run_missing(self, cells: Cells) -> list[str]:
+        """Run and record group by group; return what went wrong, each thing once."""
+        absent: dict[Hashable, str] = {}
+        failures: list[str] = []
+        for some in groups(self._selected(cells), self.options.together):
+            if time.monotonic() >= self.options.until:
+                break
+            if contexts := self._contexts(some, absent):
+                failures += self._record(contexts)
+        return list(dict.fromkeys([*absent.values(), *failures]))
 
+    def _selected(self, cells: Cells) -> list[tuple[int, Recipe]]:
+        """Return the missing runs that the options ask for."""
+        changes = {"precision": self.options.precision} if self.options.precision else {}
+        return [
+            (turn, settings.model_copy(update=changes))
+            for turn, settings in missing_runs(cells, self.records, self.extras)
+            if fnmatch(settings.name, self.options.only)
+        ]
 
-def _labs(some: Sequence[Recipe], desk: Desk, absent: dict[Hashable, str]) -> list[Context]:
-    """The contexts of those recipes whose data and network are there; what is not is noted in `absent`."""
-    contexts = []
-    for each in some:
-        key = (each.data.name, each.data.ratio, each.model.name, each.model.init)
-        if key in absent:
-            continue
+    def _contexts(self, some: Sequence[Recipe], absent: dict[Hashable, str]) -> list[Context]:
+        """Return the contexts of recipes whose data and network exist; note in `absent` what does not."""
+        contexts = []
+        for each in some:
+            key = (each.data.name, each.data.ratio, each.model.name, each.model.init)
+            if key in absent:
+                continue
+            try:
+                contexts.append(self.options.context_of(each))
+            except (DataError, ModelError) as error:
+                absent[key] = str(error)
+        return contexts
+
+    def _record(self, contexts: Sequence[Context]) -> list[str]:
+        """Run a group and record it; if that fails, one by one, so that the others are not lost."""
+        names = [f"{context.recipe.name} seed {context.recipe.seed}" for context in contexts]
+        self.options.say(f"{self.item}: {', '.join(names)}")
         try:
-            contexts.append(desk.context_of(each))
-        except (DataError, ModelError) as error:
-            absent[key] = str(error)
-    return contexts
+            runs = [*_run(contexts, self.extras)]
+        except Interrupted:
+            raise
+        except UnspurError as error:
+            if len(contexts) > 1:
+                return [failure for context in contexts for failure in self._record([context])]
+            return [f"{names[0]}: {error}"]
+        self.records.add(self.item, runs)
+        return []
 
 
-def _record(
-    name: str, contexts: Sequence[Context], ledger: Ledger, keep: Collection[str], desk: Desk
-) -> list[str]:
-    """Run a group and write it down; where that fails, one by one, so that the others are not lost."""
-    told = [f"{context.recipe.name} seed {context.recipe.seed}" for context in contexts]
-    desk.say(f"{name}: {', '.join(told)}")
-    began = time.perf_counter()
-    try:
-        runs = _run(contexts, keep)
-    except Interrupted:
-        raise
-    except UnspurError as error:
-        if len(contexts) > 1:
-            return [
-                each
-                for context in contexts
-                for each in _record(name, [context], ledger, keep, desk)
-            ]
-        return [f"{told[0]}: {error}"]
-    seconds = time.perf_counter() - began
-    ledger.add(name, runs, seconds=seconds, together=desk.together)
-    return []
-
-
-def _run(contexts: Sequence[Context], keep: Collection[str]) -> list[tuple[Recipe, Run]]:
-    runs = []
+def _run(contexts: Sequence[Context], extras: Collection[str]) -> Iterator[tuple[Recipe, Run]]:
     for context, (made, scores) in zip(
         contexts, stages.run_together(list(map(stages.Run, contexts))), strict=True
     ):
         run = bench.run_of(context, made, scores)
-        if keep:
-            run["kept"] = {name: EXTRAS[name](context, made, scores) for name in keep}
-        runs.append((context.recipe, run))
-    return runs
-
-
-def _sheet(name: str, sheet: Sheet, desk: Desk) -> Outcome:
-    if not desk.run or time.monotonic() >= desk.until:
-        return Outcome(None)
-    desk.say(name)
-    return Outcome(pages.write_sheet(name, sheet, desk))
+        if extras:
+            run["extras"] = {name: EXTRAS[name](context, made, scores) for name in extras}
+        yield context.recipe, run

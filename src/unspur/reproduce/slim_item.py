@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from ..runs.tables import percent
+from ..store import read_lines
 from . import figures
-from .figures import Curve, Panel
-from .item import DASH, Cells, Item, Page, Result, Results, cell, told
+from .figures import Panel, PlotCurve
+from .item import DASH, Cells, Item, Page, Result, Results, cell, mean_sd_text
 from .main_item import SCORE
-from .pages import FACTS, READING, facts, figure, gain, spoken, table
+from .pages import FACTS, READING, facts, figure, gain, metric_name, table
 
 WHOLE = {"erm": "ERM, whole", "dcwp": "DCWP, weights", "unspur": "unspur, weights"}
 CUT = {"slim": "learned channels", "slim-magnitude": "channels by magnitude"}
 KEEP = ("0.3", "0.5", "0.2", "0.4", "0.1")
 DATA = {"cmnist/1pct": ("CMNIST 1 %, convnet", 4), "cifar10c/5pct": ("CIFAR10-C 5 %, ResNet-18", 2)}
-EXPORTS = "export"  # where files of `unspur export` lie below the results
+EXPORTS = "exports.jsonl.gz"  # what `unspur export` measured, one line for each export
 
 
 def _cells() -> Cells:
@@ -35,7 +35,7 @@ def _draw(results: Results) -> Page:
     header = ["model", "multiply–adds kept", "weights kept", *FACTS, "accuracy"]
     header += ["before fine-tuning", "above DCWP on weights"]
     parts = [
-        f"{spoken('unbiased')} against the multiply–adds that are left once dead channels are removed. "
+        f"{metric_name('unbiased')} against the multiply–adds that are left once dead channels are removed. "
         f"{READING} Masks on single weights count as the whole model: zeros cost what other weights do. "
         "Channels by magnitude are the control: the same share, the same fine-tuning on the same suspects, "
         "but nothing is learned about which of them carry the shortcut.",
@@ -55,20 +55,20 @@ def _draw(results: Results) -> Page:
 
 def _row(name: str, result: Result, base: Result) -> list[str]:
     structured = result.cell.recipe.prune.unit == "channel"
-    macs = _kept(result, "macs") if structured else "100.0"
+    macs = _share(result, "macs") if structured else "100.0"
     above = [] if result is base else gain(result, base, *SCORE)
     return [
         name,
         macs,
-        _kept(result, "overall"),
+        _share(result, "overall"),
         *facts(result),
         result.text(*SCORE),
         result.text("pruned", "unbiased"),
-        told(above),
+        mean_sd_text(above),
     ]
 
 
-def _kept(result: Result, of: str) -> str:
+def _share(result: Result, of: str) -> str:
     share = result.mean("density", of)
     return DASH if share is None else f"{100 * share:.1f}"
 
@@ -76,13 +76,13 @@ def _kept(result: Result, of: str) -> str:
 def _panel(results: Results, data: str) -> Panel:
     curves = []
     for kind, name in CUT.items():
-        own = [results[data, kind, keep] for keep in KEEP]
-        places = [(r.mean("density", "macs"), r.mean(*SCORE)) for r in own]
+        by_share = [results[data, kind, keep] for keep in KEEP]
+        places = [(r.mean("density", "macs"), r.mean(*SCORE)) for r in by_share]
         points = [(100 * x, y) for x, y in places if x is not None and y is not None]
-        curves.append(Curve(name, sorted(points)))
+        curves.append(PlotCurve(name, sorted(points)))
     for kind in ("dcwp", "unspur"):
         if (whole := results[data, kind, ""].mean(*SCORE)) is not None:
-            curves.append(Curve(WHOLE[kind], [(100.0, whole)]))
+            curves.append(PlotCurve(WHOLE[kind], [(100.0, whole)]))
     erm = results[data, "erm", ""].mean(*SCORE)
     level = None if erm is None else (WHOLE["erm"], erm)
     title, _ = DATA[data]
@@ -93,8 +93,8 @@ def _panel(results: Results, data: str) -> Panel:
 
 
 def _exported(folder: Path) -> list[str]:
-    """What `unspur export --slim --onnx` measured, from the files it left below the results."""
-    found = [json.loads(path.read_bytes()) for path in sorted((folder / EXPORTS).glob("*.json"))]
+    """Return a table of what `unspur export --slim --onnx` measured."""
+    found = sorted(read_lines(folder / EXPORTS)[0], key=lambda line: f"{line['name']}.")
     if not found:
         return []
     header = ["run", "seed", "accuracy", "blocks of", "parameters", "multiply–adds", "file, MB"]
@@ -140,4 +140,4 @@ def _arrow(one: float, other: float, unit: str = "") -> str:
     return f"{one:.3g} → {other:.3g}{unit}"
 
 
-SLIM = Item("Whole channels: accuracy against multiply–adds", _cells, _draw, beside=_exported)
+SLIM = Item("Whole channels: accuracy against multiply–adds", _cells, _draw, appendix=_exported)

@@ -1,11 +1,11 @@
-"""Accuracy against how much is cut: as the pressure to be sparse varies, as the mask search goes on."""
+"""Accuracy against the share of weights cut, for several sparsity weights and lengths of mask search."""
 
 from __future__ import annotations
 
 from . import figures
-from .figures import Curve, Panel, through
+from .figures import Panel, PlotCurve, through
 from .item import DASH, Cells, Item, Page, Result, Results, cell
-from .pages import FACTS, READING, cut, facts, figure, spoken, table
+from .pages import FACTS, READING, cut, facts, figure, metric_name, table
 
 # Masks are compared at equal density, which precision moves: the same for all.
 ALIKE = "precision=bf16"
@@ -21,7 +21,7 @@ PRESSURES = {
     "cmnist/1pct": ("1e-8", "1e-6", "1e-7", "1e-9", "1e-5"),
     "cifar10c/1pct": ("1e-9", "1e-7", "1e-8", "1e-6", "1e-10"),
 }
-SPOKEN = {"cmnist/1pct": "CMNIST 1 %", "cifar10c/1pct": "CIFAR10-C 1 %", "bffhq/1pct": "Faces 1 %"}
+TITLES = {"cmnist/1pct": "CMNIST 1 %", "cifar10c/1pct": "CIFAR10-C 1 %", "bffhq/1pct": "Faces 1 %"}
 
 # -- sparsity -----------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ def _sparsity_cells() -> Cells:
 def _sparsity(results: Results) -> Page:
     header = ["masks", "λ", *FACTS, "cut", "cut of what touches data", "accuracy", "pruned only"]
     parts = [
-        f"{spoken('unbiased')} against the share of the weights that is cut. {READING} Magnitude and "
+        f"{metric_name('unbiased')} against the share of the weights that is cut. {READING} Magnitude and "
         "random masks cut as many weights as the learned ones of DCWP with the same λ (random ones in every "
         "layer), and are fine-tuned likewise.",
         figure("sparsity.svg", "Accuracy against the share of the weights that is cut"),
@@ -49,7 +49,7 @@ def _sparsity(results: Results) -> Page:
         rows = [["none (ERM)", DASH, *facts(erm := results[data, "ERM", ""]), "0.0", "0.0"]]
         rows[0] += [erm.text("debiased", "unbiased"), DASH]
         rows += [_pressed(results[data, how, p], how, p) for how in HOW for p in ordered]
-        parts += [f"{SPOKEN[data]}:", table(header, rows)]
+        parts += [f"{TITLES[data]}:", table(header, rows)]
     return Page(parts, {"sparsity.svg": figures.draw([_trade(results, d) for d in PRESSURES])})
 
 
@@ -68,17 +68,17 @@ def _pressed(result: Result, how: str, pressure: str) -> list[str]:
 def _trade(results: Results, data: str) -> Panel:
     curves = []
     for name, how, model in (*((how, how, "debiased") for how in HOW), BEFORE):
-        own = [results[data, how, pressure] for pressure in PRESSURES[data]]
-        points = [place for each in own if (place := _place(each, model))]
-        curves.append(Curve(name, sorted(points)))
+        by_pressure = [results[data, how, pressure] for pressure in PRESSURES[data]]
+        points = [place for each in by_pressure if (place := _place(each, model))]
+        curves.append(PlotCurve(name, sorted(points)))
     erm = results[data, "ERM", ""].mean("debiased", "unbiased")
     level = None if erm is None else ("ERM", erm)
-    return Panel(SPOKEN[data], "weights cut, per cent", "unbiased accuracy", curves, level)
+    return Panel(TITLES[data], "weights cut, per cent", "unbiased accuracy", curves, level)
 
 
 def _place(result: Result, model: str) -> tuple[float, float] | None:
-    kept, accuracy = result.mean("density", "overall"), result.mean(model, "unbiased")
-    return None if kept is None or accuracy is None else (100 * (1 - kept), accuracy)
+    density, accuracy = result.mean("density", "overall"), result.mean(model, "unbiased")
+    return None if density is None or accuracy is None else (100 * (1 - density), accuracy)
 
 
 SPARSITY = Item("Accuracy against sparsity", _sparsity_cells, _sparsity)
@@ -86,7 +86,7 @@ SPARSITY = Item("Accuracy against sparsity", _sparsity_cells, _sparsity)
 # -- iterations ---------------------------------------------------------------------------------------
 
 STEPS = ("2000", "500", "1000", "1500")
-JUDGED = {  # by which accuracy, and with how many seeds
+SCORED = {  # by which accuracy, and with how many seeds
     "cmnist/1pct": ("unbiased", 4),
     "cifar10c/1pct": ("unbiased", 2),
     "bffhq/1pct": ("conflicting", 4),
@@ -97,19 +97,17 @@ def _iterations_cells() -> Cells:
     return {
         (data, steps): cell(f"{data}-dcwp", f"prune.steps={steps}", seeds=seeds)
         for steps in STEPS
-        for data, (_, seeds) in JUDGED.items()
+        for data, (_, seeds) in SCORED.items()
     }
 
 
 def _iterations(results: Results) -> Page:
     header = ["data", "iterations of mask search", *FACTS, "accuracy", "pruned only", "cut"]
-    rows = []
-    for data, (metric, _) in JUDGED.items():
-        for steps in sorted(STEPS, key=int):
-            own = results[data, steps]
-            scores = [own.text("debiased", metric), own.text("pruned", metric), cut(own)]
-            rows.append([SPOKEN[data], f"{own.cell.recipe.prune.steps:,}", *facts(own), *scores])
-    panels = [_searched(results, data) for data in JUDGED]
+    rows = [
+        _iterations_row(data, results[data, steps])
+        for data in SCORED
+        for steps in sorted(STEPS, key=int)
+    ]
     return Page(
         [
             "DCWP with masks searched for so many iterations: accuracy after fine-tuning (on "
@@ -118,21 +116,28 @@ def _iterations(results: Results) -> Page:
             figure("iterations.svg", "Accuracy and pruning ratio against mask iterations"),
             table(header, rows),
         ],
-        {"iterations.svg": figures.draw(panels)},
+        {"iterations.svg": figures.draw([_searched(results, data) for data in SCORED])},
     )
+
+
+def _iterations_row(data: str, result: Result) -> list[str]:
+    metric, _ = SCORED[data]
+    scores = [result.text("debiased", metric), result.text("pruned", metric), cut(result)]
+    return [TITLES[data], f"{result.cell.recipe.prune.steps:,}", *facts(result), *scores]
 
 
 def _searched(results: Results, data: str) -> Panel:
-    metric, _ = JUDGED[data]
-    own = {float(r.cell.recipe.prune.steps): r for r in (results[data, s] for s in STEPS)}
+    metric, _ = SCORED[data]
+    by_steps = {float(r.cell.recipe.prune.steps): r for r in (results[data, s] for s in STEPS)}
     accuracy, before = (
-        {x: list(r.by_seed(model, metric).values()) for x, r in own.items()}
+        {x: list(r.by_seed(model, metric).values()) for x, r in by_steps.items()}
         for model in ("debiased", "pruned")
     )
     gone = {
-        x: [1 - kept for kept in r.by_seed("density", "overall").values()] for x, r in own.items()
+        x: [1 - density for density in r.by_seed("density", "overall").values()]
+        for x, r in by_steps.items()
     }
-    title = SPOKEN[data] + (", conflicting" if metric == "conflicting" else "")
+    title = TITLES[data] + (", conflicting" if metric == "conflicting" else "")
     curves = [through("accuracy", accuracy), through("before fine-tuning", before)]
     curves.append(through("weights cut", gone))
     return Panel(title, "iterations of mask search", "per cent", curves)

@@ -1,4 +1,4 @@
-"""Results on disk: artifacts found by key, stages in progress, atomic writes, packed weights.
+"""Results on disk: artifacts found by key, stages in progress, atomic writes, JSON lines, packed weights.
 
 May import: errors, hashing, version.
 """
@@ -15,6 +15,7 @@ from .atomic import (
     write_bytes,
     write_tensors,
 )
+from .json_lines import read_document, read_lines, write_document, write_lines
 from .workspace import Workspace
 
 __all__ = [
@@ -27,9 +28,13 @@ __all__ = [
     "locked",
     "make_folder",
     "open_artifact",
+    "read_document",
     "read_json",
+    "read_lines",
     "read_tensors",
     "remove",
     "write_bytes",
+    "write_document",
+    "write_lines",
     "write_tensors",
 ]

@@ -60,7 +60,7 @@ def make_folder(path: Path) -> None:
     except OSError as error:
         raise StoreError(
             f"cannot make the folder {path} ({error.strerror}). All that was trained is stored: give the "
-            "same command with another --out."
+            "same command with another folder."
         ) from None
 
 

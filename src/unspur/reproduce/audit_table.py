@@ -1,0 +1,76 @@
+"""The cases of the audit suite (scripts/audit_suite.py) as a table and as counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ..audit import statistics
+
+Case = dict[str, Any]
+
+ROLES = ("development", "unseen")
+TRUTHS = ("shortcut", "null", "noise")
+FOLLOWED = 0.5  # error of the miner on the exceptions from which it is said to take a shortcut
+HEADER = (
+    *("role", "truth", "case", "seed", "suspects", "gain", "p", "reliance", "p", "insistence"),
+    *("separation", "p", "taken", "verdict", "right"),
+)
+
+
+def audit_table(cases: Sequence[Case]) -> str:
+    """Format every case as a row."""
+    rows = [HEADER, *map(_row, cases)]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|---" * len(HEADER) + "|", *lines[1:]])
+
+
+def audit_page(cases: Sequence[Case]) -> str:
+    """Format the table, and below it how many cases of each role are right."""
+    counts = [
+        f"- {role}: " + "; ".join(f"{truth}: {text}" for truth, text in found.items())
+        for role, found in summary(cases).items()
+    ]
+    return "\n".join([audit_table(cases), "", *counts]) + "\n"
+
+
+def summary(cases: Iterable[Case]) -> dict[str, dict[str, str]]:
+    """Count the right verdicts by role and truth; also for the shortcuts that the miner takes."""
+    counts: dict[str, dict[str, str]] = {}
+    for role, name, some in _kinds(list(cases)):
+        if some:
+            right = sum(case["right"] for case in some)
+            counts.setdefault(role, {})[name] = f"{right} of {len(some)} right"
+    return counts
+
+
+def _kinds(cases: list[Case]) -> Iterator[tuple[str, str, list[Case]]]:
+    for role in ROLES:
+        for truth in TRUTHS:
+            some = [case for case in cases if (case["role"], case["truth"]) == (role, truth)]
+            yield role, truth, some
+            if truth == "shortcut":
+                taken = [case for case in some if case["taken"] >= FOLLOWED]
+                yield role, "shortcut that the miner takes", taken
+
+
+def _row(case: Case) -> tuple[str, ...]:
+    found = case["evidence"]
+    cells = (
+        *(case[name] for name in ("role", "truth", "name", "seed")),
+        *(found["suspects"], *_best(found["networks"], "gain")),
+        *(*_best(found["networks"], "reliance"), f"{found['insistence']:.2f}"),
+        *_best(found["networks"], "separation"),
+        *(f"{case['taken']:.2f}" if "taken" in case else "–", case["verdict"]),
+        "yes" if case["right"] else "**no**",
+    )
+    return tuple(map(str, cells))
+
+
+def _best(networks: dict[str, Any], what: str) -> tuple[str, str]:
+    """Return the value that the verdict goes by, with its network, and the corrected p-value."""
+    values = {
+        name: statistics.Statistic(**seen[what]) for name, seen in networks.items() if seen[what]
+    }
+    best = statistics.strongest(values)
+    return (f"{best[1].value:.2f} {best[0]}", f"{best[1].p_value:.0e}") if best else ("–", "–")

@@ -1,0 +1,81 @@
+"""What some items need of a run beyond its accuracies, recorded with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import UnspurError
+from ..report import triptych
+from ..runs.intervals import bootstrap
+from ..runs.tables import MODELS
+from ..stages.context import Context
+from ..stages.inspection import inspect
+from ..stages.results import Results
+from ..store import Artifact
+from ..training import metrics
+
+FEATURES = "map.features."
+
+
+def groups(context: Context, made: Results, scores: Artifact) -> dict[str, Any]:
+    """Return accuracy and number of test samples of every (class, bias) group, with intervals.
+
+    Accuracies are those of each network, the 95 % bootstrap intervals those of the last one.
+    """
+    classes, biases = context.splits.classes, context.splits.bias_classes
+    tensors = scores.tensors
+    bias_count = max(len(biases), int(tensors["bias"].max()) + 1)
+    counts = metrics.group_counts(
+        tensors["targets"], tensors["bias"], classes=len(classes), biases=bias_count
+    )
+    bounds = bootstrap(tensors).accuracy["debiased"]
+    return {
+        "classes": list(classes),
+        "biases": list(biases),
+        "intervals": {metric: [round(b, 4) for b in each] for metric, each in bounds.items()},
+        "counts": counts.tolist(),
+        "accuracy": {name: scores.facts[name]["groups"] for name in MODELS if scores.facts[name]},
+    }
+
+
+def iterates(context: Context, made: Results, scores: Artifact) -> dict[str, Any]:
+    """Return the test accuracies of the scored iterates by step; for display, never to choose one."""
+    return {
+        step: {name: value for name, value in found.items() if name != "groups"}
+        for step, found in scores.facts["iterates"].items()
+    }
+
+
+def maps(context: Context, made: Results, scores: Artifact) -> dict[str, Any]:
+    """Return the test samples in the plane as each network sees them (t-SNE of what enters its head)."""
+    tensors = inspect(context, made).tensors
+    try:
+        places = {
+            name.removeprefix(FEATURES): _rounded(triptych.layout(found))
+            for name, found in tensors.items()
+            if name.startswith(FEATURES)
+        }
+    except ModuleNotFoundError as error:
+        raise UnspurError(str(error)) from error
+    return {
+        "places": places,
+        "targets": tensors["map.targets"].tolist(),
+        "bias": tensors["map.bias"].tolist(),
+        "classes": list(context.splits.classes),
+        "biases": list(context.splits.bias_classes),
+    }
+
+
+def _rounded(places: list[tuple[float, float]]) -> dict[str, list[float]]:
+    return {
+        "x": [round(x, 1) for x, _ in places],
+        "y": [round(y, 1) for _, y in places],
+    }
+
+
+EXTRAS: dict[str, Callable[[Context, Results, Artifact], dict[str, Any]]] = {
+    "groups": groups,
+    "iterates": iterates,
+    "maps": maps,
+}

@@ -1,0 +1,26 @@
+"""Tables of the speed benchmarks (`python -m benchmarks`) in Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def speed_table(rows: list[dict[str, Any]]) -> str:
+    """Format rows as a table: numbers with three digits or whole, a dash where there is none."""
+    if not rows:
+        return "Not run."
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    sides = ["---" if isinstance(rows[0].get(name), str) else "---:" for name in names]
+    lines = [[name.replace("_", " ") for name in names], sides]
+    lines += [[_cell(row.get(name)) for name in names] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,87 @@
+"""Pages of prose: a placeholder is a number on record, or an error that names page and placeholder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unspur.errors import UnspurError
+from unspur.reproduce import prose
+from unspur.reproduce.prose_numbers import ProseNumbers
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
+
+
+@pytest.fixture(scope="module")
+def numbers() -> ProseNumbers:
+    return ProseNumbers(RESULTS)
+
+
+def rendered(text: str, folder: Path, results: Path = RESULTS) -> str:
+    (folder / "docs").mkdir()
+    (folder / "docs" / "page.md.j2").write_text(text)
+    [(page, found)] = prose.render(folder, results)
+    assert page == "docs/page.md"
+    return found
+
+
+def test_a_page_is_its_template_with_numbers(tmp_path: Path, numbers: ProseNumbers) -> None:
+    found = rendered('ERM {{ score("main-cmnist", ["ERM", "1pct"]) }}.\n', tmp_path)
+    assert found == f"ERM {numbers.score('main-cmnist', ['ERM', '1pct'])}.\n"
+
+
+@pytest.mark.parametrize(
+    ("placeholder", "words"),
+    [
+        ("unknown", "'unknown' is undefined"),
+        ('scores("main-cmnist")', "'scores' is undefined"),
+        ('score("main-mnist", "ERM")', "'main-mnist' is not an item with runs"),
+        ('score("main-cmnist", ["ERM", "3pct"])', r"main-cmnist has no cell \('ERM', '3pct'\)"),
+        ('score("harmless", "mnist", metric="odd")', "harmless has no odd accuracy of mnist"),
+        ('bench("methods/none", "debiased")', "no run of 'methods/none' on record"),
+        ('bench("cmnist", "debiased", "x")', "cmnist has 0 recipes 'x'"),
+        ('bench_by_ratio("methods/lff", "jtt")', r"methods/lff has no recipes cmnist/\*-jtt"),
+        ('speed("speed", "none")', "no table 'none'"),
+        ('latencies("none")', "no export 'none'"),
+        ("score(", "unexpected"),
+    ],
+)
+def test_a_missing_number_names_page_and_placeholder(
+    tmp_path: Path, placeholder: str, words: str
+) -> None:
+    with pytest.raises(UnspurError, match=rf"docs/page\.md cannot be rendered: .*{words}"):
+        rendered("Text {{ " + placeholder + " }}.", tmp_path)
+
+
+def test_a_number_that_was_not_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UnspurError, match=r"main-cmnist has no run of \('ERM', '1pct'\) on record"):
+        rendered('{{ score("main-cmnist", ["ERM", "1pct"]) }}', tmp_path, tmp_path / "none")
+
+
+def test_means_and_gains(numbers: ProseNumbers) -> None:
+    key, base = ("DCWP", "1pct"), ("ERM", "1pct")
+    result, erm = (numbers.result("main-cmnist", each) for each in (key, base))
+    mean = result.mean("debiased", "unbiased")
+    assert mean is not None
+    assert numbers.mean("main-cmnist", key) == f"{100 * mean:.1f}"
+    pairs = result.by_seed("debiased", "unbiased"), erm.by_seed("debiased", "unbiased")
+    by_hand = sum(pairs[0][seed] - pairs[1][seed] for seed in pairs[0]) / len(pairs[0])
+    assert float(numbers.mean_added("main-cmnist", key, base)) == pytest.approx(
+        100 * by_hand, abs=0.05
+    )
+    assert numbers.by_ratio("main-cmnist", "DCWP").split(" / ")[1] == numbers.mean(
+        "main-cmnist", key
+    )
+    assert numbers.mean_added("main-cmnist", base, key).startswith("−")
+    assert numbers.share_cut("sparsity", ["cmnist/1pct", "DCWP", "1e-6"]) == "98"
+
+
+def test_only_what_changed_is_written(tmp_path: Path) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "a.md.j2").write_text("one\n")
+    where = tmp_path / "templates", RESULTS, tmp_path
+    assert prose.write(*where) == ["a.md"]
+    assert prose.write(*where) == []
+    assert (tmp_path / "a.md").read_text() == "one\n"
