@@ -14,7 +14,7 @@ from unspur.deploy.export import export
 from unspur.deploy.measure import latencies
 from unspur.errors import StoreError, UnspurError
 from unspur.masks.channels import removable
-from unspur.masks.channels.gates import of_units
+from unspur.masks.channels.gates import unit_masks
 from unspur.models import builder
 from unspur.store import read_json, write_bytes, write_tensors
 from unspur.store.packing import plain_zeros, read_packed, write_packed
@@ -54,7 +54,7 @@ def run(tmp_path):
     x = images(2) / 255
     channels = removable(model, x)
     keep = torch.rand(channels.count, generator=torch.Generator().manual_seed(1)) < 0.5
-    masks.apply(model, of_units(model, channels, keep))
+    masks.apply(model, unit_masks(model, channels, keep))
     masks.bake(model)
     folder = tmp_path / "run"
     folder.mkdir()
@@ -134,7 +134,7 @@ def test_heads_that_were_removed_come_back_too(tmp_path):
     channels = removable(model, images(2) / 255)
     keep = torch.ones(channels.count, dtype=torch.bool)
     keep[channels.groups["blocks.0.attn.in_proj_weight"][:2]] = False
-    masks.apply(model, of_units(model, channels, keep))
+    masks.apply(model, unit_masks(model, channels, keep))
     masks.bake(model)
     path = tmp_path / "w.safetensors"
     write_packed(path, model.state_dict())

@@ -131,7 +131,9 @@ def _say_slim(slimmed: Slimmed) -> None:
             "padding.",
             markup=False,
         )
-    told = {why: name for name, why in slimmed.kept.items() if "output of the model" not in why}
+    told = {
+        why: name for name, why in slimmed.unremovable.items() if "output of the model" not in why
+    }
     for why, name in told.items():
         terminal.out.print(
             f"The channels of {name.rpartition('.')[0] or name} stay: {why}.", markup=False

@@ -178,7 +178,7 @@ def _report(
         "onnx_milliseconds": extra,
         "differences": done.differences,
         "removed": {} if done.slimmed is None else done.slimmed.removed,
-        "kept": {} if done.slimmed is None else done.slimmed.kept,
+        "kept": {} if done.slimmed is None else done.slimmed.unremovable,
         "filled": 0 if done.slimmed is None else done.slimmed.filled,
         "multiple": done.multiple,
         "threads": torch.get_num_threads(),

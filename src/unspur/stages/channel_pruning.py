@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from .. import masks, noise
 from ..errors import RecipeError
 from ..masks.channels import Channels, removable
-from ..masks.channels.gates import Gate, of_units
-from ..masks.channels.shares import Bill, keep_share, norms
+from ..masks.channels.gates import Gate, unit_masks
+from ..masks.channels.shares import MultiplyAddCounter, keep_share, norms
 from .context import Context
 
 
@@ -42,9 +42,12 @@ def cut(context: Context, model: nn.Module) -> dict[str, Tensor]:
         else noise.uniform(context.seed("masks"), 0, stream, (channels.count,))
     )
     keep = keep_share(
-        scores, Bill.of(model, channels, context.probe), settings.keep, spread=settings.spread
+        scores,
+        MultiplyAddCounter.of(model, channels, context.probe),
+        settings.keep,
+        spread=settings.spread,
     )
-    return of_units(model, channels, keep)
+    return unit_masks(model, channels, keep)
 
 
 @torch.no_grad()
@@ -56,8 +59,8 @@ def fit(context: Context, model: nn.Module) -> None:
     scores = torch.zeros(channels.count)
     for gate in gates:
         scores[gate.members] = gate.logits.detach().cpu()
-    bill = Bill.of(context.network(), channels, context.probe)
-    keep = keep_share(scores, bill, settings.keep, spread=settings.spread)
+    counter = MultiplyAddCounter.of(context.network(), channels, context.probe)
+    keep = keep_share(scores, counter, settings.keep, spread=settings.spread)
     for gate in gates:
         signs = torch.where(keep[gate.members], 1.0, -1.0)
         gate.logits.copy_(signs.to(gate.logits.device))

@@ -11,7 +11,7 @@ from deploy_nets import Halves, Joined, Mobile, Sigmoids, SmallViT
 from unspur.errors import ModelError
 from unspur.masks.channels import removable, resize, slim, units
 from unspur.masks.channels.cost import unit_costs
-from unspur.masks.channels.shares import Bill, keep_share, norms
+from unspur.masks.channels.shares import MultiplyAddCounter, keep_share, norms
 from unspur.masks.channels.slim import silence
 from unspur.masks.multiply_adds import multiply_adds, share_kept, uses
 from unspur.models.networks.convnet import ConvNet
@@ -162,7 +162,7 @@ def test_nothing_dead_nothing_changed():
 
 
 def test_what_must_stay_and_why():
-    kept = units(made("vit"), images(2)).kept
+    kept = units(made("vit"), images(2)).unremovable
     assert "output of the model" in kept["head.weight"]
     assert "patches.weight" in kept
     assert "blocks.0.fc1.weight" not in kept
@@ -188,8 +188,8 @@ class Shuffled(Halves):
 def test_what_the_models_code_would_not_survive_stays():
     channels = removable(WrittenWidth().eval(), images(2))
     assert list(channels.groups) == ["b.weight"]
-    assert "own code" in channels.kept["a.weight"]
-    assert "cumsum" in removable(RunningSum().eval(), images(2)).kept["a.weight"]
+    assert "own code" in channels.unremovable["a.weight"]
+    assert "cumsum" in removable(RunningSum().eval(), images(2)).unremovable["a.weight"]
 
 
 def test_a_weight_used_twice_keeps_its_function():
@@ -250,15 +250,17 @@ def test_units_cost_half_of_the_weights_between_them():
 def test_units_fit_into_a_share_of_the_multiply_adds(name, share, spread):
     model = made(name)
     channels = units(model, images(2))
-    bill = Bill.of(model, channels, images(2))
-    keep = keep_share(norms(model, channels), bill, share, spread=spread)
-    assert bill(torch.ones_like(keep)) == pytest.approx(multiply_adds(model, images(2)), rel=1e-6)
-    assert 0.5 * share < bill(keep) / bill(torch.ones_like(keep)) <= share
+    counter = MultiplyAddCounter.of(model, channels, images(2))
+    keep = keep_share(norms(model, channels), counter, share, spread=spread)
+    assert counter(torch.ones_like(keep)) == pytest.approx(
+        multiply_adds(model, images(2)), rel=1e-6
+    )
+    assert 0.5 * share < counter(keep) / counter(torch.ones_like(keep)) <= share
     assert all(bool(keep[members].any()) for members in channels.groups.values())
     thin = copy.deepcopy(model)
     silence(thin, channels, ~keep)
     slim(thin, images(2))
-    assert multiply_adds(thin, images(2)) == pytest.approx(bill(keep), rel=1e-6)
+    assert multiply_adds(thin, images(2)) == pytest.approx(counter(keep), rel=1e-6)
 
 
 def test_norms_are_those_of_the_rows():
