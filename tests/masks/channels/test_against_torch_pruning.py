@@ -6,9 +6,12 @@ torch-pruning does better or worse, and then the decision should be weighed agai
     PYTHONPATH=src:tests python tests/masks/channels/test_against_torch_pruning.py
 """
 
+import copy
+import sys
 import time
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,7 +19,8 @@ from torch import nn
 
 from channel_nets import ARCHITECTURES, ODD
 from deploy_nets import Halves, Joined, Mobile, Sigmoids, SmallViT
-from unspur.masks.channels import removable, units
+from unspur.masks import channels
+from unspur.masks.channels import removable, slim, units
 from unspur.models.head import find_head
 from unspur.models.networks.bagnet import BagNet18
 from unspur.models.networks.convnet import ConvNet
@@ -133,19 +137,19 @@ def dimension(graph, dep):
     return int(reads) ^ int(isinstance(dep.target.module, nn.ConvTranspose2d))
 
 
-def same_units(model, channels, graph):
+def same_units(model, ours, graph):
     """How many of our units torch-pruning couples alike, asked for the rows that make them."""
     count = 0
     weights = {name for name, _ in model.named_parameters() if not name.endswith("bias")}
     modules = dict(model.named_modules())
-    for unit in range(channels.count):
+    for unit in range(ours.count):
         at = {
             (s.name, s.dim, i)
-            for s in channels.slots
+            for s in ours.slots
             if s.name in weights
             for i in (s.units == unit).nonzero().squeeze(1).tolist()
         }
-        maker = next(s for s in channels.makers if bool((s.units == unit).any()))
+        maker = next(s for s in ours.makers if bool((s.units == unit).any()))
         layer = modules.get(maker.name.rpartition(".")[0])
         rows = (maker.units == unit).nonzero().squeeze(1).tolist()
         if layer in graph.module2node:
@@ -190,24 +194,31 @@ def width(layer):
 
 def compare(make):
     model = build(make)
-    channels = removable(model, images())
+    mine = removable(model, images())
     began = time.perf_counter()
     units(model, images())
-    ours = time.perf_counter() - began
+    our_seconds = time.perf_counter() - began
     head = "" if make is ODD["functions"] else find_head(model, images())
     began = time.perf_counter()
     graph = graph_of(model)
     found = offers(model, graph, head)
-    its = time.perf_counter() - began
+    its_seconds = time.perf_counter() - began
     widths = {name: width(model.get_submodule(name)) for name in found}
     bad = sum(widths[name] for name in found if not sound(make, name))
-    same = same_units(model, channels, graph)
-    return Comparison(channels.count, same, sum(widths.values()), bad, ours, its)
+    same = same_units(model, mine, graph)
+    offered = sum(widths.values())
+    return Comparison(mine.count, same, offered, bad, our_seconds, its_seconds)
 
 
 @pytest.mark.parametrize("name", NETS)
 def test_the_verdict_is_the_one_the_decision_rests_on(name):
     assert compare(NETS[name]).verdict == VERDICTS[name]
+
+
+def test_the_decision_page_has_these_verdicts():
+    page = (Path(__file__).parents[3] / "docs/decisions/channel-tracing.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")] for line in page.splitlines()]
+    assert {row[1]: row[6] for row in rows if len(row) == 9 and row[1] in NETS} == VERDICTS
 
 
 def test_it_needs_gradients_and_leaves_the_model_in_eval_mode():
@@ -220,13 +231,58 @@ def test_it_needs_gradients_and_leaves_the_model_in_eval_mode():
     assert not model.training
 
 
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
+@pytest.mark.parametrize("make", [Sigmoids, BUILT_IN["convnet"]], ids=["sigmoids", "batch norm"])
+def test_it_drops_the_constants_of_dead_channels(make):
+    """Rows of zeros leave a constant behind them; ours moves it to the next layer."""
+    ours = build(make).requires_grad_(False)
+    name, layer = next((n, m) for n, m in ours.named_modules() if isinstance(m, nn.Conv2d))
+    layer.weight[:2] = 0.0
+    for norm in (m for m in ours.modules() if isinstance(m, nn.BatchNorm2d)):
+        norm.bias.fill_(1.0)
+    expected = ours(images())
+    its = copy.deepcopy(ours).requires_grad_(True)
+    group_of(graph_of(its), its.get_submodule(name), [0, 1]).prune()
+    assert not torch.allclose(its(images()), expected, atol=1e-3)
+    slim(ours, images())
+    assert torch.allclose(ours(images()), expected, atol=1e-5)
+    assert width(ours.get_submodule(name)) < width(build(make).get_submodule(name))
+
+
+def lines_run(names):
+    """The lines of our tracing that these networks run."""
+    folder, found = str(Path(channels.__file__).parent), set()
+
+    def note(frame, event, arg):
+        if not frame.f_code.co_filename.startswith(folder):
+            return None
+        found.add((frame.f_code.co_filename, frame.f_lineno))
+        return note
+
+    for name in names:
+        model = build(NETS[name])
+        sys.settrace(note)
+        try:
+            units(model, images())
+        finally:
+            sys.settrace(None)
+    return found
+
+
+def print_table():
     print("| network | our units | same | offered | unsound | verdict | ours, ms | its, ms |")
     print("|---|---:|---:|---:|---:|---|---:|---:|")
-    for net, maker in NETS.items():
-        c = compare(maker)
+    for name, make in NETS.items():
+        c = compare(make)
         times = f"{1000 * c.our_seconds:.0f} | {1000 * c.its_seconds:.0f}"
         print(
-            f"| {net} | {c.ours} | {c.same} | {c.offered} | {c.unsound} | {c.verdict} | {times} |"
+            f"| {name} | {c.ours} | {c.same} | {c.offered} | {c.unsound} | {c.verdict} | {times} |"
         )
+    every, needed = lines_run(NETS), lines_run(set(NETS) - set(SAME))
+    print(f"\nOf {len(every)} lines that our tracing runs, {len(every - needed)} only for 'same':")
+    for file, line in sorted(every - needed):
+        print(f"  {Path(file).name}:{line}")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    print_table()
