@@ -1,15 +1,18 @@
 """Exporting a run: files that compute the same, a table, a card; nothing half-written."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 from deploy_nets import SmallViT
 from unspur import cli, masks, recipes, runs
 from unspur.deploy import card, formats
+from unspur.deploy.check_images import check_images
 from unspur.deploy.export import export
 from unspur.deploy.measure import latencies
 from unspur.deploy.removal_summary import masks_channels, removal_summary
@@ -260,6 +263,21 @@ def test_the_command_without_the_data_checks_with_noise(run):
     assert "noise" in done.output
     assert "Removed" in done.output
     assert (run / "export" / "model.safetensors").exists()
+
+
+def test_the_command_checks_with_images_that_are_named(run, tmp_path):
+    for label, name in enumerate("abcd"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(4):
+            picture = images(8)[(label + i) % 8].permute(1, 2, 0).numpy()
+            Image.fromarray(picture).save(tmp_path / "photos" / name / f"{i}.png")
+    photos = str(tmp_path / "photos")
+    command = ["export", str(run), "--slim", "--images"]
+    done = CliRunner().invoke(cli.app, [*command, photos], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert re.search(r"on \d+ real images", " ".join(done.output.split()))
+    with pytest.raises(UnspurError, match="nowhere"):
+        check_images(run, tmp_path / "nowhere", None)
 
 
 def test_the_command_says_why_nothing_was_removed(alive):
