@@ -1,20 +1,24 @@
 """Exporting a run: files that compute the same, a table, a card; nothing half-written."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 from deploy_nets import SmallViT
-from unspur import cli, masks, runs
+from unspur import cli, masks, recipes, runs
 from unspur.deploy import card, formats
+from unspur.deploy.check_images import check_images
 from unspur.deploy.export import export
 from unspur.deploy.measure import latencies
+from unspur.deploy.removal_summary import masks_channels, removal_summary
 from unspur.errors import StoreError, UnspurError
-from unspur.masks.channels import removable
-from unspur.masks.channels.gates import of_units
+from unspur.masks.channels import Slimmed, removable
+from unspur.masks.channels.gates import unit_masks
 from unspur.models import builder
 from unspur.store import read_json, write_bytes, write_tensors
 from unspur.store.packing import plain_zeros, read_packed, write_packed
@@ -49,14 +53,24 @@ def short(monkeypatch):
 @pytest.fixture
 def run(tmp_path):
     """The folder of a run whose channels were masked; half of them are dead."""
+    return save_run(tmp_path / "run", 0.5)
+
+
+@pytest.fixture
+def alive(tmp_path):
+    """The folder of a run without a dead channel."""
+    return save_run(tmp_path / "alive", 1.0)
+
+
+def save_run(folder, share):
+    """A run's folder with a small network that keeps a share of its channels."""
     made = builder("convnet", 4, {"width": 8})
     model = made.build(0).eval()
     x = images(2) / 255
     channels = removable(model, x)
-    keep = torch.rand(channels.count, generator=torch.Generator().manual_seed(1)) < 0.5
-    masks.apply(model, of_units(model, channels, keep))
+    keep = torch.rand(channels.count, generator=torch.Generator().manual_seed(1)) < share
+    masks.apply(model, unit_masks(model, channels, keep))
     masks.bake(model)
-    folder = tmp_path / "run"
     folder.mkdir()
     checksum = write_tensors(folder / "model.safetensors", model.state_dict())
     about = {
@@ -134,7 +148,7 @@ def test_heads_that_were_removed_come_back_too(tmp_path):
     channels = removable(model, images(2) / 255)
     keep = torch.ones(channels.count, dtype=torch.bool)
     keep[channels.groups["blocks.0.attn.in_proj_weight"][:2]] = False
-    masks.apply(model, of_units(model, channels, keep))
+    masks.apply(model, unit_masks(model, channels, keep))
     masks.bake(model)
     path = tmp_path / "w.safetensors"
     write_packed(path, model.state_dict())
@@ -249,6 +263,52 @@ def test_the_command_without_the_data_checks_with_noise(run):
     assert "noise" in done.output
     assert "Removed" in done.output
     assert (run / "export" / "model.safetensors").exists()
+
+
+def test_the_command_checks_with_images_that_are_named(run, tmp_path):
+    for label, name in enumerate("abcd"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(4):
+            picture = images(8)[(label + i) % 8].permute(1, 2, 0).numpy()
+            Image.fromarray(picture).save(tmp_path / "photos" / name / f"{i}.png")
+    photos = str(tmp_path / "photos")
+    command = ["export", str(run), "--slim", "--images"]
+    done = CliRunner().invoke(cli.app, [*command, photos], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert re.search(r"on \d+ real images", " ".join(done.output.split()))
+    with pytest.raises(UnspurError, match="nowhere"):
+        check_images(run, tmp_path / "nowhere", None)
+
+
+def test_the_command_says_why_nothing_was_removed(alive):
+    done = CliRunner().invoke(cli.app, ["export", str(alive), "--slim"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "Removed 0 of 56 channels and heads. Nothing was removed: no channel is dead." in said
+    assert "--set prune.unit=channel" in said
+
+
+def test_what_to_do_depends_on_why_nothing_was_removed():
+    def said(*, units=8, on_channels=False, carried=0, filled=0, reasons=()):
+        slimmed = Slimmed({"a.weight": (0, units)}, {}, carried, dict(reasons), filled)
+        return " ".join(removal_summary(slimmed, on_channels=on_channels))
+
+    assert "prune.unit=channel" in said()
+    assert "prune.keep=0.3" in said(on_channels=True)
+    assert "prune.unit" not in said(on_channels=True)
+    fixed = said(units=0, reasons={"a.weight": "cumsum in body"}.items())
+    assert "has no channels that can go" in fixed
+    assert "The channels of a stay: cumsum in body." in fixed
+    assert "prune.unit" not in fixed
+    assert "--multiple 1" in said(filled=3)
+    assert "prune.unit" not in said(filled=3) + said(carried=1)
+
+
+def test_the_recipe_says_whether_masks_were_on_channels(tmp_path):
+    assert not masks_channels(tmp_path)
+    recipe = recipes.load("cmnist/1pct-slim")
+    (tmp_path / "recipe.toml").write_text(recipes.dump(recipe))
+    assert masks_channels(tmp_path)
 
 
 def test_times_are_medians_of_turns(monkeypatch):

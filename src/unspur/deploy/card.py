@@ -1,4 +1,4 @@
-"""The README of an exported model: what it is, what was measured, what it cannot do."""
+"""Write the README of an exported model: what it is, what was measured, what it cannot do."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ tags:
 ---
 
 """
+USAGE = """\
+```python
+import unspur
+
+model = unspur.load(".")  # images (N, C, H, W) in, logits out
+```"""
 
 
 def card(
@@ -27,11 +33,11 @@ def card(
     *,
     hub: bool = False,
 ) -> str:
-    """The text of a README, with the front matter that Hugging Face reads if it goes there."""
-    name = str(run.get("recipe", "model"))
+    """Return the text of a README; with `hub`, the front matter that Hugging Face reads comes first."""
+    version = about.get("unspur", "")
     parts = [
-        f"# {name}",
-        f"An image classifier from which a shortcut was removed with unspur {about.get('unspur', '')}.",
+        f"# {run.get('recipe', 'model')}",
+        f"An image classifier from which a shortcut was removed with unspur {version}.",
         "## Verdict",
         _verdict(scores),
         "## Scores",
@@ -43,7 +49,7 @@ def card(
         "\n".join(_data(about, run)),
         "## Files",
         "\n".join(f"- `{file}`: {what}" for file, what in files.items()),
-        '```python\nimport unspur\n\nmodel = unspur.load(".")  # images (N, C, H, W) in, logits out\n```',
+        USAGE,
         "## Limits",
         "\n".join(f"- {line}" for line in _limits(scores)),
     ]
@@ -103,4 +109,5 @@ def _markdown(rows: list[list[str]]) -> str:
 
 
 def percent(value: float | None) -> str:
+    """Return a share as a percentage, or a dash for none."""
     return "–" if value is None else f"{100 * value:.1f} %"

@@ -1,4 +1,4 @@
-"""A classifier as a file that runs without its Python code, checked against the classifier itself."""
+"""Write a classifier as a file that runs without its Python code, and compare the two."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..errors import ModelError, UnspurError
 
 Run = Callable[[Tensor], Tensor]
-CLOSE = 1e-3  # a larger difference of logits is no rounding
+CLOSE = 1e-3  # a larger difference of logits is more than rounding
 
 
 def write_onnx(model: nn.Module, images: Tensor, path: Path, notes: dict[str, Any]) -> None:
@@ -43,7 +43,7 @@ def write_onnx(model: nn.Module, images: Tensor, path: Path, notes: dict[str, An
 
 
 def open_onnx(path: Path, *, threads: int | None = None) -> Run:
-    """An ONNX file as a function of images."""
+    """Return an ONNX file as a function of images."""
     runtime = needed("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads or torch.get_num_threads()
@@ -69,7 +69,7 @@ def write_pt2(model: nn.Module, images: Tensor, path: Path) -> None:
 
 
 def open_pt2(path: Path) -> Run:
-    """Such a program as a function of images."""
+    """Return a program of torch.export as a function of images."""
     with _quiet():
         run: Run = torch.export.load(path).module()
     return run
@@ -77,14 +77,14 @@ def open_pt2(path: Path) -> Run:
 
 @torch.no_grad()
 def difference(one: Run, other: Run, images: Tensor) -> float:
-    """The largest difference of logits on some images, all at once and one alone."""
+    """Return the largest difference of logits on some images, all in one batch and one alone."""
     together = (one(images) - other(images)).abs().max()
     alone = (one(images[:1]) - other(images[:1])).abs().max()
     return max(float(together), float(alone))
 
 
 def agree(what: str, one: Run, other: Run, images: Tensor, *, limit: float = CLOSE) -> float:
-    """The largest difference of logits; an error if it is more than rounding."""
+    """Return the largest difference of logits; raise if it is larger than `limit`."""
     found = difference(one, other, images)
     if not found <= limit:
         raise UnspurError(
@@ -95,7 +95,7 @@ def agree(what: str, one: Run, other: Run, images: Tensor, *, limit: float = CLO
 
 
 def needed(*names: str) -> ModuleType:
-    """The last of these packages, all of which belong to the extra `deploy`."""
+    """Import packages of the extra `deploy`; return the last of them."""
     import importlib
 
     module = None
@@ -113,7 +113,7 @@ def needed(*names: str) -> ModuleType:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter says about itself, to the log and as warnings."""
+    """Silence the exporter's log messages and warnings."""
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)

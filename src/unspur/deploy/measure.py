@@ -1,4 +1,4 @@
-"""What a model costs: bytes, parameters, multiply–adds, time."""
+"""Measure what a model costs: parameters, multiply–adds, time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ BATCHES = (1, 32)
 
 
 @dataclass(frozen=True)
-class Cost:
-    """A model in numbers; milliseconds by batch size."""
+class ModelCost:
+    """The cost of a model; milliseconds by batch size."""
 
     parameters: int
     multiply_adds: int
     milliseconds: Mapping[int, float]
 
     def as_json(self) -> dict[str, Any]:
+        """Return the numbers as export.json has them."""
         times = {str(batch): round(ms, 4) for batch, ms in self.milliseconds.items()}
         return {
             "parameters": self.parameters,
@@ -33,11 +34,15 @@ class Cost:
         }
 
 
-def costs(models: Mapping[str, nn.Module], x: Tensor, *, seconds: float = 1.0) -> dict[str, Cost]:
-    """The costs of several models side by side; `x` is network input."""
+def costs(
+    models: Mapping[str, nn.Module], x: Tensor, *, seconds: float = 1.0
+) -> dict[str, ModelCost]:
+    """Measure the costs of several models side by side; `x` is network input."""
     times = latencies(models, x, seconds=seconds)
     return {
-        name: Cost(sum(p.numel() for p in model.parameters()), multiply_adds(model, x), times[name])
+        name: ModelCost(
+            sum(p.numel() for p in model.parameters()), multiply_adds(model, x), times[name]
+        )
         for name, model in models.items()
     }
 
@@ -46,10 +51,10 @@ def costs(models: Mapping[str, nn.Module], x: Tensor, *, seconds: float = 1.0) -
 def latencies(
     runs: Mapping[str, Callable[[Tensor], Any]], x: Tensor, *, seconds: float = 1.0
 ) -> dict[str, dict[int, float]]:
-    """The median milliseconds of a forward pass at each batch size.
+    """Return the median milliseconds of a forward pass at each batch size.
 
-    The models take turns, so that a busy moment of the machine falls on all of them; each gets about so
-    many seconds at each size, and nine passes at least.
+    The models take turns, so that a busy moment of the machine slows all of them. Each runs for about
+    `seconds` at each batch size, and nine times at least.
     """
     found: dict[str, dict[int, float]] = {name: {} for name in runs}
     for batch in BATCHES:

@@ -29,10 +29,10 @@ def attach(
     weigh: Weigh = "weights",
     example: Tensor | None = None,
 ) -> list[str]:
-    """Put a learned mask on every selected weight, in place; return the names of the masked weights.
+    """Attach a learned mask to every selected weight, in place; return the names of the masked weights.
 
-    With unit="channel" a mask is on whole channels, all there are. `weigh` says what the pressure to be
-    sparse counts: weights, or multiply–adds. Both of these need `example`, a few images as network input.
+    With unit="channel" masks are on whole channels, on all that can be removed. `weigh` says what the
+    sparsity loss counts: weights, or multiply–adds. Both need `example`, a few images as network input.
     """
     if unit == "channel":
         return attach_channels(
@@ -53,7 +53,7 @@ def attach(
 
 
 def _count_macs(model: nn.Module, example: Tensor) -> None:
-    """Let every logit count as many multiply–adds as its weight makes, one on average."""
+    """Weigh every logit by the multiply–adds of its weight; the mean weight is 1."""
     found = verbs.learned(model)
     times = uses(model, example, list(found))
     size = sum(mask.logits.numel() for mask in found.values())

@@ -1,4 +1,4 @@
-"""What the stage of pruning does differently where whole channels are cut instead of weights."""
+"""Prune whole channels instead of single weights: what the pruning stage then does differently."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from .. import masks, noise
 from ..errors import RecipeError
 from ..masks.channels import Channels, removable
-from ..masks.channels.gates import Gate, of_units
-from ..masks.channels.shares import Bill, keep_share, norms
+from ..masks.channels.gates import Gate, unit_masks
+from ..masks.channels.shares import MultiplyAddCounter, keep_share, norms
 from .context import Context
 
 
@@ -31,33 +31,31 @@ def check(context: Context) -> None:
 
 
 def cut(context: Context, model: nn.Module) -> dict[str, Tensor]:
-    """The masks of a rule that needs no training: its units fit into a share of the multiply–adds."""
+    """Return masks by a rule without training, whose units fit into a share of the multiply–adds."""
     settings = context.recipe.prune
     model = context.network({name: t.cpu() for name, t in model.state_dict().items()})
     channels = removable(model, context.probe)
-    stream = noise.FIRST_WEIGHT
-    scores = (
-        norms(model, channels)
-        if settings.how == "magnitude"
-        else noise.uniform(context.seed("masks"), 0, stream, (channels.count,))
-    )
-    keep = keep_share(
-        scores, Bill.of(model, channels, context.probe), settings.keep, spread=settings.spread
-    )
-    return of_units(model, channels, keep)
+    if settings.how == "magnitude":
+        scores = norms(model, channels)
+    else:
+        seed, shape = context.seed("masks"), (channels.count,)
+        scores = noise.uniform(seed, 0, noise.FIRST_WEIGHT, shape)
+    counter = MultiplyAddCounter.of(model, channels, context.probe)
+    keep = keep_share(scores, counter, settings.keep, spread=settings.spread)
+    return unit_masks(model, channels, keep)
 
 
 @torch.no_grad()
 def fit(context: Context, model: nn.Module) -> None:
-    """Move the thresholds of learned masks so that what they keep fits into the share, in place."""
+    """Set the logits of learned masks, in place, so that what they keep fits into the share."""
     settings = context.recipe.prune
     gates = [g for g in masks.learned(model).values() if isinstance(g, Gate)]
     channels: Channels = gates[0].channels
     scores = torch.zeros(channels.count)
     for gate in gates:
         scores[gate.members] = gate.logits.detach().cpu()
-    bill = Bill.of(context.network(), channels, context.probe)
-    keep = keep_share(scores, bill, settings.keep, spread=settings.spread)
+    counter = MultiplyAddCounter.of(context.network(), channels, context.probe)
+    keep = keep_share(scores, counter, settings.keep, spread=settings.spread)
     for gate in gates:
         signs = torch.where(keep[gate.members], 1.0, -1.0)
         gate.logits.copy_(signs.to(gate.logits.device))

@@ -1,4 +1,4 @@
-"""What units cost: parameters, or multiply–adds for one image."""
+"""Count what units cost: parameters, or multiply–adds for one image."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .units import Channels
 def unit_costs(
     channels: Channels, shapes: Mapping[str, torch.Size], times: Mapping[str, int] | None = None
 ) -> Tensor:
-    """What each unit costs: the weights that go with it, or the multiply–adds if `times` are given.
+    """Return the cost of each unit: its weights, or its multiply–adds if `times` are given.
 
-    A weight between two units is half of either's, so that all units together cost what the weights do.
+    Half of a weight between two units counts for each, so that all units together cost what the weights do.
     """
     costs = torch.zeros(channels.count, dtype=torch.float64)
     for slot in channels.slots:
@@ -25,6 +25,6 @@ def unit_costs(
             continue
         each = math.prod(shape) / shape[slot.dim] / 2
         each *= 1 if times is None else times[slot.name]
-        there = slot.units[slot.units >= 0]
-        costs.index_add_(0, there, torch.full((len(there),), each, dtype=torch.float64))
+        units = slot.units[slot.there]
+        costs.index_add_(0, units, torch.full((len(units),), each, dtype=torch.float64))
     return costs

@@ -1,4 +1,4 @@
-"""Masks on whole channels: one logit a unit, shared by all parameters that the unit shows in."""
+"""Masks on whole channels: one logit for each unit, shared by all parameters in which the unit occurs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..multiply_adds import uses
 from ..verbs import selected, weights
 from .cost import unit_costs
 from .slim import removable
-from .units import Channels
+from .units import Channels, Slot
 
 
 class Gate(NamedMask):
-    """The logits of a group of units, and what they decide."""
+    """The logits of a group of units, which decide what is kept of it."""
 
     def __init__(self, name: str, members: Tensor, channels: Channels, **how: Any):
         super().__init__(torch.ones(len(members)), **how)
@@ -29,8 +29,8 @@ class Gate(NamedMask):
 class ChannelMask(SharedMask):
     """A parametrization that multiplies a parameter by the masks of the units along one dimension.
 
-    `gate` holds one logit a unit and is shared by all parameters those units show in; `units` says which
-    unit is where along the dimension, and -1 where there is none.
+    `gate` holds one logit for each unit and is shared by all parameters in which these units occur; `units`
+    holds the unit at each position along the dimension, and -1 where there is none.
     """
 
     gate: Gate
@@ -60,18 +60,18 @@ class ChannelMask(SharedMask):
         return keep
 
     def masks(self, model: nn.Module, keep: Tensor) -> dict[str, Tensor]:
-        return of_units(model, self.gate.channels, keep)
+        return unit_masks(model, self.gate.channels, keep)
 
 
-def of_units(model: nn.Module, channels: Channels, keep: Tensor) -> dict[str, Tensor]:
-    """Masks on all parameters that leave only these units of a network."""
+def unit_masks(model: nn.Module, channels: Channels, keep: Tensor) -> dict[str, Tensor]:
+    """Return masks on parameters that leave only these units of a network."""
     masks: dict[str, Tensor] = {}
     parameters = dict(model.named_parameters())
     for slot in channels.slots:
         if slot.name in parameters:
             shape = parameters[slot.name].shape
-            kept = keep[slot.units.clamp(min=0)] | (slot.units < 0)
-            along = kept.reshape([-1 if d == slot.dim else 1 for d in range(len(shape))])
+            left = slot.left(keep)
+            along = left.reshape([-1 if d == slot.dim else 1 for d in range(len(shape))])
             whole = torch.ones(shape, dtype=torch.bool)
             masks[slot.name] = masks.get(slot.name, whole) & along
     return masks
@@ -80,44 +80,50 @@ def of_units(model: nn.Module, channels: Channels, keep: Tensor) -> dict[str, Te
 def attach_channels(
     model: nn.Module, example: Tensor, *, count_macs: bool = False, **how: Any
 ) -> list[str]:
-    """Put learned masks on all channels that can be removed, in place; return the masked weights' names.
+    """Attach learned masks to all removable channels, in place; return the names of the masked weights.
 
-    `example` is a few images as network input. The pressure to be sparse counts weights, or multiply–adds.
+    `example` is a few images as network input. The sparsity loss counts weights, or multiply–adds.
     """
     selected(model, lambda full, module, name, tensor: weights(module, name, tensor))  # or an error
     channels = removable(model, example)
     if not channels.count:
-        reasons = "; ".join(f"{name}: {why}" for name, why in channels.kept.items())
+        reasons = "; ".join(f"{name}: {why}" for name, why in channels.unremovable.items())
         raise MaskError(f"the model has no channels that can be removed ({reasons}).")
-    cost = _unit_cost(model, channels, example if count_macs else None)
+    gates = _gates(channels, _unit_costs(model, channels, example if count_macs else None), **how)
     gate_of = torch.full((channels.count,), -1)
+    for order, gate in enumerate(gates):
+        gate_of[gate.members] = order
+    for slot in channels.gates:
+        for order in torch.unique(gate_of[slot.units[slot.there]]).tolist():
+            _attach_gate(model, slot, gates[order])
+    return list(dict.fromkeys(slot.name for slot in channels.gates))
+
+
+def _gates(channels: Channels, costs: Tensor, **how: Any) -> list[Gate]:
+    """Build one gate for each group of units."""
     gates = []
     for order, (name, members) in enumerate(channels.groups.items()):
         gate = Gate(name, members, channels, stream=noise.FIRST_WEIGHT + order, **how)
-        gate.cost = cost[members].float()
-        gate_of[members] = order
+        gate.cost = costs[members].float()
         gates.append(gate)
-    names = []
-    for slot in channels.gates:
-        for order in torch.unique(gate_of[slot.units[slot.units >= 0]]).tolist():
-            names.append(slot.name)
-            _gate(model, slot.name, slot.dim, slot.units, gates[order])
-    return list(dict.fromkeys(names))
+    return gates
 
 
-def _gate(model: nn.Module, name: str, dim: int, units: Tensor, gate: Gate) -> None:
-    """Let one gate open and close its units in a parameter, in place."""
-    place = torch.full((gate.channels.count + 1,), -1)  # the last is that of no unit
+def _attach_gate(model: nn.Module, slot: Slot, gate: Gate) -> None:
+    """Multiply the units of a gate in a parameter by its masks, in place."""
+    place = torch.full(
+        (gate.channels.count + 1,), -1
+    )  # the last entry is for positions without a unit
     place[gate.members] = torch.arange(len(gate.members))
-    path, _, parameter = name.rpartition(".")
+    path, _, parameter = slot.name.rpartition(".")
     owner = model.get_submodule(path)
-    mask = ChannelMask(gate, place[units], dim)
+    mask = ChannelMask(gate, place[slot.units], slot.dim)
     mask.train(owner.training)
     parametrize.register_parametrization(owner, parameter, mask, unsafe=True)
 
 
-def _unit_cost(model: nn.Module, channels: Channels, example: Tensor | None) -> Tensor:
-    """What units count: their weights, or multiply–adds on the same scale."""
+def _unit_costs(model: nn.Module, channels: Channels, example: Tensor | None) -> Tensor:
+    """Return the number of weights of each unit, or its multiply–adds on the same scale."""
     shapes = {name: p.shape for name, p in model.named_parameters()}
     size = unit_costs(channels, shapes)
     if example is None:

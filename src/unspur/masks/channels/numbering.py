@@ -1,4 +1,8 @@
-"""Which channels belong together: numbers for channels, merged and frozen as a network is followed."""
+"""Number the channels of a network, and remember which numbers are one channel and which must stay.
+
+The numbers form a union–find forest: channels that must be removed together are merged, and the smallest
+number of a merged set (its root) stands for all of them. A frozen channel has a reason why it must stay.
+"""
 
 from __future__ import annotations
 
@@ -7,40 +11,41 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-# In place of a channel's number: nothing that could be removed, and nothing that would mind.
+# In place of a channel's number. FIXED: an entry that cannot be removed, such as a pixel of the input.
+# FREE: an entry that belongs to no channel and restricts none, such as zero padding or a scalar.
 FIXED, FREE = -1, -2
 
 
 @dataclass
-class Ledger:
-    """Numbers of channels, a forest of merged ones, and those that must stay, with the reason."""
+class ChannelNumbers:
+    """Numbers of channels, the forest of merged numbers, and the reasons of frozen ones by their root."""
 
     parents: list[int] = field(default_factory=list)
     reasons: dict[int, str] = field(default_factory=dict)
 
-    def fresh(self, count: int) -> Tensor:
-        """New numbers."""
+    def new(self, count: int) -> Tensor:
+        """Return so many numbers that were not used before."""
         first = len(self.parents)
         self.parents += range(first, first + count)
         return torch.arange(first, first + count)
 
     def root(self, number: int) -> int:
-        """The number that stands for all those merged with this one."""
+        """Return the number that stands for all those merged with this one."""
         while self.parents[number] != number:
             self.parents[number] = self.parents[self.parents[number]]
             number = self.parents[number]
         return number
 
     def roots(self, ids: Tensor) -> Tensor:
-        """The same for a tensor of numbers; other entries stay."""
+        """Return the root of every number in a tensor; FIXED and FREE stay as they are."""
         present, where = torch.unique(ids, return_inverse=True)
         roots = [self.root(i) if i >= 0 else i for i in present.tolist()]
         return torch.tensor(roots, dtype=torch.int64)[where]
 
     def merge(self, a: Tensor, b: Tensor, why: str) -> Tensor:
-        """Channels at the same place are one from now on; beside something fixed, they must stay."""
+        """Merge the channels at the same positions of two tensors; freeze those that meet FIXED."""
         shape = torch.broadcast_shapes(a.shape, b.shape)  # type: ignore[no-untyped-call]
-        a, b = _shrunk(a.expand(shape), b.expand(shape))
+        a, b = _without_repeats(a.expand(shape), b.expand(shape))
         self.freeze(torch.where(b == FIXED, a, FREE), why)
         self.freeze(torch.where(a == FIXED, b, FREE), why)
         both = (a >= 0) & (b >= 0) & (a != b)
@@ -50,7 +55,7 @@ class Ledger:
         return torch.maximum(a, b)
 
     def merge_all(self, ids: Tensor, why: str) -> int:
-        """All these channels are one from now on; its number, or that of nothing."""
+        """Merge all channels of a tensor into one; return its number, or FIXED or FREE if there is none."""
         present = torch.unique(ids)
         numbers = [int(i) for i in present if i >= 0]
         if bool((present == FIXED).any()):
@@ -60,7 +65,7 @@ class Ledger:
         return numbers[0] if numbers else int(present.max())
 
     def freeze(self, ids: Tensor, why: str) -> None:
-        """These channels must stay."""
+        """Mark channels as not removable. The first reason is remembered."""
         for number in torch.unique(ids).tolist():
             if number >= 0:
                 self.reasons.setdefault(self.root(number), why)
@@ -75,19 +80,19 @@ class Ledger:
             self.reasons.setdefault(first, self.reasons[second])
 
 
-def _shrunk(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Both without the repetitions that expanding made."""
-    for dim in range(a.dim()):
-        if a.stride(dim) == 0 and b.stride(dim) == 0:
-            a, b = a.narrow(dim, 0, 1), b.narrow(dim, 0, 1)
-    return a, b
-
-
 def varying(ids: Tensor) -> list[int]:
-    """The dimensions along which numbers differ."""
-    small, _ = _shrunk(ids, ids)
+    """Return the dimensions along which the numbers differ."""
+    small, _ = _without_repeats(ids, ids)
     return [
         dim
         for dim in range(small.dim())
         if small.size(dim) > 1 and bool((small != small.narrow(dim, 0, 1)).any())
     ]
+
+
+def _without_repeats(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Undo `expand` along the dimensions where both tensors only repeat themselves."""
+    for dim in range(a.dim()):
+        if a.stride(dim) == 0 and b.stride(dim) == 0:
+            a, b = a.narrow(dim, 0, 1), b.narrow(dim, 0, 1)
+    return a, b

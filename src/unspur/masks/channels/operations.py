@@ -1,7 +1,14 @@
-"""The operations of torch that channels are followed through, by what they do to them.
+"""The operations of torch that have a rule, by what they do to channels, and the record of one call.
 
-Whatever torch itself calls pointwise is known too. Anything else lets the channels it meets stay.
+Whatever torch tags as pointwise has a rule too. Any other operation freezes the channels that enter it.
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
 
 # fmt: off
 MOVES = {
@@ -32,3 +39,20 @@ ATTENTION = {
 PRODUCTS = {"mm", "addmm", "linear"}
 NORMS = {"native_layer_norm", "native_group_norm", "_fused_rms_norm"}
 # fmt: on
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an operation: its arguments, all tensors among them, and its result."""
+
+    name: str
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    tensors: list[Tensor]
+    out: Any
+
+    @property
+    def outs(self) -> list[Any]:
+        """Return the result as a list."""
+        return list(self.out) if isinstance(self.out, (list, tuple)) else [self.out]

@@ -1,4 +1,4 @@
-"""Give a network's layers the shapes of other weights, in place: fewer channels, fewer heads."""
+"""Change the layers of a network, in place, so that weights with fewer channels or heads fit."""
 
 from __future__ import annotations
 
@@ -6,62 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ...errors import ModelError
 from ..verbs import CONVS, CONVS_T
-from .units import HEADS
-
-
-class SlimAttention(nn.Module):
-    """nn.MultiheadAttention with some of its heads; the same names, arguments and first output."""
-
-    _qkv_same_embed_dim = False  # torch's fused encoder layer must not take it for the whole one
-
-    def __init__(self, whole: nn.MultiheadAttention, heads: int):
-        super().__init__()
-        self.num_heads, self.head_dim = heads, whole.head_dim
-        self.batch_first, self.dropout = whole.batch_first, whole.dropout
-        self.embed_dim = whole.embed_dim
-        width = heads * whole.head_dim
-        self.in_proj_weight = nn.Parameter(torch.empty(3 * width, whole.embed_dim))
-        self.in_proj_bias = (
-            None if whole.in_proj_bias is None else nn.Parameter(torch.empty(3 * width))
-        )
-        self.out_proj = nn.Linear(width, whole.embed_dim, bias=whole.out_proj.bias is not None)
-
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = False,
-        attn_mask: Tensor | None = None,
-        average_attn_weights: bool = True,
-        is_causal: bool = False,
-    ) -> tuple[Tensor, None]:
-        """The attended values; weights are not returned."""
-        if key_padding_mask is not None:
-            raise ModelError("attention that was made slim takes no key_padding_mask.")
-        inputs = [t if self.batch_first else t.transpose(0, 1) for t in (query, key, value)]
-        weights = self.in_proj_weight.chunk(3)
-        biases = [None] * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        q, k, v = (
-            F.linear(t, w, b).view(*t.shape[:2], self.num_heads, self.head_dim).transpose(1, 2)
-            for t, w, b in zip(inputs, weights, biases, strict=True)
-        )
-        drop = self.dropout if self.training else 0.0
-        # A mask that is given already holds what `is_causal` only hints at.
-        causal = is_causal and attn_mask is None
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask, drop, causal)
-        out = self.out_proj(out.transpose(1, 2).flatten(2))
-        return (out if self.batch_first else out.transpose(0, 1)), None
+from .find_units import HEADS
+from .slim_attention import SlimAttention
 
 
 def resize(model: nn.Module, weights: Mapping[str, Tensor], heads: Mapping[str, int]) -> None:
-    """Make a network fit weights of other shapes, in place, and load them."""
+    """Give a network the shapes of other weights, in place, and load them."""
     for name, count in heads.items():
         _set_heads(model, name, count)
     for name, tensor in weights.items():
@@ -82,6 +36,7 @@ def resize(model: nn.Module, weights: Mapping[str, Tensor], heads: Mapping[str, 
 
 
 def _set_shape(owner: nn.Module, leaf: str, tensor: Tensor) -> None:
+    """Replace a parameter or buffer by an empty one of another shape, in place."""
     found = getattr(owner, leaf, None)
     if isinstance(found, Tensor) and found.shape == tensor.shape:
         return
@@ -94,7 +49,7 @@ def _set_shape(owner: nn.Module, leaf: str, tensor: Tensor) -> None:
 
 
 def _set_sizes(module: Any) -> None:
-    """The numbers that layers keep beside their weights."""
+    """Set the sizes that layers store beside their weights."""
     if isinstance(module, CONVS):
         shape = module.weight.shape
         if module.groups > 1 and shape[1] == 1:
@@ -110,6 +65,7 @@ def _set_sizes(module: Any) -> None:
 
 
 def _set_heads(model: nn.Module, name: str, count: int) -> None:
+    """Set the number of heads of an attention module, in place."""
     module = model.get_submodule(name)
     if isinstance(module, nn.MultiheadAttention):
         path, _, leaf = name.rpartition(".")

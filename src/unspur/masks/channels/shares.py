@@ -1,4 +1,4 @@
-"""Which units to keep, by a score, so that the network costs a given share of its multiply–adds."""
+"""Choose the units to keep, by a score, so that the network costs a given share of its multiply–adds."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ Spread = Literal["global", "layer"]
 
 @torch.no_grad()
 def norms(model: nn.Module, channels: Channels) -> Tensor:
-    """The L2 norm of the weights that make each unit, by the mean of its group: layers compare."""
+    """Return the L2 norm of the weights that make each unit, divided by the mean norm of its group."""
     named = dict(model.named_parameters())
     squares = torch.zeros(channels.count)
     for slot in channels.makers:
         rows = named[slot.name].detach().cpu().float().movedim(slot.dim, 0).flatten(1)
-        there = slot.units >= 0
-        squares.index_add_(0, slot.units[there], rows[there].square().sum(1))
+        squares.index_add_(0, slot.units[slot.there], rows[slot.there].square().sum(1))
     for members in channels.groups.values():
         squares[members] /= squares[members].sqrt().mean().square().clamp(min=1e-30)
     return squares.sqrt()
 
 
 @dataclass(frozen=True)
-class Bill:
+class MultiplyAddCounter:
     """Counts the multiply–adds of a network with only some of its units."""
 
     channels: Channels
@@ -39,41 +38,44 @@ class Bill:
     times: Mapping[str, int]
 
     @classmethod
-    def of(cls, model: nn.Module, channels: Channels, x: Tensor) -> Bill:
+    def of(cls, model: nn.Module, channels: Channels, x: Tensor) -> MultiplyAddCounter:
+        """Build a counter for a network, from a few images as network input."""
         shapes = {name: p.shape for name, p in model.named_parameters() if p.dim() > 1}
         return cls(channels, shapes, uses(model, x, list(shapes)))
 
     def __call__(self, keep: Tensor) -> float:
-        left = {n: float(math.prod(s) * self.times[n]) for n, s in self.shapes.items()}
+        """Return the multiply–adds that are left with these units."""
+        counts = {n: float(math.prod(s) * self.times[n]) for n, s in self.shapes.items()}
         for slot in self.channels.slots:
-            if slot.name in left:
-                kept = keep[slot.units.clamp(min=0)] | (slot.units < 0)
-                left[slot.name] *= float(kept.float().mean())
-        return sum(left.values())
+            if slot.name in counts:
+                counts[slot.name] *= float(slot.left(keep).float().mean())
+        return sum(counts.values())
 
 
-def keep_share(scores: Tensor, bill: Bill, share: float, *, spread: Spread = "global") -> Tensor:
-    """The units with the highest scores, as many as fit into a share of all multiply–adds.
+def keep_share(
+    scores: Tensor, counter: MultiplyAddCounter, share: float, *, spread: Spread = "global"
+) -> Tensor:
+    """Return the units with the highest scores, as many as fit into a share of all multiply–adds.
 
     Over all layers together, or the same share of every layer's units. Every group keeps its best unit.
     """
-    groups = bill.channels.groups.values()
-    rank = _ranks(scores, [torch.arange(len(scores))] if spread == "global" else list(groups))
-    first = torch.zeros(len(scores), dtype=torch.bool)
+    groups = list(counter.channels.groups.values())
+    rank = _ranks(scores, [torch.arange(len(scores))] if spread == "global" else groups)
+    best = torch.zeros(len(scores), dtype=torch.bool)
     for members in groups:
-        first[members[scores[members].argmax()]] = True
-    limit = share * bill(torch.ones_like(first))
+        best[members[scores[members].argmax()]] = True
+    limit = share * counter(torch.ones_like(best))
     levels = torch.unique(rank)
-    low, high = 0, len(levels)  # that many levels fit; that many and one do not
+    low, high = 0, len(levels)  # so many levels fit; so many and one more do not
     while low < high:
         middle = (low + high + 1) // 2
-        fits = bill(first | (rank <= levels[middle - 1])) <= limit
+        fits = counter(best | (rank <= levels[middle - 1])) <= limit
         low, high = (middle, high) if fits else (low, middle - 1)
-    return first | (rank <= levels[low - 1]) if low else first
+    return best | (rank <= levels[low - 1]) if low else best
 
 
 def _ranks(scores: Tensor, groups: list[Tensor]) -> Tensor:
-    """The place of each unit in its group, best first, as a share of the group."""
+    """Return the rank of each unit in its group, best first, as a share of the group."""
     rank = torch.zeros(len(scores), dtype=torch.float64)
     for members in groups:
         order = torch.argsort(scores[members], descending=True, stable=True)

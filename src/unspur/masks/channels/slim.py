@@ -1,13 +1,13 @@
-"""Remove dead units from a network for good, its outputs unchanged.
+"""Remove dead units from a network for good; its outputs stay the same.
 
-What can be removed is tried first, on a copy; then what is dead goes, and constants among it go to whoever
-reads them.
+`removable` tries on a copy which units can go. `slim` finds those that are dead and removes them; constants
+among them go to the layers that read them.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,30 +15,31 @@ from torch import Tensor, nn
 
 from ...errors import ModelError
 from ...models.head import evaluating
-from .constants import fold, new_biases
+from .constants import Constants, fold, new_biases
 from .dead import dead
+from .find_units import units
 from .resize import resize
-from .units import Channels, units
+from .units import Channels
 
-CLOSE = 1e-4  # of a trial with half of the units, as a share of the largest output
+CLOSE = 1e-4  # how much a trial may change the outputs, as a share of the largest output
+FAILURES = (RuntimeError, ModelError, TypeError, AttributeError, ValueError, IndexError)
 
 
 @dataclass(frozen=True)
 class Slimmed:
-    """What was removed: units by group (removed, of all), heads left by module; what stayed: channels that
-    carry constants, units that cannot go and why, dead channels that fill a block."""
+    """What was removed, and what stayed and why."""
 
-    removed: dict[str, tuple[int, int]]
-    heads: dict[str, int]
-    carried: int
-    kept: dict[str, str]
-    filled: int = 0
+    removed: dict[str, tuple[int, int]]  # by group: units removed, units in all
+    heads: dict[str, int]  # heads left, by attention module
+    carried: int  # dead channels that stay to carry constants
+    unremovable: dict[str, str]  # weights whose channels cannot go, with the reason
+    filled: int = 0  # dead channels that stay to leave a multiple
 
 
 def slim(model: nn.Module, x: Tensor, *, multiple: int = 1) -> Slimmed:
-    """Remove the dead units of a plain network, in place; `x` are a few images as network input.
+    """Remove the dead units of a network without masks, in place; `x` is a few images as network input.
 
-    Of each group so many dead channels stay that a multiple is left: kernels work in blocks of channels.
+    Each group keeps enough dead channels to leave a multiple of `multiple`: kernels work in blocks.
     """
     channels = removable(model, x)
     gone, constant = dead(model, channels)
@@ -48,7 +49,7 @@ def slim(model: nn.Module, x: Tensor, *, multiple: int = 1) -> Slimmed:
 
 
 def whole_blocks(channels: Channels, gone: Tensor, multiple: int) -> Tensor:
-    """Fewer units gone: of every group of channels a multiple stays, or all of it. Heads are no channels."""
+    """Keep some dead units, so that a multiple or all of every group is left. Heads do not count."""
     gone = gone.clone()
     heads = {unit for each in channels.heads.values() for unit in each.tolist()}
     for mine in channels.groups.values():
@@ -59,43 +60,29 @@ def whole_blocks(channels: Channels, gone: Tensor, multiple: int) -> Tensor:
 
 
 def removable(model: nn.Module, x: Tensor) -> Channels:
-    """The units of a network, tried: those whose removal its own code would not survive are left out."""
+    """Find the units of a network, without those whose removal fails or changes its outputs in a trial."""
     channels = units(model, x)
-    if not channels.count or _survives(model, x, channels, list(channels.groups)) is None:
+    if not channels.count or _try(model, x, channels, list(channels.groups)) is None:
         return channels
     for name in list(channels.groups):
-        if why := _survives(model, x, channels, [name]):
+        if why := _try(model, x, channels, [name]):
             channels = channels.without([name], why)
-    if why := _survives(model, x, channels, list(channels.groups)):
+    if why := _try(model, x, channels, list(channels.groups)):
         channels = channels.without(list(channels.groups), why)
     return channels
 
 
-def _survives(model: nn.Module, x: Tensor, channels: Channels, names: Sequence[str]) -> str | None:
-    """Take out half of the units of some groups, by way of trial; what goes wrong, if anything does."""
-    doomed = torch.zeros(channels.count, dtype=torch.bool)
-    for name in names:
-        mine = channels.groups[name]
-        picked = torch.randperm(len(mine), generator=torch.Generator().manual_seed(0))
-        doomed[mine[picked[: len(mine) // 2]]] = True
+def _try(model: nn.Module, x: Tensor, channels: Channels, names: Sequence[str]) -> str | None:
+    """Remove half of the units of some groups from a copy; return what went wrong, if anything did."""
+    chosen = _half(channels, names)
     trial = copy.deepcopy(model).requires_grad_(False)
-    silence(trial, channels, doomed)
+    silence(trial, channels, chosen)
     with torch.no_grad(), evaluating(trial):
         expected = trial(x)
         try:
-            again = units(trial, x)
-            if again.count != channels.count:  # it was cut down by earlier trials
-                again = again.without(sorted(set(again.groups) - set(channels.groups)), "")
-            remove(trial, again, *dead(trial, again, among=doomed))
+            _remove_chosen(trial, x, channels, chosen)
             found = trial(x)
-        except (
-            RuntimeError,
-            ModelError,
-            TypeError,
-            AttributeError,
-            ValueError,
-            IndexError,
-        ) as error:
+        except FAILURES as error:
             reason = str(error).partition("\n")[0]
             return f"without some of them the model's own code fails ({reason})"
     if float((found - expected).abs().max()) > CLOSE * max(1.0, float(expected.abs().max())):
@@ -103,33 +90,51 @@ def _survives(model: nn.Module, x: Tensor, channels: Channels, names: Sequence[s
     return None
 
 
+def _half(channels: Channels, names: Sequence[str]) -> Tensor:
+    """Choose half of the units of some groups, always the same."""
+    chosen = torch.zeros(channels.count, dtype=torch.bool)
+    for name in names:
+        mine = channels.groups[name]
+        order = torch.randperm(len(mine), generator=torch.Generator().manual_seed(0))
+        chosen[mine[order[: len(mine) // 2]]] = True
+    return chosen
+
+
+def _remove_chosen(trial: nn.Module, x: Tensor, channels: Channels, chosen: Tensor) -> None:
+    """Remove silenced units from a network that is traced again, in place."""
+    again = units(trial, x)
+    if again.count != channels.count:  # earlier trials ruled some groups out
+        again = again.without(sorted(set(again.groups) - set(channels.groups)), "")
+    remove(trial, again, *dead(trial, again, among=chosen))
+
+
 @torch.no_grad()
-def silence(model: nn.Module, channels: Channels, doomed: Tensor) -> None:
-    """Set what makes the doomed units to zero, in place."""
+def silence(model: nn.Module, channels: Channels, chosen: Tensor) -> None:
+    """Set what makes the chosen units to zero, in place."""
     named = dict(model.named_parameters())
     for slot in {(s.name, s.dim): s for s in (*channels.makers, *channels.gates)}.values():
-        positions = slot.at(doomed)
+        positions = slot.at(chosen)
         named[slot.name].index_fill_(slot.dim, positions.to(named[slot.name].device), 0.0)
 
 
 @torch.no_grad()
-def remove(
-    model: nn.Module,
-    channels: Channels,
-    gone: Tensor,
-    constant: Mapping[tuple[str, int], Tensor],
-) -> Slimmed:
-    """Take units out of a network, in place; constants among them go to who reads them."""
+def remove(model: nn.Module, channels: Channels, gone: Tensor, constant: Constants) -> Slimmed:
+    """Remove units from a network, in place; constants among them go to the layers that read them."""
     carried = fold(model, channels, gone, constant)
     state = dict(model.state_dict())
     for slot in (*channels.slots, *new_biases(model, channels)):
-        keep = (~slot.marked(gone)).nonzero().squeeze(1)
-        state[slot.name] = state[slot.name].index_select(slot.dim, keep.to(state[slot.name].device))
-    heads = {
+        stay = (~slot.marked(gone)).nonzero().squeeze(1)
+        state[slot.name] = state[slot.name].index_select(slot.dim, stay.to(state[slot.name].device))
+    heads = _heads_left(channels, gone)
+    resize(model, state, heads)
+    counts = {k: (int(gone[each].sum()), len(each)) for k, each in channels.groups.items()}
+    return Slimmed(counts, heads, carried, dict(channels.unremovable))
+
+
+def _heads_left(channels: Channels, gone: Tensor) -> dict[str, int]:
+    """Return the number of heads left in every attention module that loses some."""
+    left = {
         name: int((~gone[each[each >= 0]]).sum() + (each < 0).sum())
         for name, each in channels.heads.items()
     }
-    heads = {name: count for name, count in heads.items() if count < len(channels.heads[name])}
-    resize(model, state, heads)
-    counts = {k: (int(gone[each].sum()), len(each)) for k, each in channels.groups.items()}
-    return Slimmed(counts, heads, carried, dict(channels.kept))
+    return {name: count for name, count in left.items() if count < len(channels.heads[name])}

@@ -1,0 +1,180 @@
+"""Measure an exported model beside the whole one; write the table of costs, export.json and the card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..runs.classifier import Classifier
+from ..store import environment, read_json, write_bytes
+from ..store.packing import NAME as PACKED
+from . import card, formats, measure
+
+WHAT = {
+    "model.safetensors": "weights",
+    PACKED: "the same weights, zeros left out",
+    "model.onnx": "for ONNX Runtime: images as the data held them in, logits out, any batch size",
+    "model.pt2": "for torch.export.load: the same",
+    "model.json": "how to build the network, classes, preprocessing",
+    "scores.json": "what was measured",
+    "recipe.toml": "every setting of the run",
+    "run.json": "where it came from",
+    "export.json": "the costs above and the checks that were passed",
+}
+LARGE_FILES = ("safetensors", "onnx", "pt2")  # kinds that Hugging Face stores with Git LFS
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Costs of the whole and the exported model, bytes by file, latency in ONNX Runtime."""
+
+    costs: Mapping[str, measure.ModelCost]
+    sizes: Mapping[str, int]
+    onnx: Mapping[str, Mapping[int, float]]
+
+
+def measure_models(
+    folder: Path,
+    stage: Path,
+    whole: Classifier,
+    exported: Classifier,
+    images: Tensor,
+    seconds: float,
+) -> Measurements:
+    """Measure what the whole and the exported model cost."""
+    models = {"whole": whole.model, "exported": exported.model}
+    costs = measure.costs(models, whole.preprocess(images), seconds=seconds)
+    files = [p for p in sorted(stage.glob("model.*")) if p.suffix != ".json"]
+    sizes = {"whole": (folder / "model.safetensors").stat().st_size}
+    sizes |= {p.name: p.stat().st_size for p in files}
+    return Measurements(costs, sizes, _onnx_times(stage, whole, images, seconds))
+
+
+def write_report(
+    folder: Path, stage: Path, found: Measurements, facts: Mapping[str, Any], *, hub: bool
+) -> list[list[str]]:
+    """Write export.json and the card; return the table of costs."""
+    scores, run = (read_json(folder / name) for name in ("scores.json", "run.json"))
+    table = _table(found, scores)
+    write_json(stage / "export.json", _export_json(found, facts, scores, run))
+    _write_card(stage, scores, run, table, hub)
+    return table
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write a JSON file."""
+    write_bytes(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _export_json(
+    found: Measurements, facts: Mapping[str, Any], scores: Mapping[str, Any], run: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "costs": {name: cost.as_json() for name, cost in found.costs.items()},
+        "bytes": found.sizes,
+        "onnx_milliseconds": found.onnx,
+        **facts,
+        "threads": torch.get_num_threads(),
+        "run": {
+            **{name: run.get(name) for name in ("recipe", "seed")},
+            "accuracy": _accuracy(scores)[2],
+        },
+        "with": environment(),
+    }
+
+
+def _write_card(
+    stage: Path,
+    scores: Mapping[str, Any],
+    run: Mapping[str, Any],
+    table: list[list[str]],
+    hub: bool,
+) -> None:
+    about = read_json(stage / "model.json")
+    files = {p.name: WHAT[p.name] for p in sorted(stage.iterdir()) if p.name in WHAT}
+    text = card.card(about, scores, run, table, files, hub=hub)
+    write_bytes(stage / "README.md", text.encode())
+    if hub:
+        rules = "".join(f"*.{kind} filter=lfs diff=lfs merge=lfs -text\n" for kind in LARGE_FILES)
+        write_bytes(stage / ".gitattributes", rules.encode())
+
+
+def _onnx_times(
+    stage: Path, whole: Classifier, images: Tensor, seconds: float
+) -> dict[str, dict[int, float]]:
+    """Return the latency of both models in ONNX Runtime; nothing if there is no ONNX file."""
+    if not (stage / "model.onnx").exists():
+        return {}
+    beside = stage / "whole.onnx"
+    formats.write_onnx(whole, images[:4], beside, {})
+    models: dict[str, Callable[[Tensor], Any]] = {
+        "whole": formats.open_onnx(beside),
+        "exported": formats.open_onnx(stage / "model.onnx"),
+    }
+    times = measure.latencies(models, images, seconds=seconds)
+    beside.unlink()
+    return times
+
+
+def _table(found: Measurements, scores: Mapping[str, Any]) -> list[list[str]]:
+    """Return both models side by side, with the ratio, and the accuracy before and after from the scores."""
+    kind, before, after = _accuracy(scores)
+    name = f"{kind} accuracy, ordinary and debiased"
+    return [
+        ["", "whole", "exported", "ratio"],
+        *_size_rows(found),
+        *_time_rows(found),
+        [name, card.percent(before), card.percent(after), "–"],
+    ]
+
+
+def _size_rows(found: Measurements) -> list[list[str]]:
+    whole, exported = found.costs["whole"], found.costs["exported"]
+    files = {name: size for name, size in found.sizes.items() if name != "whole"}
+    return [
+        *(_row(f"on disk, {f}", found.sizes["whole"], n, _megabytes) for f, n in files.items()),
+        _row("parameters", whole.parameters, exported.parameters, _count),
+        _row("multiply–adds", whole.multiply_adds, exported.multiply_adds, _millions),
+    ]
+
+
+def _time_rows(found: Measurements) -> list[list[str]]:
+    in_torch = {name: cost.milliseconds for name, cost in found.costs.items()}
+    times = {"torch": in_torch, "ONNX Runtime": found.onnx}
+    return [
+        _row(f"{what}, batch {batch}", by["whole"][batch], by["exported"][batch], _milliseconds)
+        for what, by in times.items()
+        for batch in (measure.BATCHES if by else ())
+    ]
+
+
+def _count(number: float) -> str:
+    return f"{number:,.0f}"
+
+
+def _millions(number: float) -> str:
+    return f"{number / 1e6:.2f} M"
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:.2f} MB"
+
+
+def _milliseconds(time: float) -> str:
+    return f"{time:.2f} ms"
+
+
+def _row(name: str, whole: float, exported: float, form: Callable[[float], str]) -> list[str]:
+    return [name, form(whole), form(exported), f"{exported / whole:.2f}" if whole else "–"]
+
+
+def _accuracy(scores: Mapping[str, Any]) -> tuple[str, float | None, float | None]:
+    """Return the kind of accuracy that counts, then that of the ordinary and of the debiased model."""
+    kind = "average" if scores["debiased"]["unbiased"] is None else "unbiased"
+    return kind, (scores.get("ordinary") or {}).get(kind), scores["debiased"][kind]

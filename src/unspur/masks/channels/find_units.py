@@ -1,0 +1,128 @@
+"""Find the units of a network: from the trace of its channels to numbered units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from .record import ChannelTrace, Dimension
+from .trace import trace
+from .units import Channels, Slot
+
+HEADS = ("num_heads", "n_heads", "n_head", "heads", "num_attention_heads")
+
+
+def units(model: nn.Module, x: Tensor) -> Channels:
+    """Find the units of a network without masks by running it on a few images."""
+    found = trace(model, x)
+    _freeze_unknown_heads(model, found)
+    number = _number_units(found)
+    slots = tuple(_slot(key, ids, found, number) for key, ids in found.along.items())
+    slots = tuple(slot for slot in slots if bool(slot.there.any()))
+    makers = tuple(slot for slot in slots if (slot.name, slot.dim) in found.made)
+    return Channels(
+        count=len(number),
+        slots=slots,
+        makers=makers,
+        gates=_gates(slots, makers, found, dict(model.named_parameters())),
+        readings=tuple(found.readings),
+        groups=_groups(makers, len(number)),
+        heads=_heads(found, number),
+        unremovable=_unremovable(found),
+    )
+
+
+def head_attribute(module: nn.Module, count: int) -> str | None:
+    """Return the attribute in which an attention module stores its number of heads."""
+    return next((a for a in HEADS if getattr(module, a, None) == count), None)
+
+
+def _freeze_unknown_heads(model: nn.Module, found: ChannelTrace) -> None:
+    """Freeze the heads of modules that do not store how many they have."""
+    for name, ids in found.heads.items():
+        module = model.get_submodule(name)
+        plain = not isinstance(module, nn.MultiheadAttention) or (
+            module._qkv_same_embed_dim and module.bias_k is None and not module.add_zero_attn
+        )
+        if head_attribute(module, len(ids)) is None or not plain:
+            why = f"{name or 'the model'} does not store its number of heads as num_heads"
+            found.numbers.freeze(ids, why)
+
+
+def _number_units(found: ChannelTrace) -> dict[int, int]:
+    """Number the channels that may go, by root; the only channel along a dimension must stay."""
+    numbers = found.numbers
+    for (name, _), ids in found.along.items():
+        roots = torch.unique(numbers.roots(ids))
+        if len(roots) == 1:
+            numbers.freeze(roots, f"{name} has no other")
+    units: dict[int, int] = {}
+    for ids in found.made.values():
+        for root in numbers.roots(ids).tolist():
+            if numbers.root(root) not in numbers.reasons:
+                units.setdefault(root, len(units))
+    return units
+
+
+def _slot(key: Dimension, ids: Tensor, found: ChannelTrace, number: Mapping[int, int]) -> Slot:
+    roots = found.numbers.roots(ids)
+    return Slot(*key, torch.tensor([number.get(int(i), -1) for i in roots], dtype=torch.int64))
+
+
+def _heads(found: ChannelTrace, number: Mapping[int, int]) -> dict[str, Tensor]:
+    """Return the unit of every head, by attention module."""
+    return {
+        name: torch.tensor([number.get(found.numbers.root(int(i)), -1) for i in ids])
+        for name, ids in found.heads.items()
+        if all(i >= 0 for i in ids)
+    }
+
+
+def _gates(
+    slots: tuple[Slot, ...],
+    makers: tuple[Slot, ...],
+    found: ChannelTrace,
+    parameters: Mapping[str, nn.Parameter],
+) -> tuple[Slot, ...]:
+    """Choose rows of weights, biases, scales and shifts; of a layer before batch norm only the latter two.
+
+    Batch norm undoes any scaling of the weight before it, so a mask on that weight would learn nothing.
+    """
+    made = {(slot.name, slot.dim) for slot in makers}
+    normed = {slot.name.rpartition(".")[0] for slot in makers if slot.name in found.batch_norms}
+    return tuple(
+        slot
+        for slot in slots
+        if slot.name in parameters
+        and slot.name.rpartition(".")[0] not in normed
+        and ((slot.name, slot.dim) in made or parameters[slot.name].dim() == 1)
+    )
+
+
+def _groups(makers: tuple[Slot, ...], count: int) -> dict[str, Tensor]:
+    """Group the units that are made side by side, by the first weight that makes them."""
+    group = torch.full((count,), -1)
+    names: list[str] = []
+    for slot in makers:
+        mine = slot.units[slot.there]
+        known = torch.unique(group[mine])
+        known = known[known >= 0]
+        if not len(known):
+            names.append(slot.name)
+        first = int(known.min()) if len(known) else len(names) - 1
+        group[torch.isin(group, known)] = first
+        group[mine] = first
+    members = {name: (group == i).nonzero().squeeze(1) for i, name in enumerate(names)}
+    return {name: each for name, each in members.items() if len(each)}
+
+
+def _unremovable(found: ChannelTrace) -> dict[str, str]:
+    """Return the weights that make channels which must stay, with the reason."""
+    reasons, numbers = {}, found.numbers
+    for (name, _), ids in found.made.items():
+        roots = {numbers.root(int(i)) for i in ids}
+        if why := next((numbers.reasons[r] for r in roots if r in numbers.reasons), ""):
+            reasons[name] = why
+    return reasons
