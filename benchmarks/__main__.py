@@ -29,7 +29,7 @@ from unspur.reproduce.speed_table import speed_table
 from unspur.store import environment, read_document, write_document
 from unspur.training import sampling
 from unspur.training.inputs import Training
-from unspur.training.loop import Loop
+from unspur.training.loop_state import Loop
 from unspur.training.numerics import Precision
 
 from . import textbook

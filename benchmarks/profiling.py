@@ -13,7 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from unspur import masks
 from unspur.methods import ERM, Amplified, Debiased, MaskSearch
 from unspur.recipes.loading import Recipe
-from unspur.training.loop import Loop
+from unspur.training.loop_state import Loop
 from unspur.training.method import Method
 
 KINDS = {

@@ -18,10 +18,10 @@ from unspur.data.batches import Preprocess, Resident
 from unspur.data.splits import Split
 from unspur.methods import ERM, MaskSearch
 from unspur.training import sampling
+from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.inputs import Training
 from unspur.training.loop import fit_together
 from unspur.training.method import Method
-from unspur.training.options import FitOptions, Optimiser
 
 
 class Clock:

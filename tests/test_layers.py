@@ -87,7 +87,7 @@ ALLOWED = allowed()
 
 def test_the_imports_are_read_right():
     assert {"data.batches", "methods.erm", "training.losses"} <= ours(ROOT / "methods" / "lff.py")
-    assert {"masks", "training.capture"} <= ours(ROOT / "training" / "loop.py")
+    assert {"training.capture", "training.method"} <= ours(ROOT / "training" / "loop.py")
 
 
 def test_every_folder_and_every_flat_file_says_what_it_may_import():

@@ -17,8 +17,9 @@ from .errors import DataError
 from .recipes import Recipe
 from .report import terminal
 from .stages.context import Show
+from .stages.place import Place, find_place, temporary_place
 from .stages.suspects import Suspects
-from .workflow import Place, Prepared
+from .workflow import Prepared
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def _place(
     """Find where to work; without a folder and a store nothing is left behind."""
     shown = show if callable(show) else terminal.show(quiet=not show)
     if store is not None or keep:
-        yield workflow.find_place(device, store, shown)
+        yield find_place(device, store, shown)
         return
-    with workflow.temporary_place(device, shown) as place:
+    with temporary_place(device, shown) as place:
         yield place

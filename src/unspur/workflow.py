@@ -12,16 +12,12 @@ same result from Python and from the shell:
 from __future__ import annotations
 
 import csv
-import os
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from . import data, models, recipes, runs, stages
@@ -35,22 +31,14 @@ from .recipes import Recipe, budget
 from .report import page
 from .runs import audit_folder
 from .runs.suspects_csv import read_suspects
-from .stages.context import Context, Show
+from .stages.context import Context
 from .stages.corrections import sample_names
 from .stages.inspection import inspect
+from .stages.place import Place
 from .stages.results import Results
-from .store import Artifact, Store
+from .store import Artifact
 
 AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks see no more
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where work is done, where its results are stored, and how progress is shown."""
-
-    device: torch.device
-    store: Store
-    show: Show
 
 
 @dataclass(frozen=True)
@@ -274,37 +262,3 @@ def carry_out_audit(
     audit_folder.save(found, context, out, command=command, source=source)
     _save_skipped(context.splits, out)
     return found, page.attempt(out)
-
-
-# -- places -------------------------------------------------------------------------------------------
-
-
-def default_store() -> Path:
-    """Return the folder where stages are stored unless said otherwise."""
-    return Path(os.environ.get("UNSPUR_STORE", "runs/store"))
-
-
-def pick_device(name: str | None = None) -> torch.device:
-    """Return the device asked for, or a GPU if there is one."""
-    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0]
-        raise RecipeError(
-            f"the device {name!r} cannot be used here ({reason}). Choose cpu, cuda, cuda:1 ..."
-        ) from None
-    return device
-
-
-def find_place(device: str | None, store: Path | str | None, show: Show) -> Place:
-    """Return the place that the options of a command name."""
-    return Place(pick_device(device), Store(Path(store or default_store())), show)
-
-
-@contextmanager
-def temporary_place(device: str | None, show: Show) -> Iterator[Place]:
-    """Return a place whose store is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
-        yield Place(pick_device(device), Store(Path(folder)), show)

@@ -22,7 +22,7 @@ from unspur.audit.half_training import _train_at_once, half_trainings, train
 from unspur.data.splits import Split
 from unspur.errors import DataError, Interrupted, ModelError
 from unspur.store import Store
-from unspur.training.loop import Loop
+from unspur.training.loop_state import Loop
 
 TRAININGS = 14
 

@@ -11,8 +11,8 @@ from toys import MemoryCheckpointer, TinyNet, resident, shapes_set
 from unspur import masks, noise
 from unspur.methods import ERM, Debiased, MaskSearch
 from unspur.training import sampling
+from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.loop import fit
-from unspur.training.options import FitOptions, Optimiser
 
 pytestmark = [
     pytest.mark.cuda,

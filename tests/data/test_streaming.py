@@ -23,8 +23,8 @@ from unspur.data.splits import Split, Splits
 from unspur.data.streaming import Streaming, fit_on
 from unspur.errors import DataError
 from unspur.methods import ERM
+from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.loop import fit
-from unspur.training.options import FitOptions, Optimiser
 from unspur.training.sampling import Passes
 
 CPU = torch.device("cpu")

@@ -18,9 +18,9 @@ from unspur.errors import Interrupted, TrainingError
 from unspur.masks import layers
 from unspur.methods import ERM, Amplified, Debiased, MaskSearch
 from unspur.training import sampling
+from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.inputs import Training
 from unspur.training.loop import fit, fit_together
-from unspur.training.options import FitOptions, Optimiser
 
 CUDA = pytest.param(
     "cuda",

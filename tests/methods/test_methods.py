@@ -21,9 +21,9 @@ from unspur.methods.rebias import ReBias
 from unspur.models.networks.pair import Pair
 from unspur.recipes.settings import recipe_class
 from unspur.training import losses, sampling
+from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.inputs import Training
-from unspur.training.loop import Loop
-from unspur.training.options import FitOptions, Optimiser
+from unspur.training.loop_state import Loop
 
 SPLITS = shapes_set()
 PLAN = FitOptions(steps=4, optimiser=Optimiser(rate=1e-2), log_every=2)

@@ -11,8 +11,8 @@ from unspur.masks.channels import slim
 from unspur.masks.multiply_adds import multiply_adds
 from unspur.methods import MaskSearch
 from unspur.models import builder
+from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.loop import fit
-from unspur.training.options import FitOptions, Optimiser
 from unspur.training.sampling import Passes
 
 CHANNEL = ("prune.unit=channel", "finetune.drop=0.1", "mine.how=oracle")

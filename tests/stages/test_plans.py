@@ -12,10 +12,10 @@ from toys import Counting, same, shapes_set
 from unspur import masks, models, runs, stages
 from unspur.errors import ModelError, RecipeError
 from unspur.methods import own_stages, plans
+from unspur.stages.all_stages import stage_records
 from unspur.stages.method_stage import ContextInputs
-from unspur.stages.records import stage_records
 from unspur.stages.results import Results
-from unspur.training.loop import under
+from unspur.training.prediction import under
 
 ALONE = ("lff", "disent", "end", "rebias", "groupdro")
 QUICK = [

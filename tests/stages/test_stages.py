@@ -20,7 +20,7 @@ from unspur.errors import DataError, ModelError, RecipeError, TrainingError
 from unspur.stages.suspects import Suspects, above, verdict
 from unspur.store import Store
 from unspur.training import metrics, sampling
-from unspur.training.loop import under
+from unspur.training.prediction import under
 from unspur.training.sampling import Weighted
 from unspur.training.watchers import EpochScores
 

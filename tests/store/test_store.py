@@ -18,8 +18,8 @@ from unspur.errors import StoreError
 from unspur.methods import ERM
 from unspur.store import Store, Workspace, artifact_store, atomic, key_of, open_artifact
 from unspur.training import sampling
+from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.loop import fit
-from unspur.training.options import FitOptions, Optimiser
 
 INGREDIENTS = {
     "stage": "mine",

@@ -16,11 +16,13 @@ from unspur.errors import Interrupted, TrainingError
 from unspur.methods import ERM, Amplified, Confident, Debiased, MaskSearch
 from unspur.store import Workspace
 from unspur.training import sampling
+from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.inputs import Training
-from unspur.training.loop import BLOCK, Loop, fit, predict
+from unspur.training.loop import BLOCK, fit
+from unspur.training.loop_state import Loop
 from unspur.training.method import Method, Player
 from unspur.training.numerics import deterministic
-from unspur.training.options import FitOptions, Optimiser
+from unspur.training.prediction import predict
 from unspur.training.watchers import Best, Curve, Iterates, Unseen
 
 SPLITS = shapes_set()

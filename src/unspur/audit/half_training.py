@@ -17,10 +17,11 @@ from ..methods import ERM, Amplified
 from ..store import Artifact
 from ..training import sampling
 from ..training.inputs import Training
-from ..training.loop import fit_together, predict
+from ..training.loop import fit_together
 from ..training.method import Method
 from ..training.metrics import surprise
-from ..training.settings import TrainingSettings
+from ..training.prediction import predict
+from ..training.sections import TrainingSettings
 from .audit_networks import MINER, AuditNetwork
 from .crossfit import CrossFit
 from .evidence import Predictions

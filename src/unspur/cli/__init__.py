@@ -1,7 +1,7 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: api, audit, data, delivery, deploy, errors, methods, models, recipes, report, reproduce, runs,
-stages, store, training, version.
+May import: audit, data, deploy, errors, methods, recipes, report, reproduce, runs, stages, store, training,
+version, workflow.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from ..report.audit_words import next_step
 from ..report.terminal import err
 from ..runs import audit_folder
 from ..stages.context import Context
+from ..stages.place import find_place
 from .options import Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt, command_line
 
 
@@ -38,7 +39,7 @@ def audit(
     began = time.perf_counter()
     context = workflow.open_audit(
         source,
-        workflow.find_place(device, store, terminal.show(quiet=quiet)),
+        find_place(device, store, terminal.show(quiet=quiet)),
         model=model,
         size=size,
         seed=seed,

@@ -13,6 +13,7 @@ from .. import data, recipes, stages, workflow
 from ..errors import RecipeError
 from ..report import terminal
 from ..runs import bench as benching
+from ..stages.place import find_place
 from .options import Changes, Device, Quiet, Root, StoreAt, Together
 
 
@@ -34,7 +35,7 @@ def bench(
     changes = recipes.parse_changes(set_ or [])
     wanted = [recipes.load(each, changes) for name in names for each in recipes.match(name)]
     load = cache(data.load)  # the runs of one data set share it
-    place = workflow.find_place(device, store, terminal.show(quiet=quiet))
+    place = find_place(device, store, terminal.show(quiet=quiet))
 
     def open_run(recipe: recipes.Recipe) -> stages.Run:
         return workflow.open_recipe(recipe, place, root=data_root, load=load).run

@@ -16,9 +16,10 @@ from ..errors import RecipeError, UnspurError
 from ..recipes import Recipe
 from ..report import terminal
 from ..report.terminal import err
-from ..reproduce import GROUPS, ITEMS, Outcome, ReproduceOptions, select_items
+from ..reproduce import GROUPS, ITEMS, ItemOutcome, ReproduceOptions, select_items
 from ..reproduce import reproduce as reproduce_item
 from ..stages.context import Context
+from ..stages.place import find_place
 from ..training.numerics import Precision
 from .options import Device, Quiet, Root, StoreAt, Together
 
@@ -71,7 +72,7 @@ def reproduce(
     if quick:
         torch.set_num_threads(1)  # for networks this small, more threads only wait for each other
     selected, load = select_items(names), cache(data.load)
-    place = workflow.find_place(device, store, terminal.show(quiet=quiet))
+    place = find_place(device, store, terminal.show(quiet=quiet))
 
     def context_of(recipe: Recipe) -> Context:
         return workflow.open_recipe(recipe, place, root=data_root, load=load).context
@@ -98,7 +99,7 @@ def _precision(name: str) -> str:
     return name
 
 
-def _report(outcomes: dict[str, Outcome]) -> None:
+def _report(outcomes: dict[str, ItemOutcome]) -> None:
     """Print the outcome of each item; raise if something failed."""
     terminal.out.print(_table(outcomes))
     left = sum(outcome.wanted - outcome.found for outcome in outcomes.values())
@@ -112,7 +113,7 @@ def _report(outcomes: dict[str, Outcome]) -> None:
         raise UnspurError(f"not everything could be made: {', '.join(failed)}; see above.")
 
 
-def _table(outcomes: dict[str, Outcome]) -> Table:
+def _table(outcomes: dict[str, ItemOutcome]) -> Table:
     table = Table(Column("item", no_wrap=True), "runs", "page")
     for name, outcome in outcomes.items():
         runs = f"{outcome.found} of {outcome.wanted}" if outcome.wanted else "–"

@@ -14,6 +14,7 @@ from ..data import Splits
 from ..report import terminal
 from ..report.terminal import err, score_table, show, summary
 from ..stages.estimate import estimate
+from ..stages.place import find_place
 from ..workflow import Outcome, Prepared
 from .options import (
     Changes,
@@ -46,7 +47,7 @@ def run(
     """Run a recipe: mine, pretrain, prune, fine-tune, evaluate."""
     changes = [*(set_ or []), *([f"seed={seed}"] if seed is not None else [])]
     recipe = recipes.load(name, changes)
-    place = workflow.find_place(device, store, show(quiet=quiet))
+    place = find_place(device, store, show(quiet=quiet))
     prepared = workflow.open_recipe(recipe, place, root=data_root)
     if dry_run:
         _say_plan(prepared)
@@ -76,7 +77,7 @@ def debias(
     """Remove the shortcut from a classifier of your own images, if there is one."""
     prepared = workflow.open_debias(
         source,
-        workflow.find_place(device, store, show(quiet=quiet)),
+        find_place(device, store, show(quiet=quiet)),
         model=model,
         init=init,
         size=size,
@@ -97,7 +98,7 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Run the whole chain on embedded data, on the CPU, in about a minute."""
-    place = workflow.find_place("cpu", store, show(quiet=quiet))
+    place = find_place("cpu", store, show(quiet=quiet))
     _finish(workflow.open_recipe(recipes.load("demo"), place), out)
 
 

@@ -12,8 +12,8 @@ from .. import store as stored
 from ..errors import StoreError
 from ..report import terminal
 from ..report.terminal import err, size
+from ..stages.place import default_store
 from ..store import Store
-from ..workflow import default_store
 from .options import StoreAt
 
 app = typer.Typer(help="See and free what is stored.", no_args_is_help=True)

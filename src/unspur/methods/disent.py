@@ -15,7 +15,7 @@ from ..models.head import find_head
 from ..models.networks.pair import Pair
 from ..training import losses
 from ..training.method import MethodInputs
-from ..training.settings import MethodSettings
+from ..training.sections import MethodSettings
 from .difficulty import Difficulty
 from .entry import MethodEntry, OwnStage
 from .erm import ERM

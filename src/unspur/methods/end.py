@@ -11,7 +11,7 @@ from ..data.batches import Batch
 from ..models.head import Tap
 from ..training import losses
 from ..training.method import MethodInputs
-from ..training.settings import MethodSettings
+from ..training.sections import MethodSettings
 from .entry import MethodEntry, OwnStage
 from .erm import ERM
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from ..models import Builder
 from ..training.method import Method, MethodInputs
-from ..training.settings import MethodSettings, NetworkSettings
+from ..training.sections import MethodSettings, NetworkSettings
 
 Supervision = Literal["nothing", "bias labels", "what kind of bias"]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..data.batches import Batch
 from ..training import losses
 from ..training.method import MethodInputs
-from ..training.settings import Beta, MethodSettings
+from ..training.sections import Beta, MethodSettings
 from .entry import MethodEntry, OwnStage
 from .erm import ERM
 

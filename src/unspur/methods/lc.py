@@ -10,7 +10,7 @@ from .. import noise
 from ..data.batches import Batch
 from ..training import losses
 from ..training.method import MethodInputs
-from ..training.settings import MethodSettings
+from ..training.sections import MethodSettings
 from .entry import MethodEntry, OwnStage
 from .erm import ERM
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from ..data.batches import Batch
 from ..training import losses
 from ..training.method import MethodInputs
-from ..training.settings import MethodSettings
+from ..training.sections import MethodSettings
 from .difficulty import Difficulty
 from .entry import MethodEntry, OwnStage
 from .erm import ERM

@@ -13,7 +13,7 @@ from ..data.batches import Batch
 from ..models.head import Tap, find_head
 from ..training import losses
 from ..training.method import MethodInputs, Player
-from ..training.settings import MethodSettings, NetworkSettings
+from ..training.sections import MethodSettings, NetworkSettings
 from .entry import MethodEntry, OwnStage
 from .erm import ERM
 

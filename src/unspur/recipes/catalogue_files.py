@@ -78,7 +78,7 @@ class ExceptionEntry(_Entry):
     on: tuple[str, ...]
 
 
-class MethodEntry(_Entry):
+class RecipeMethod(_Entry):
     """A method: its settings, the data it has recipes for, its exceptions."""
 
     file: str
@@ -114,7 +114,7 @@ class Catalogue:
     """All entries, and the recipes they make, by name."""
 
     data: dict[str, DataEntry]
-    methods: dict[str, MethodEntry]
+    methods: dict[str, RecipeMethod]
     recipes: dict[str, Combination]
 
 
@@ -131,7 +131,7 @@ def read(folder: Traversable) -> Catalogue:
         if file.name.endswith(".toml"):
             _add(found, _tables(file), f"{folder.name}/{file.name}")
     data = {k: _checked(DataEntry, f"data.{k}", v) for k, v in found["data"].items()}
-    methods = {k: _checked(MethodEntry, f"method.{k}", v) for k, v in found["method"].items()}
+    methods = {k: _checked(RecipeMethod, f"method.{k}", v) for k, v in found["method"].items()}
     for name in data:
         _check_extended("data", name, data)
     for name in methods:
@@ -175,7 +175,10 @@ def _checked(kind: type[EntryT], name: str, table: dict[str, Any]) -> EntryT:
 
 
 def _check_extended(
-    kind: str, name: str, entries: Mapping[str, DataEntry | MethodEntry], path: tuple[str, ...] = ()
+    kind: str,
+    name: str,
+    entries: Mapping[str, DataEntry | RecipeMethod],
+    path: tuple[str, ...] = (),
 ) -> None:
     """Raise if an entry extends one that does not exist, or itself by way of others."""
     path = (*path, name)
@@ -188,14 +191,16 @@ def _check_extended(
         _check_extended(kind, other, entries, path)
 
 
-def _extended(entry: DataEntry | MethodEntry) -> tuple[str, ...]:
+def _extended(entry: DataEntry | RecipeMethod) -> tuple[str, ...]:
     """Return the entries that an entry extends, in order."""
-    if isinstance(entry, MethodEntry):
+    if isinstance(entry, RecipeMethod):
         return entry.extends
     return (entry.extends,) if entry.extends else ()
 
 
-def _recipes(data: dict[str, DataEntry], methods: dict[str, MethodEntry]) -> dict[str, Combination]:
+def _recipes(
+    data: dict[str, DataEntry], methods: dict[str, RecipeMethod]
+) -> dict[str, Combination]:
     """Return the recipes that the entries make, by name."""
     bases = [(name, ratio) for name, entry in data.items() for ratio in entry.ratios or [""]]
     made: dict[str, Combination] = {}
@@ -210,7 +215,7 @@ def _recipes(data: dict[str, DataEntry], methods: dict[str, MethodEntry]) -> dic
     return dict(sorted(made.items()))
 
 
-def _check_patterns(method: str, entry: MethodEntry, bases: list[tuple[str, str]]) -> None:
+def _check_patterns(method: str, entry: RecipeMethod, bases: list[tuple[str, str]]) -> None:
     """Raise if a pattern of an entry names no data."""
     for pattern in (*entry.on, *(p for each in entry.exceptions for p in each.on)):
         if not any(Combination(method, *base).matches([pattern]) for base in bases):

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..errors import RecipeError
 from ..methods import plans
-from .catalogue_files import Catalogue, Combination, DataEntry, MethodEntry, Settings, catalogue
+from .catalogue_files import Catalogue, Combination, DataEntry, RecipeMethod, Settings, catalogue
 from .messages import suggestion
 from .settings import recipe_class
 
@@ -143,7 +143,7 @@ def _method_layers(combination: Combination, known: Catalogue) -> Iterator[Layer
                 yield Layer(origin, each.set, each.notes if noted else ())
 
 
-def _method_chain(name: str, known: Catalogue) -> list[tuple[str, MethodEntry]]:
+def _method_chain(name: str, known: Catalogue) -> list[tuple[str, RecipeMethod]]:
     """Return a method and all it extends, each once, in the order in which they apply."""
     above = [each for other in known.methods[name].extends for each in _method_chain(other, known)]
     return [*dict(above).items(), (name, known.methods[name])]

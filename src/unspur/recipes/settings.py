@@ -13,8 +13,8 @@ from pydantic import Field, create_model, field_validator, model_validator
 
 from ..data.benchmarks.registry import dataset_names
 from ..methods import own_stages, plans
-from ..training.options import FitOptions
-from ..training.settings import Beta, NetworkSettings, Section, TrainingSettings
+from ..training.fit_options import FitOptions
+from ..training.sections import Beta, NetworkSettings, Section, TrainingSettings
 
 
 class DataSettings(Section):

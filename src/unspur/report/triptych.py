@@ -19,7 +19,7 @@ PERPLEXITY, STEPS, FEWEST = 20.0, 500, 12
 
 
 @dataclass(frozen=True)
-class Row:
+class MapRow:
     """The networks' maps, coloured one way."""
 
     title: str
@@ -32,7 +32,7 @@ def rows(
     networks: Mapping[str, str],
     classes: Sequence[str],
     biases: Sequence[str],
-) -> list[Row]:
+) -> list[MapRow]:
     """The maps by label and, where it is known, by bias; nothing where there are too few samples."""
     prefix = "map.features."
     features = {name: tensors[prefix + name] for name in networks if prefix + name in tensors}
@@ -54,7 +54,7 @@ def _row(
     networks: Mapping[str, str],
     groups: list[int],
     names: Sequence[str],
-) -> Row:
+) -> MapRow:
     named = {g: names[g] if g < len(names) else f"{kind} {g}" for g in sorted(set(groups))}
     pictures = {
         name: charts.cloud(
@@ -68,7 +68,7 @@ def _row(
     legend = (
         [(charts.dot(group), name) for group, name in named.items()] if len(named) <= 30 else []
     )
-    return Row(title, pictures, legend)
+    return MapRow(title, pictures, legend)
 
 
 def layout(features: Tensor, *, seed: int = 0) -> list[charts.Point]:

@@ -24,11 +24,11 @@ from .main_item import MAIN_CIFAR10C, MAIN_CMNIST
 from .mining_item import MINING
 from .picture_items import EXAMPLES, THEORY, TSNE
 from .pruning_item import PRUNING, RESET
-from .runner import Outcome, reproduce
+from .runner import ItemOutcome, reproduce
 from .slim_item import SLIM
 from .sweep_items import ITERATIONS, SPARSITY
 
-__all__ = ["GROUPS", "ITEMS", "Outcome", "ReproduceOptions", "reproduce", "select_items"]
+__all__ = ["GROUPS", "ITEMS", "ItemOutcome", "ReproduceOptions", "reproduce", "select_items"]
 
 # In order of importance.
 ITEMS: dict[str, Item | FigureItem] = {

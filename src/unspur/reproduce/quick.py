@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..recipes import Recipe, change
-from ..training.settings import TrainingSettings
+from ..training.sections import TrainingSettings
 from .item import Cells, ItemCell
 
 SHORTER, LONGEST = 50, 60  # how many times fewer steps, and how many at most

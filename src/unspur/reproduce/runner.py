@@ -23,7 +23,7 @@ from .run_identity import identity
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ItemOutcome:
     """The outcome of an item: its page, how many of its runs are on record, what went wrong."""
 
     page: Path | None
@@ -32,7 +32,7 @@ class Outcome:
     problems: tuple[str, ...] = ()
 
 
-def reproduce(name: str, item: Item | FigureItem, options: ReproduceOptions) -> Outcome:
+def reproduce(name: str, item: Item | FigureItem, options: ReproduceOptions) -> ItemOutcome:
     """Run what is missing of an item, then write its page."""
     try:
         if isinstance(item, FigureItem):
@@ -41,10 +41,10 @@ def reproduce(name: str, item: Item | FigureItem, options: ReproduceOptions) -> 
     except Interrupted:
         raise
     except UnspurError as error:
-        return Outcome(None, problems=(str(error),))
+        return ItemOutcome(None, problems=(str(error),))
 
 
-def _reproduce_figure(name: str, item: FigureItem, options: ReproduceOptions) -> Outcome:
+def _reproduce_figure(name: str, item: FigureItem, options: ReproduceOptions) -> ItemOutcome:
     if not options.run:
         page = item.redraw(options)
     elif time.monotonic() < options.until:
@@ -53,10 +53,10 @@ def _reproduce_figure(name: str, item: FigureItem, options: ReproduceOptions) ->
         page = item.draw(options)
     else:
         page = None
-    return Outcome(pages.write_page(name, item.title, page, options) if page else None)
+    return ItemOutcome(pages.write_page(name, item.title, page, options) if page else None)
 
 
-def _reproduce_item(name: str, item: Item, options: ReproduceOptions) -> Outcome:
+def _reproduce_item(name: str, item: Item, options: ReproduceOptions) -> ItemOutcome:
     cells = quick_cells(item.cells()) if options.quick else item.cells()
     records = Records(options.results)
     problems = []
@@ -66,7 +66,7 @@ def _reproduce_item(name: str, item: Item, options: ReproduceOptions) -> Outcome
     page = pages.write(name, item, look_up(cells, records, item.extras), options)
     wanted = {(identity(each.recipe), seed) for each in cells.values() for seed in each.seeds}
     left = sum(1 for _ in missing_runs(cells, records, item.extras))
-    return Outcome(page, len(wanted), len(wanted) - left, tuple(problems))
+    return ItemOutcome(page, len(wanted), len(wanted) - left, tuple(problems))
 
 
 def look_up(cells: Cells, records: Records, extras: Collection[str] = ()) -> Results:

@@ -20,8 +20,8 @@ from ..stages.evaluate import evaluation_split, score_predictions
 from ..store import read_json, read_tensors
 from ..store.packing import NAME as PACKED
 from ..store.packing import read_packed
-from ..training.loop import predict
 from ..training.metrics import Accuracy
+from ..training.prediction import predict
 from .run_folder import FORMAT
 
 

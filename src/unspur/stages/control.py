@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .. import masks
 from ..masks import ranking
-from ..training.loop import under
+from ..training.prediction import under
 from .context import Context
 from .prune import finish_masks
 from .results import Results

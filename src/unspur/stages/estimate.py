@@ -11,7 +11,7 @@ import torch
 from ..methods import ERM
 from ..training.loop import fit
 from ..training.sampling import Passes
-from ..training.settings import TrainingSettings
+from ..training.sections import TrainingSettings
 from .context import Context
 from .driver import Run
 

@@ -12,8 +12,8 @@ from ..data.batches import Source
 from ..data.splits import Splits
 from ..store import Artifact
 from ..training import metrics
-from ..training.loop import predict, under
 from ..training.numerics import matmul_precision
+from ..training.prediction import predict, under
 from .context import Context
 from .results import Results, Scores, store_result
 from .suspects import verdict

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .all_stages import stage_records
 from .context import Context
-from .records import stage_records
 from .stage import Stage
 
 

@@ -16,7 +16,7 @@ from ..methods import MethodEntry, OwnStage
 from ..models import Builder, builder
 from ..training import metrics, sampling
 from ..training.inputs import Watcher
-from ..training.settings import MethodSettings, NetworkSettings
+from ..training.sections import MethodSettings, NetworkSettings
 from ..training.watchers import Iterates
 from .context import Context
 from .results import Results, TrainedWeights

@@ -12,9 +12,9 @@ from ..data.batches import Source
 from ..errors import RecipeError
 from ..methods import ERM, Amplified, Confident
 from ..training.inputs import Watcher
-from ..training.loop import predict
 from ..training.method import Method
 from ..training.numerics import deterministic, matmul_precision
+from ..training.prediction import predict
 from ..training.watchers import EpochScores
 from .context import Context
 from .results import MinedSuspects, Results

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from ..store import Artifact, Store, Workspace
-from ..training.loop import under
+from ..training.prediction import under
 from .suspects import Suspects
 
 Tensors = dict[str, Tensor]

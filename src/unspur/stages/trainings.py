@@ -14,7 +14,7 @@ from ..recipes.settings import DebiasSettings
 from ..training import sampling
 from ..training.inputs import Training, Watcher
 from ..training.method import Method
-from ..training.settings import TrainingSettings
+from ..training.sections import TrainingSettings
 from ..training.watchers import Curve, Unseen
 from .context import Context
 from .results import Results

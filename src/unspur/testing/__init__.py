@@ -5,7 +5,7 @@
     def test_contract():
         check_method(MY_ENTRY)
 
-May import: data, masks, methods, models, training.
+May import: data, methods, models, training.
 """
 
 from .contract import CHECKS, Subject, check_method, subject_of

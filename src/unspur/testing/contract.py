@@ -13,10 +13,12 @@ from ..data.batches import Batch, Preprocess, Source
 from ..data.streaming import Streaming
 from ..methods import ERM, MethodEntry
 from ..training import sampling
+from ..training.fit_options import FitOptions, Optimiser
 from ..training.inputs import Training
-from ..training.loop import Loop, fit, predict
+from ..training.loop import fit
+from ..training.loop_state import Loop
 from ..training.method import Method, MethodInputs
-from ..training.options import FitOptions, Optimiser
+from ..training.prediction import predict
 from .tiny import (
     NETWORKS,
     MemoryCheckpointer,

@@ -15,7 +15,7 @@ from ..data.splits import Split, Splits
 from ..models import builder
 from ..models.head import find_head
 from ..training.metrics import group_counts
-from ..training.settings import NetworkSettings
+from ..training.sections import NetworkSettings
 
 
 class TinyNet(nn.Module):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from .loop import Loop
+    from .loop_state import Loop
 
 Inputs = Sequence[tuple[Tensor, ...]]  # of one step, for each loop
 Advance = Callable[[Inputs], None]

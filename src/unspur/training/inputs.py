@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from ..data.batches import Source
+from .fit_options import FitOptions
 from .method import Method
-from .options import FitOptions
 from .sampling import Order
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 from torch import Tensor, nn
 
 from ..data.batches import Batch
-from .settings import NetworkSettings
+from .sections import NetworkSettings
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from .. import masks
 from ..data.batches import Source
 from ..errors import TrainingError
-from .loop import predict, under
 from .method import Method
 from .metrics import surprise
+from .prediction import predict, under
 
 
 class Unseen:

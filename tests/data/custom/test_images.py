@@ -17,7 +17,7 @@ from PIL import Image
 
 from unspur.data import custom
 from unspur.data.custom import class_folders, images, listing, table
-from unspur.data.custom.listing import Listing, Row
+from unspur.data.custom.listing import ListedImage, Listing
 from unspur.data.decoding.files import Files
 from unspur.data.splits import Split, Splits
 from unspur.errors import DataError
@@ -162,7 +162,7 @@ def test_few_images_and_imbalance_are_told_of(tmp_path: Path) -> None:
         UserWarning, match=r"fewer than 10 images to train on for 'b' \(a: 12, b: 3\)"
     ):
         assert len(custom.load(root).train) == 15
-    rows = [Row(Path("x"), "a")] * 300 + [Row(Path("y"), "b")] * 12
+    rows = [ListedImage(Path("x"), "a")] * 300 + [ListedImage(Path("y"), "b")] * 12
     with pytest.warns(UserWarning, match=r"over 20 times .*\(a: 300, b: 12\)"):
         listing.check(Listing("set", tmp_path, rows))
 

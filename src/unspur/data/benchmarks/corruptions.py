@@ -21,6 +21,7 @@ from torch import Tensor
 from ... import noise
 from ...errors import DataError
 from .frost import Textures, procedural
+from .hsv import from_hsv, to_hsv
 
 SIDE = 32
 BLOCK = 256  # images at a time: their float64 pixels stay in the processor's cache
@@ -44,7 +45,7 @@ class Draws:
 
 
 @dataclass(frozen=True)
-class Batch:
+class ImageBatch:
     """Pixels (N, 3, 32, 32) in uint8, how strongly to spoil them, and what is drawn for them."""
 
     pixels: Tensor
@@ -77,7 +78,7 @@ def corrupt(
     for kind, function in enumerate(CORRUPTIONS.values()):
         for rows in torch.split(torch.nonzero(kinds == kind).flatten(), BLOCK):
             draws = Draws(seed, index[rows], FIRST_STREAM + kind)
-            batch = Batch(images[rows].contiguous(), severity, draws, textures)
+            batch = ImageBatch(images[rows].contiguous(), severity, draws, textures)
             # Conversion to uint8 truncates, as in the original; rounding would change a third of all.
             out[rows] = function(batch).clamp_(0, 255).to(torch.uint8)
     return out
@@ -103,21 +104,21 @@ def _check(images: Tensor, kinds: Tensor, index: Tensor, severity: int) -> None:
 # Each returns values on the scale of bytes, before they are cut to 0..255.
 
 
-def brightness(batch: Batch) -> Tensor:
+def brightness(batch: ImageBatch) -> Tensor:
     """HSV: V + c."""
     c = (0.05, 0.1, 0.15, 0.2, 0.3)[batch.severity - 1]
-    hue, saturation, value = _to_hsv(batch.unit)
-    return _from_hsv(hue, saturation, (value + c).clamp(0, 1)) * 255
+    hue, saturation, value = to_hsv(batch.unit)
+    return from_hsv(hue, saturation, (value + c).clamp(0, 1)) * 255
 
 
-def contrast(batch: Batch) -> Tensor:
+def contrast(batch: ImageBatch) -> Tensor:
     """(x - mean) c + mean, by channel."""
     c = (0.75, 0.5, 0.4, 0.3, 0.15)[batch.severity - 1]
     mean = batch.pixels.sum((2, 3), keepdim=True).double() / (255 * SIDE * SIDE)
     return ((batch.unit - mean) * c + mean) * 255
 
 
-def gaussian_noise(batch: Batch) -> Tensor:
+def gaussian_noise(batch: ImageBatch) -> Tensor:
     """x + N(0, c^2), each value for itself."""
     c = (0.04, 0.06, 0.08, 0.09, 0.10)[batch.severity - 1]
     u = batch.draws.uniform(2, 3, SIDE // 2, SIDE)
@@ -126,7 +127,7 @@ def gaussian_noise(batch: Batch) -> Tensor:
     return (batch.unit + c * normal) * 255
 
 
-def frost(batch: Batch) -> Tensor:
+def frost(batch: ImageBatch) -> Tensor:
     """c x + d texture, from a random place of a random texture."""
     c, d = ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))[batch.severity - 1]
     u = batch.draws.uniform(3)
@@ -141,7 +142,7 @@ def frost(batch: Batch) -> Tensor:
     return out
 
 
-def elastic_transform(batch: Batch) -> Tensor:
+def elastic_transform(batch: ImageBatch) -> Tensor:
     """A random affine map of three points, then displacement by smoothed noise; both bilinear."""
     reach, sigma, jitter = (
         (0.0, 0.0, 0.08),
@@ -163,13 +164,13 @@ def elastic_transform(batch: Batch) -> Tensor:
     return moved * 255
 
 
-def gaussian_blur(batch: Batch) -> Tensor:
+def gaussian_blur(batch: ImageBatch) -> Tensor:
     """Smoothing by a Gaussian of width c, cut at 4 c."""
     c = (0.4, 0.6, 0.7, 0.8, 1.0)[batch.severity - 1]
     return _smoothed(batch.unit, c, truncate=4, border="nearest") * 255
 
 
-def defocus_blur(batch: Batch) -> Tensor:
+def defocus_blur(batch: ImageBatch) -> Tensor:
     """Convolution with a disc whose edge is smoothed."""
     radius, sigma = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))[batch.severity - 1]
     kernel = _disc(radius, sigma)
@@ -182,7 +183,7 @@ def defocus_blur(batch: Batch) -> Tensor:
     return out * 255
 
 
-def impulse_noise(batch: Batch) -> Tensor:
+def impulse_noise(batch: ImageBatch) -> Tensor:
     """A share c of the values becomes 0 or 255, as many the one as the other."""
     c = (0.01, 0.02, 0.03, 0.05, 0.07)[batch.severity - 1]
     u = batch.draws.uniform(3, SIDE, SIDE)
@@ -192,14 +193,14 @@ def impulse_noise(batch: Batch) -> Tensor:
     return out
 
 
-def saturate(batch: Batch) -> Tensor:
+def saturate(batch: ImageBatch) -> Tensor:
     """HSV: c S + d."""
     c, d = ((0.3, 0.0), (0.1, 0.0), (1.5, 0.0), (2.0, 0.1), (2.5, 0.2))[batch.severity - 1]
-    hue, saturation, value = _to_hsv(batch.unit)
-    return _from_hsv(hue, (saturation * c + d).clamp(0, 1), value) * 255
+    hue, saturation, value = to_hsv(batch.unit)
+    return from_hsv(hue, (saturation * c + d).clamp(0, 1), value) * 255
 
 
-def pixelate(batch: Batch) -> Tensor:
+def pixelate(batch: ImageBatch) -> Tensor:
     """Down to c of the size and up again, both by averaging over boxes, in bytes."""
     side = int(SIDE * (0.95, 0.9, 0.85, 0.75, 0.65)[batch.severity - 1])
     out = np.empty((len(batch.pixels), SIDE, SIDE, 3), np.uint8)
@@ -209,7 +210,9 @@ def pixelate(batch: Batch) -> Tensor:
     return torch.from_numpy(out).permute(0, 3, 1, 2).double()
 
 
-CORRUPTIONS: dict[str, Callable[[Batch], Tensor]] = {  # in the order of the classes they go with
+CORRUPTIONS: dict[
+    str, Callable[[ImageBatch], Tensor]
+] = {  # in the order of the classes they go with
     "brightness": brightness,
     "contrast": contrast,
     "gaussian noise": gaussian_noise,
@@ -221,32 +224,6 @@ CORRUPTIONS: dict[str, Callable[[Batch], Tensor]] = {  # in the order of the cla
     "saturate": saturate,
     "pixelate": pixelate,
 }
-
-
-def _to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Hue in [0, 1), saturation and value, each (N, 32, 32). Grey has the hue of red.
-
-    The order of operations is the original's, here and below: truncation makes it visible.
-    """
-    red, green, blue = x.unbind(1)
-    value = x.amax(1)
-    spread = value - x.amin(1)
-    hue = torch.where(green == value, 2.0 + (blue - red) / spread, (green - blue) / spread)
-    hue = torch.where(blue == value, 4.0 + (red - green) / spread, hue)
-    grey = spread == 0
-    return torch.where(grey, 0.0, hue / 6.0 % 1.0), torch.where(grey, 0.0, spread / value), value
-
-
-def _from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
-    """Red, green and blue: in each sixth of the hues one is highest, one lowest, one in between."""
-    sixth = (hue * 6.0).floor()
-    rest = hue * 6.0 - sixth
-    low = value * (1.0 - saturation)
-    falling = value * (1.0 - rest * saturation)
-    rising = value * (1.0 - (1.0 - rest) * saturation)
-    order = torch.tensor([[0, 3, 1], [2, 0, 1], [1, 0, 3], [1, 2, 0], [3, 1, 0], [0, 1, 2]])
-    channels = order[sixth.long()].movedim(-1, 1)
-    return torch.stack([value, low, falling, rising], 1).gather(1, channels)
 
 
 def _affine(jitter: Tensor) -> Tensor:

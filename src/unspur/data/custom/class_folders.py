@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import DataError
-from .listing import PARTS, Listing, Row, shown
+from .listing import PARTS, ListedImage, Listing, shown
 
 SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".webp"),
@@ -52,7 +52,7 @@ def images(folder: Path) -> list[Path]:
     return [Path(path) for path in sorted(_files(os.fspath(folder), set()))]
 
 
-def _rows(folder: Path, part: str) -> Iterator[Row]:
+def _rows(folder: Path, part: str) -> Iterator[ListedImage]:
     loose = [entry.name for entry in _entries(folder) if entry.is_file() and _is_image(entry.name)]
     if loose:
         _warn_ignored(folder, [shown(name) for name in sorted(loose)], "in no class folder")
@@ -61,7 +61,7 @@ def _rows(folder: Path, part: str) -> Iterator[Row]:
         if not files:
             _warn_ignored(folder, [label], "without images")
         for file in files:
-            yield Row(file, label, part)
+            yield ListedImage(file, label, part)
 
 
 def _folders(root: Path) -> dict[str, Path]:

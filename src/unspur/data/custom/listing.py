@@ -18,7 +18,7 @@ PARTS = {
 FEW, IMBALANCE = 10, 20
 
 
-class Row(NamedTuple):
+class ListedImage(NamedTuple):
     """One image. `group` is for evaluation only."""
 
     path: Path
@@ -32,12 +32,12 @@ class Listing(NamedTuple):
 
     name: str
     root: Path
-    rows: list[Row]
+    rows: list[ListedImage]
 
     def classes(self) -> tuple[str, ...]:
         return in_order({row.label for row in self.rows})
 
-    def of(self, part: str) -> list[Row]:
+    def of(self, part: str) -> list[ListedImage]:
         return [row for row in self.rows if row.part == part]
 
 
@@ -87,7 +87,7 @@ def check_known(listing: Listing, classes: Sequence[str]) -> None:
             )
 
 
-def counts(rows: Sequence[Row]) -> dict[str, int]:
+def counts(rows: Sequence[ListedImage]) -> dict[str, int]:
     """How many images each label has."""
     found: dict[str, int] = {}
     for row in rows:

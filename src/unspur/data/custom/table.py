@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError
-from .listing import PARTS, Listing, Row, shown
+from .listing import PARTS, ListedImage, Listing, shown
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 
@@ -33,7 +33,7 @@ def listed(path: Path) -> Listing:
     return Listing(shown(path.name), path.parent, rows)
 
 
-def _row(record: Mapping[str, Any], table: Path, number: int) -> Row:
+def _row(record: Mapping[str, Any], table: Path, number: int) -> ListedImage:
     where = f"{shown(table)}, row {number}"
     values = {name: _text(record.get(name)) for name in ("path", "label", "split", "group")}
     for name in ("path", "label"):
@@ -45,7 +45,9 @@ def _row(record: Mapping[str, Any], table: Path, number: int) -> Row:
             f"{where}: the split is {values['split']!r}. Write train, valid or test, or leave it empty "
             "for train."
         )
-    return Row(table.parent / values["path"], values["label"], PARTS[split], values["group"])
+    return ListedImage(
+        table.parent / values["path"], values["label"], PARTS[split], values["group"]
+    )
 
 
 def _text(value: Any) -> str:
@@ -57,7 +59,7 @@ def _text(value: Any) -> str:
     return str(value).strip()
 
 
-def _check_groups(rows: list[Row], table: Path) -> None:
+def _check_groups(rows: list[ListedImage], table: Path) -> None:
     """Within a split, every image has a group or none has."""
     for part in {row.part for row in rows}:
         told = [bool(row.group) for row in rows if row.part == part]

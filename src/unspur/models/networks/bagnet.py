@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class Block(nn.Module):
+class PatchBlock(nn.Module):
     """Two convolutions, the second of size one, and a shortcut cut to what remains."""
 
     def __init__(self, inputs: int, outputs: int, stride: int, kernel: int):
@@ -36,10 +36,10 @@ class BagNet18(nn.Module):
         self.conv1 = nn.Conv2d(channels, 64, 1, bias=False)
         self.conv2 = nn.Conv2d(64, 64, 3, bias=False)
         self.bn1 = nn.BatchNorm2d(64, momentum=0.001)
-        self.layer1 = nn.Sequential(Block(64, 64, 2, 3), Block(64, 64, 1, 1))
-        self.layer2 = nn.Sequential(Block(64, 128, 2, 1), Block(128, 128, 1, 1))
-        self.layer3 = nn.Sequential(Block(128, 256, 2, 1), Block(256, 256, 1, 1))
-        self.layer4 = nn.Sequential(Block(256, 512, 1, 1), Block(512, 512, 1, 1))
+        self.layer1 = nn.Sequential(PatchBlock(64, 64, 2, 3), PatchBlock(64, 64, 1, 1))
+        self.layer2 = nn.Sequential(PatchBlock(64, 128, 2, 1), PatchBlock(128, 128, 1, 1))
+        self.layer3 = nn.Sequential(PatchBlock(128, 256, 2, 1), PatchBlock(256, 256, 1, 1))
+        self.layer4 = nn.Sequential(PatchBlock(256, 512, 1, 1), PatchBlock(512, 512, 1, 1))
         self.fc = nn.Linear(512, classes)
         for module in self.modules():
             if isinstance(module, nn.Conv2d):

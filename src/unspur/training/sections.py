@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .options import FitOptions, Optimiser
+from .fit_options import FitOptions, Optimiser
 
 Positive = Field(gt=0)
 Beta = Annotated[float, Field(ge=0, lt=1)]

@@ -1,0 +1,56 @@
+"""Where work is done: the device, the store of results, and how progress is shown."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ..errors import RecipeError
+from ..store import Store
+from .context import Show
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where work is done, where its results are stored, and how progress is shown."""
+
+    device: torch.device
+    store: Store
+    show: Show
+
+
+def default_store() -> Path:
+    """Return the folder where stages are stored unless said otherwise."""
+    return Path(os.environ.get("UNSPUR_STORE", "runs/store"))
+
+
+def pick_device(name: str | None = None) -> torch.device:
+    """Return the device asked for, or a GPU if there is one."""
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise RecipeError(
+            f"the device {name!r} cannot be used here ({reason}). Choose cpu, cuda, cuda:1 ..."
+        ) from None
+    return device
+
+
+def find_place(device: str | None, store: Path | str | None, show: Show) -> Place:
+    """Return the place that the options of a command name."""
+    return Place(pick_device(device), Store(Path(store or default_store())), show)
+
+
+@contextmanager
+def temporary_place(device: str | None, show: Show) -> Iterator[Place]:
+    """Return a place whose store is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
+        yield Place(pick_device(device), Store(Path(folder)), show)

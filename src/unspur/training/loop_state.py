@@ -1,0 +1,226 @@
+"""The state of one training between two steps: networks, optimisers, clock, losses, checkpoints."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import masks
+from ..data.batches import Batch
+from ..errors import TrainingError
+from .fit_options import FitOptions, Optimiser
+from .inputs import Progress, Training, Watcher
+from .method import Player
+from .numerics import autocast, compiled
+from .prediction import under
+from .sampling import Order
+
+BLOCK = 64  # batches whose indices are drawn at once
+
+
+class Loop:
+    """The state of a training between two steps."""
+
+    def __init__(self, training: Training) -> None:
+        self.method, self.source, self.options = training.method, training.source, training.options
+        self.order, self.watchers, self.checkpointer = (
+            training.order,
+            training.watchers,
+            training.checkpointer,
+        )
+        self.players = self.method.players()
+        self.optimisers = [
+            self.options.optimiser.build(player.parameters) for player in self.players
+        ]
+        self.device = next(self.method.parameters()).device
+        self.step = 0
+        self.rate = math.nan
+        self.clock = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.health = torch.zeros(
+            (), device=self.device
+        )  # 0, and no number from the first bad loss on
+        self.healthy = torch.zeros_like(self.clock)  # how many steps it was 0
+        self.losses: dict[str, Tensor] = {}  # sums since the last reading, on the device
+        self.losses_since = self.began_at = 0
+        self.began = time.perf_counter()
+        self._batch = compiled(self.source.batch, self.options.compile)
+        self._forward = compiled(self._losses, self.options.compile)
+        self.method.train()
+        masks.follow(self.method, self.clock)
+
+    @property
+    def pace(self) -> FitOptions:
+        """What loops must have in common to advance in lockstep."""
+        return replace(self.options, seed=0, optimiser=Optimiser())
+
+    def feed(self) -> Iterator[tuple[Tensor, ...]]:
+        """The inputs of every step to come."""
+        return self.source.feed(_indices(self.order, self.step, self.options.steps))
+
+    def ready(self, seconds: float) -> None:
+        """Note how long compiling and recording the step took; the clock of the log starts here."""
+        self.began = time.perf_counter()
+        if self.checkpointer and self.device.type == "cuda":
+            self.checkpointer.log({"step": self.step, "setup_seconds": round(seconds, 3)})
+
+    def set_rate(self) -> None:
+        """The learning rate of the coming step."""
+        rate = self.options.optimiser.rate_at(self.step, self.options.steps)
+        if rate == self.rate:
+            return
+        self.rate = rate
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
+
+    def advance(self, *inputs: Tensor) -> None:
+        """One update of every player. Reads and writes tensors on the device, and nothing else."""
+        batch = self._batch(inputs[0], self.clock, *inputs[1:])
+        for player, optimiser in zip(self.players, self.optimisers, strict=True):
+            losses = self._forward(batch, player.name)
+            optimiser.zero_grad(set_to_none=True)
+            losses["loss"].backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            self._add_up(player, losses)
+        self.healthy += self.health == 0
+        self.clock += 1
+
+    def _losses(self, batch: Batch, player: str) -> dict[str, Tensor]:
+        """The named losses of a player, and their sum as `loss`."""
+        with autocast(self.device, self.options.precision):
+            losses = self.method(batch, player)
+        return {**losses, "loss": reduce(torch.add, losses.values())}
+
+    def _add_up(self, player: Player, losses: Mapping[str, Tensor]) -> None:
+        prefix = "" if len(self.players) == 1 else f"{player.name}."
+        for name, loss in losses.items():
+            if prefix + name not in self.losses:
+                self.losses[prefix + name] = torch.zeros_like(loss.detach())
+        sums = [self.losses[prefix + name] for name in losses]
+        torch._foreach_add_(sums, [loss.detach() for loss in losses.values()])
+        self.health.add_(losses["loss"].detach() * 0)
+
+    def stepped(self, progress: Progress | None) -> None:
+        """After a step: count it, log what is due, let watchers look."""
+        self.step = done = self.step + 1
+        last = done == self.options.steps
+        if last or done % self.options.log_every == 0:
+            row = self.read_losses()
+            if self.checkpointer:
+                self.checkpointer.log(row)
+            if progress:
+                progress.update(done, self.options.steps, row["loss"])
+        for watcher in self.watchers:
+            if last or done % watcher.every == 0:
+                seen = self._show(watcher)
+                if self.checkpointer and seen:
+                    self.checkpointer.log({"step": done, **seen})
+        if last:
+            self.check_weights()
+
+    def _show(self, watcher: Watcher) -> Mapping[str, float]:
+        """Let a watcher look at the method in eval mode."""
+        self.method.eval()
+        seen = watcher(self.method, self.step)
+        self.method.train()
+        return seen
+
+    def read_losses(self) -> dict[str, Any]:
+        """Mean losses since the last reading; raises if one of them was no number."""
+        count = self.step - self.losses_since
+        names = list(self.losses)
+        seen = [*self.losses.values(), self.health, self.healthy]
+        *packed, health, healthy = torch.stack([t.double() for t in seen]).tolist()  # host sync
+        if health != 0:
+            raise TrainingError(
+                f"the loss is no longer a number since step {self.began_at + int(healthy)}. The "
+                "checkpoint before it is kept. Lower the learning rate, or look for images that are "
+                "not finite."
+            )
+        self.losses_since = self.step
+        for total in self.losses.values():
+            total.zero_()
+        means = {name: value / count for name, value in zip(names, packed, strict=True)}
+        if "loss" not in means:
+            means["loss"] = sum(v for name, v in means.items() if name.endswith(".loss"))
+        return {
+            "step": self.step,
+            **means,
+            "rate": self.options.optimiser.rate_at(self.step - 1, self.options.steps),
+            "seconds": round(time.perf_counter() - self.began, 6),
+        }
+
+    def check_weights(self) -> None:
+        """Raise if a step with a finite loss made weights that are no numbers."""
+        stepped = [p for player in self.players for p in player.parameters]
+        if not torch.stack([torch.isfinite(p).all() for p in stepped]).all():
+            raise TrainingError(
+                f"weights are no longer numbers after step {self.step - 1}, though its loss was one. "
+                "The checkpoint before it is kept. Lower the learning rate."
+            )
+
+    def save(self) -> None:
+        """Checkpoint everything the next step depends on."""
+        if self.checkpointer is None:
+            return
+        if self.step > self.losses_since:
+            self.checkpointer.log(
+                self.read_losses()
+            )  # also: never checkpoint what is no longer a number
+        self.check_weights()
+        tensors = {f"method.{k}": v for k, v in self.method.state_dict().items()}
+        tensors |= {f"optimiser.{name}": t for name, t in self.memory().items()}
+        for number, watcher in enumerate(self.watchers):
+            tensors |= {f"watcher.{number}.{k}": v for k, v in watcher.state().items()}
+        self.checkpointer.checkpoint(tensors, {"step": self.step})
+
+    def memory(self) -> dict[str, Tensor]:
+        """What the optimisers remember, by optimiser, parameter and name."""
+        return {
+            f"{number}.{key}.{name}": value
+            for number, optimiser in enumerate(self.optimisers)
+            for key, state in optimiser.state_dict()["state"].items()
+            for name, value in state.items()
+            if value is not None
+        }
+
+    def _remember(self, number: int, player: Player, memory: Mapping[str, Tensor]) -> None:
+        """Give an optimiser its memory back, laid out as its parameters are: fused kernels rely on it."""
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in memory.items():
+            key, _, what = name.partition(".")
+            like = player.parameters[int(key)]
+            if tensor.shape == like.shape:
+                tensor = torch.empty_like(like).copy_(tensor)
+            state.setdefault(int(key), {})[what] = tensor
+        optimiser = self.optimisers[number]
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+
+    def restore(self) -> None:
+        """Take up the checkpointer's checkpoint, if there is one."""
+        found = self.checkpointer.resume() if self.checkpointer else None
+        if found is None:
+            return
+        tensors, facts = found
+        self.method.load_state_dict(under(tensors, "method."))
+        for number, player in enumerate(self.players):
+            self._remember(number, player, under(tensors, f"optimiser.{number}."))
+        for number, watcher in enumerate(self.watchers):
+            watcher.restore(under(tensors, f"watcher.{number}."))
+        self.step = self.losses_since = self.began_at = facts["step"]
+        self.clock += self.step
+
+
+def _indices(order: Order, first: int, steps: int) -> Iterator[Tensor]:
+    for start in range(first, steps, BLOCK):
+        yield from order.draw(start, min(BLOCK, steps - start))
