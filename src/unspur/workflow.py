@@ -3,10 +3,11 @@
 The functions of `api`, every command, `bench` and the audit go through here, so that the same verb gives the
 same result from Python and from the shell:
 
-    open_debias(images, ...)   ──> Prepared     settings from the size of the data, and the judge to ask first
-    open_recipe(recipe, ...)   ──> Prepared     a recipe as it is written, without the judge
-    carry_out(prepared, out)   ──> Outcome      ask the judge, run the plan, save the folder, write the page
-    audit_images(images, ...)  ──> Audit        the audit alone, with its folder and page
+    open_debias(images, ...)     ──> Prepared   settings from the size of the data; an audit is asked first
+    open_recipe(recipe, ...)     ──> Prepared   a recipe as it is written
+    carry_out(prepared, out)     ──> Outcome    ask the judge, run the plan, save the folder, write the page
+    open_audit(images, ...)      ──> Context    the audit alone
+    carry_out_audit(context, out) ──> Audit     ... with its folder and page
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from torch import nn
 
 from . import data, models, recipes, runs, stages
 from .audit import auditor, preparation
-from .audit.recommendation import Recommendation, recommend
+from .audit.recommendation import recommend
 from .audit.result import Audit
 from .data import Splits
 from .data.custom.assembly import Source, assemble
@@ -31,7 +32,7 @@ from .recipes import Recipe, budget
 from .report import page
 from .runs import audit_folder
 from .runs.suspects_csv import read_suspects
-from .stages.context import Context
+from .stages.context import Advice, Context
 from .stages.corrections import sample_names
 from .stages.inspection import inspect
 from .stages.place import Place
@@ -43,10 +44,9 @@ AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks se
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that is ready: its keys are known, nothing is trained. `judge` is the audit to ask first."""
+    """A run that is ready: its keys are known, nothing is trained."""
 
     run: stages.Run
-    judge: Context | None = None
 
     @property
     def context(self) -> Context:
@@ -65,15 +65,13 @@ class Outcome:
     context: Context
     results: Results
     scores: Artifact
-    advice: Recommendation | None
+    advice: Advice | None = None
     page: Path | None = None
 
     @property
     def numbers(self) -> dict[str, Any]:
         """What was measured, and what the judge said where it was asked."""
-        if self.advice is None:
-            return self.scores.facts
-        return {**self.scores.facts, "judge": asdict(self.advice)}
+        return runs.with_advice(self.scores.facts, self.advice)
 
 
 def open_debias(
@@ -99,24 +97,26 @@ def open_debias(
         init=init,
     )
     recipe = recipes.change(recipe, {"seed": seed, **(changes or {})})
+    if anyway or suspects is not None or "mine" not in recipe.stages:
+        recipe = recipe.model_copy(update={"judge": False})
+    judged = splits
+    if recipe.judge and isinstance(train, Path | str):
+        judged = assemble(train, limit=audit_pixels(place))
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
-    asked = not anyway and suspects is None and "mine" in recipe.stages
-    return Prepared(
-        stages.Run(context), _judge(train, splits, place, recipe.seed) if asked else None
-    )
+    return Prepared(stages.Run(add_judge(context, judged, place)))
 
 
-def _judge(train: Source, splits: Splits, place: Place, seed: int) -> Context | None:
-    """Return the audit that decides whether to go on, or None where the data are too few to audit."""
-    if isinstance(train, Path | str):
-        splits = assemble(train, limit=min(AUDIT_PIXELS, budget.of(place.device).pixels))
-    context = audit_context(splits, place, seed=seed)
+def add_judge(context: Context, splits: Splits, place: Place) -> Context:
+    """Let an audit of these images decide first, where the recipe asks for a judge and there are enough."""
+    if not context.recipe.judge:
+        return context
+    asked = audit_context(splits, place, seed=context.recipe.seed)
     try:
-        preparation.check(context)
+        preparation.check(asked)
     except DataError as error:
         warnings.warn(f"whether there is a shortcut was not asked: {error}", stacklevel=3)
-        return None
-    return context
+        return context
+    return replace(context, judge=lambda: recommend(auditor.audit(asked)))
 
 
 def open_recipe(
@@ -133,7 +133,8 @@ def open_recipe(
             f"{recipe.name}: data.name is not set. Choose one of {', '.join(data.dataset_names())}."
         )
     splits = load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
-    return Prepared(stages.Run(open_context(recipe, splits, place)))
+    context = open_context(recipe, splits, place)
+    return Prepared(stages.Run(add_judge(context, splits, place)))
 
 
 def open_context(
@@ -165,19 +166,11 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
 
 
 def carry_out(prepared: Prepared, out: Path | None = None, *, command: str = "") -> Outcome:
-    """Ask the judge, run the plan or the ordinary model alone, and with `out` save the run and its page."""
-    advice = recommend(auditor.audit(prepared.judge)) if prepared.judge else None
+    """Ask the judge if there is one, run the plan, and with `out` save the run and its page."""
     run = prepared.run
-    if advice is not None and not advice.debias:
-        run = stages.Run(replace(run.context, recipe=_ordinary(run.context.recipe)))
-    results, scores = stages.run_together([run])[0]
-    outcome = Outcome(run.context, results, scores, advice)
+    ((results, scores),) = stages.run_together([run])
+    outcome = Outcome(run.context, results, scores, run.advice)
     return outcome if out is None else deliver(outcome, out, command=command)
-
-
-def _ordinary(recipe: Recipe) -> Recipe:
-    """Return the recipe of the ordinary model alone."""
-    return recipe.model_copy(update={"plan": "erm"})
 
 
 def deliver(outcome: Outcome, out: Path, *, command: str = "") -> Outcome:
@@ -227,11 +220,15 @@ def open_audit(
     changes: Mapping[str, Any] | None = None,
 ) -> Context:
     """Prepare an audit of a user's own images; `parts` are valid, test, bias and classes."""
-    limit = size or min(AUDIT_PIXELS, budget.of(place.device).pixels)
-    splits = assemble(train, *parts, limit=limit)
+    splits = assemble(train, *parts, limit=size or audit_pixels(place))
     context = audit_context(splits, place, model=model, seed=seed, steps=steps, changes=changes)
     preparation.check(context)
     return context
+
+
+def audit_pixels(place: Place) -> int:
+    """Return the largest side of an image in an audit."""
+    return min(AUDIT_PIXELS, budget.of(place.device).pixels)
 
 
 def audit_context(

@@ -44,6 +44,7 @@ def settings(images: int, device: torch.device, *, name: str, model: str, init: 
     debias = {"batch": batch, "steps": half, "align": 1.0}
     table = {
         "name": name,
+        "judge": True,
         "watch_every": max(1, steps // 4),
         "data": {"augment": "flip", "mean": MEAN, "std": STD},
         "model": {"name": model, "init": init},

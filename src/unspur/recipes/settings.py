@@ -150,6 +150,9 @@ class Recipe(Section):
     name: str = "unspur"
     plan: str = "dcwp"
     seed: int = 0
+    judge: bool = (
+        False  # ask an audit first: without a sign of a shortcut, end with the ordinary model
+    )
     precision: Literal["fp32", "tf32", "bf16"] = "tf32"
     deterministic: bool = True
     compile: bool = (

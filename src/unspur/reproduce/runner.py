@@ -169,10 +169,10 @@ class _Runner:
 
 
 def _run(contexts: Sequence[Context], extras: Collection[str]) -> Iterator[tuple[Recipe, Run]]:
-    for context, (made, scores) in zip(
-        contexts, stages.run_together(list(map(stages.Run, contexts))), strict=True
-    ):
-        run = bench.run_of(context, made, scores)
+    opened = [stages.Run(context) for context in contexts]
+    finished = stages.run_together(opened)
+    for each, (results, scores) in zip(opened, finished, strict=True):
+        run = bench.run_of(each, scores)
         if extras:
-            run["extras"] = {name: EXTRAS[name](context, made, scores) for name in extras}
-        yield context.recipe, run
+            run["extras"] = {name: EXTRAS[name](each.context, results, scores) for name in extras}
+        yield each.context.recipe, run

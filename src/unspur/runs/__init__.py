@@ -4,6 +4,6 @@ May import: audit, data, errors, masks, methods, models, recipes, stages, store,
 """
 
 from .classifier import Classifier, load, score
-from .run_folder import record, save, save_record
+from .run_folder import record, save, save_record, with_advice
 
-__all__ = ["Classifier", "load", "record", "save", "save_record", "score"]
+__all__ = ["Classifier", "load", "record", "save", "save_record", "score", "with_advice"]

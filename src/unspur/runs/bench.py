@@ -12,12 +12,10 @@ from typing import Any
 from .. import stages
 from ..recipes.loading import Recipe
 from ..recipes.published import METRICS, PUBLISHED
-from ..stages.context import Context
-from ..stages.results import Results
 from ..store import Artifact, environment, write_bytes
 from ..training.metrics import mean_sd
 from .intervals import bootstrap
-from .run_folder import record
+from .run_folder import record, with_advice
 from .tables import HEADER, MODELS, comma_separated, latex, markdown, percent, pivot, table_row
 
 __all__ = [
@@ -56,7 +54,7 @@ def bench(
         began = time.perf_counter()
         finished = stages.run_together(opened)
         seconds += time.perf_counter() - began
-        runs += [run_of(e.context, *done) for e, done in zip(opened, finished, strict=True)]
+        runs += [run_of(e, scores) for e, (_, scores) in zip(opened, finished, strict=True)]
     rows = [
         row_of(recipe, runs[number * len(seeds) : (number + 1) * len(seeds)])
         for number, recipe in enumerate(recipes)
@@ -71,13 +69,15 @@ def bench(
     }
 
 
-def run_of(context: Context, results: Results, scores: Artifact) -> dict[str, Any]:
-    """One run as the results hold it."""
+def run_of(run: stages.Run, scores: Artifact) -> dict[str, Any]:
+    """Return one run as the results hold it."""
+    context = run.context
+    metric = METRICS.get(context.recipe.data.name, "unbiased")
     return {
         "seed": context.recipe.seed,
-        **_without_groups(scores.facts),
-        "intervals": _intervals(scores, METRICS.get(context.recipe.data.name, "unbiased")),
-        "run": record(context, results, scores),
+        **with_advice(_without_groups(scores.facts), run.advice),
+        "intervals": _intervals(scores, metric),
+        "run": record(context, run.results, scores),
     }
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from .. import recipes
-from ..stages.context import Context
+from ..stages.context import Advice, Context
 from ..stages.results import Results
 from ..store import Artifact, environment, make_folder, write_bytes, write_tensors
 from ..version import VERSION
@@ -89,6 +89,14 @@ def save_record(
     about = record(context, results, scores, inspected=inspected)
     where = {"command": command, "store": os.path.relpath(context.store.root, out)}
     _write(out / "run.json", {**where, **about})
+
+
+def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, Any]:
+    """Add what the judge said, where it was asked, to what was measured."""
+    if advice is None:
+        return dict(numbers)
+    said = {"verdict": advice.verdict, "debias": advice.debias, "text": advice.text}
+    return {**numbers, "judge": said}
 
 
 def record(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,18 @@ from ..store import Store
 from ..training.inputs import Progress
 from .corrections import Corrections, check_left
 
+
+class Advice(Protocol):
+    """What a judge says before anything is trained: whether to debias, and why."""
+
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def debias(self) -> bool: ...
+    @property
+    def text(self) -> str: ...
+
+
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 Show = Callable[[str], AbstractContextManager[Progress | None]]
 
@@ -41,6 +53,7 @@ class Context:
     device: torch.device
     show: Show
     corrections: Corrections | None = None  # suspects that a user has looked at
+    judge: Callable[[], Advice] | None = None  # asked first; None: the plan is run as it is
 
     def __post_init__(self) -> None:
         if self.corrections is not None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from ..store import Artifact, Workspace
 from ..training.inputs import Training
 from ..training.loop import fit_together
-from .context import Context
+from .context import Advice, Context
 from .evaluate import evaluate
 from .keys import StageKey, plan_keys
 from .results import Results, StageResult
@@ -53,8 +53,15 @@ class Run:
         for key in self.keys.values():  # keys take in bias labels where a method needs them
             key.stage.check(self.context)
 
-    def goes_on(self) -> bool:
-        """Return False where the ordinary model is the answer because the suspects are not usable."""
+    @cached_property
+    def advice(self) -> Advice | None:
+        """What the judge says, asked once; None where there is no judge."""
+        return self.context.judge() if self.context.judge else None
+
+    def wants(self, stage: str) -> bool:
+        """Return whether a stage is still to come: without a shortcut the ordinary model is the answer."""
+        if self.advice is not None and not self.advice.debias:
+            return stage == "pretrain"
         if not {"mine", "pretrain"} <= self.results.keys():
             return True
         return verdict(self.results.suspects()).usable
@@ -63,7 +70,8 @@ class Run:
 def run(context: Context) -> tuple[Results, Artifact]:
     """Run the recipe's plan, then evaluate; the artifacts by stage, and the scores.
 
-    Where the suspects are not worth acting on, the plan ends with the ordinary model.
+    Where the judge sees no shortcut, or the suspects are not worth acting on, the plan ends with the
+    ordinary model.
     """
     return run_together([Run(context)])[0]
 
@@ -73,7 +81,7 @@ def run_together(runs: Sequence[Run]) -> list[tuple[Results, Artifact]]:
     for each in runs:
         each.check()
     for stage in runs[0].keys:
-        _add_stage(stage, [each for each in runs if each.goes_on()])
+        _add_stage(stage, [each for each in runs if each.wants(stage)])
     return [(each.results, evaluate(each.context, each.results)) for each in runs]
 
 
