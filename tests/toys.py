@@ -19,6 +19,7 @@ from unspur.recipes.loading import Recipe
 from unspur.stages.context import Context
 from unspur.stages.keys import plan_keys
 from unspur.store import Store
+from unspur.testing.tiny import MemoryCheckpointer, NoSync, TinyNet, bars, resident, same, shapes_set
 from unspur.testing.tiny import (
     MemoryCheckpointer,
     NoSync,
@@ -28,6 +29,16 @@ from unspur.testing.tiny import (
     same,
     shapes_set,
 )
+
+__all__ = [
+    "MemoryCheckpointer",
+    "NoSync",
+    "TinyNet",
+    "bars",
+    "resident",
+    "same",
+    "shapes_set",
+]
 
 __all__ = [
     "MemoryCheckpointer",

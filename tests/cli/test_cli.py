@@ -394,7 +394,7 @@ def test_interrupted(
     def stop(context: object) -> None:
         raise Interrupted("stopped at step 3 of 4. Give the same command again to go on from here.")
 
-    monkeypatch.setattr(stages, "run", stop)
+    monkeypatch.setattr(stages, "run_together", stop)
     said = fails(capsys, monkeypatch, "run", fresh.recipe, *fresh.options, code=130)
     assert said == "stopped at step 3 of 4. Give the same command again to go on from here.\n"
 

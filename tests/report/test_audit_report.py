@@ -223,8 +223,9 @@ def test_a_picture_through_a_view_is_what_the_network_gets(small, found, view, s
     changed = replace(small, recipe=small.recipe.model_copy(update={"data": data}))
     among = torch.zeros_like(found.insisted)
     among[int(found.insisted.nonzero()[0])] = True
-    tensors, facts = pictures_through(changed, view, found.suspects, among, lambda index: {})
-    assert len(facts[view]) == 1
+    shown_of = pictures_through(changed, view, found.suspects, among, lambda index: {})
+    tensors = shown_of.tensors()
+    assert len(shown_of.facts()[view]) == 1
     (image,) = tensors[f"views.{view}.images"]
     high, wide = image.shape[1:]
     scaled_ = (image / 255 - torch.tensor(mean).view(3, 1, 1)) / torch.tensor(std).view(3, 1, 1)

@@ -301,15 +301,15 @@ def scores(**changes):
     }
 
 
-def test_the_verdict_is_the_audits_where_there_is_one():
+def test_the_verdict_is_the_judges_where_it_was_asked():
     assert words.verdict(scores(), "dcwp") == words.PageVerdict(
         "found", "A shortcut is likely", "3 of 9."
     )
     audit = {"verdict": "nothing", "text": "No sign of a shortcut: p = 0.7."}
-    assert words.verdict(scores(audit=audit), "dcwp").kind == "clear"
+    assert words.verdict(scores(judge=audit), "dcwp").kind == "clear"
     audit = {"verdict": "noise", "text": "The labels look noisy: many."}
     told = words.PageVerdict("unsure", "The labels look noisy", "Many.")
-    assert words.verdict(scores(audit=audit), "dcwp") == told
+    assert words.verdict(scores(judge=audit), "dcwp") == told
     mined = {"verdict": "noise", "text": f"3 of 9 {'contradict ' * 5}: they may be wrong labels."}
     assert words.verdict(scores(mining=mined), "dcwp").headline == "A shortcut, or wrong labels"
     assert words.verdict(scores(mining=None), "lff").headline == "LfF: scores of a run"

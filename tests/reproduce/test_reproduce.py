@@ -135,10 +135,10 @@ def test_missing_data_stops_only_what_needs_it(options: ReproduceOptions) -> Non
 def test_a_run_that_fails_does_not_take_others_with_it(
     options: ReproduceOptions, monkeypatch: Any
 ) -> None:
-    def run_together(contexts: Any) -> Any:
-        if any(context.recipe.name == "bad" for context in contexts):
+    def run_together(runs: Any) -> Any:
+        if any(run.context.recipe.name == "bad" for run in runs):
             raise TrainingError("the loss is no longer a number.")
-        return [real([context])[0] for context in contexts]
+        return [real([run])[0] for run in runs]
 
     real = stages.run_together
     monkeypatch.setattr(stages, "run_together", run_together)

@@ -18,6 +18,7 @@ from unspur.data.splits import Splits
 from unspur.recipes import published
 from unspur.recipes.loading import Recipe
 from unspur.runs import bench, tables
+from unspur.stages import Run
 from unspur.stages.context import Context
 from unspur.store import Store
 
@@ -41,16 +42,18 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Counting:
     return Counting(tmp_path_factory.mktemp("bench"))
 
 
-def context_of(splits: Splits, store: Store) -> Any:
+def open_run(splits: Splits, store: Store) -> Any:
     torch.manual_seed(0)
     builder = models.given(TinyNet())
-    return lambda settings: Context(
-        recipe=settings,
-        splits=splits,
-        builder=builder,
-        store=store,
-        device=torch.device("cpu"),
-        show=lambda stage: nullcontext(),
+    return lambda settings: Run(
+        Context(
+            recipe=settings,
+            splits=splits,
+            builder=builder,
+            store=store,
+            device=torch.device("cpu"),
+            show=lambda stage: nullcontext(),
+        )
     )
 
 
@@ -60,7 +63,7 @@ def results(splits: Splits, store: Counting) -> dict[str, Any]:
         recipes.change(Recipe(name="toy"), QUICK),
         recipes.change(Recipe(name="ordinary"), [*QUICK, 'plan="erm"']),
     ]
-    return bench.bench(wanted, [5, 6, 7], context_of(splits, store))
+    return bench.bench(wanted, [5, 6, 7], open_run(splits, store))
 
 
 def test_every_recipe_with_every_seed(results: dict[str, Any]) -> None:
@@ -79,7 +82,7 @@ def test_nothing_is_run_twice(results: dict[str, Any], splits: Splits, store: Co
     )
     store.made.clear()
     again = bench.bench(
-        [recipes.change(Recipe(name="toy"), QUICK)], [5, 6, 7], context_of(splits, store)
+        [recipes.change(Recipe(name="toy"), QUICK)], [5, 6, 7], open_run(splits, store)
     )
     assert store.made == []
     assert again["results"][0]["summary"] == results["results"][0]["summary"]
