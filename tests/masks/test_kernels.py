@@ -211,7 +211,7 @@ def test_compiled_equals_eager(device, name):
 def check_kernels(device):
     """The kernels against the plain masks, for every layout and both places of the noise."""
     from unspur import noise
-    from unspur.masks.verbs import kernels
+    from unspur.masks.layers import kernels
 
     torch.manual_seed(0)
     cases = [((5, 7), False), ((8, 3, 4, 4), True), ((8, 3, 4, 4), False), ((8, 1, 3, 3), True)]
