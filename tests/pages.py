@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import importlib
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -122,3 +123,15 @@ def shown(page):
         ".shelf:not([hidden]) .suspects .card:not([hidden])",
         "cards => cards.map(c => [c.closest('.shelf').dataset.label, c.dataset.name, +c.dataset.score])",
     )
+
+
+def refuse(monkeypatch, missing):
+    """Let an optional package look as if it were not installed."""
+    real = importlib.import_module
+
+    def importing(name, *rest):
+        if name.partition(".")[0] == missing:
+            raise ModuleNotFoundError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(importlib, "import_module", importing)

@@ -15,11 +15,10 @@ from torch import nn
 from unspur import models, recipes
 from unspur.data.benchmarks.mnist import Digits, mnist
 from unspur.data.splits import Splits
-from unspur.recipes.loading import Recipe
+from unspur.recipes import Recipe
 from unspur.stages.context import Context
 from unspur.stages.keys import plan_keys
 from unspur.store import Store
-from unspur.testing.tiny import MemoryCheckpointer, NoSync, TinyNet, bars, resident, same, shapes_set
 from unspur.testing.tiny import (
     MemoryCheckpointer,
     NoSync,

@@ -12,7 +12,7 @@ from .audit.result import Audit
 from .data import Split, Splits
 from .errors import UnspurError
 from .masks.verbs import apply, attach, bake, density, harden
-from .recipes.loading import Recipe
+from .recipes import Recipe
 from .runs.classifier import Classifier, load
 from .stages.suspects import Suspects, Verdict, verdict
 from .version import VERSION

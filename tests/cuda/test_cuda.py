@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_contract import SUBJECTS
 from torch import nn
 
+from subjects import SUBJECTS
 from toys import MemoryCheckpointer, TinyNet, resident, shapes_set
 from unspur import masks, noise
 from unspur.methods import ERM, Debiased, MaskSearch

@@ -4,29 +4,13 @@ import pytest
 import torch
 from torch import nn
 
+from subjects import SUBJECTS
 from toys import TinyNet
-from unspur import masks
 from unspur.data.batches import Batch
-from unspur.methods import ERM, Amplified, Confident, Debiased, MaskSearch, own_stages
-from unspur.testing import CHECKS, Subject, check_method, subject_of
+from unspur.methods import ERM, own_stages
+from unspur.testing import CHECKS, Subject, check_method
 from unspur.testing.contract import tiny_batch
 from unspur.training.method import Method
-
-
-def mask_search(model, inputs):
-    head = inputs.head
-    masks.attach(model, init=0.5)
-    return MaskSearch(model, head=head, sparsity=1e-4)
-
-
-SUBJECTS = {
-    "erm": Subject("erm", lambda model, inputs: ERM(model)),
-    "amplified": Subject("amplified", lambda model, inputs: Amplified(model)),
-    "confident": Subject("confident", lambda model, inputs: Confident(model)),
-    "debiased": Subject("debiased", lambda model, inputs: Debiased(model, head=inputs.head)),
-    "mask-search": Subject("mask-search", mask_search, pretrained=True),
-    **{name: subject_of(entry) for name, entry in own_stages().items()},
-}
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=[name.replace(" ", "-") for name in CHECKS])

@@ -9,12 +9,11 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
-from test_report import refuse
 from typer.testing import CliRunner
 
 import unspur
 from audits import SMALL, context, named, network, page_of, tinted
-from pages import NASTY, Page, check_whole, plain, unlabelled
+from pages import NASTY, Page, check_whole, plain, refuse, unlabelled
 from unspur import cli, models
 from unspur.audit import auditor, preparation, verdict
 from unspur.audit.evidence import Evidence, NetworkEvidence

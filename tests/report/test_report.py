@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import sys
 from dataclasses import replace
@@ -12,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 import toys
-from pages import NASTY, Page, check_whole, named, page_of, plain, unlabelled
+from pages import NASTY, Page, check_whole, named, page_of, plain, refuse, unlabelled
 from toys import shapes_set, without_valid
 from unspur import cli, stages, workflow
 from unspur.cli.report_command import report
@@ -197,17 +196,6 @@ def test_a_damaged_run_is_told_in_a_message(folder, name, text):
         (folder / name).write_text(text)
     with pytest.raises(StoreError, match=name):
         page.write(folder)
-
-
-def refuse(monkeypatch, missing):
-    real = importlib.import_module
-
-    def importing(name, *rest):
-        if name.partition(".")[0] == missing:
-            raise ModuleNotFoundError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(importlib, "import_module", importing)
 
 
 def test_without_templates_the_run_is_whole_and_a_line_says_so(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ import torch
 
 from toys import Counting, TinyNet, shapes_set
 from unspur import models, recipes
-from unspur.recipes.loading import Recipe
+from unspur.recipes import Recipe
 from unspur.reproduce import ReproduceOptions
 from unspur.reproduce.item import Cells, Item, ItemCell, Page
 from unspur.reproduce.pages import FACTS, facts

@@ -15,8 +15,7 @@ import torch
 from toys import Counting, TinyNet, shapes_set
 from unspur import models, recipes
 from unspur.data.splits import Splits
-from unspur.recipes import published
-from unspur.recipes.loading import Recipe
+from unspur.recipes import Recipe, published
 from unspur.runs import bench, tables
 from unspur.stages import Run
 from unspur.stages.context import Context

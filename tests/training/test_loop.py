@@ -18,8 +18,8 @@ from unspur.store import Workspace
 from unspur.training import sampling
 from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.inputs import Training
-from unspur.training.loop import BLOCK, fit
-from unspur.training.loop_state import Loop
+from unspur.training.loop import fit
+from unspur.training.loop_state import BLOCK, Loop
 from unspur.training.method import Method, Player
 from unspur.training.numerics import deterministic
 from unspur.training.prediction import predict

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import DataError
-from ..recipes.loading import Recipe, parse
+from ..recipes import Recipe, parse
 from ..stages.context import Context
 from ..stages.estimate import step_seconds
 from . import audit_networks

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..recipes import loading
+from ..recipes import loading, parse_changes
 from ..recipes.display import show as show_recipe
 from ..recipes.published import METRICS
 from ..recipes.settings import Recipe
@@ -39,7 +39,7 @@ def show(
 ) -> None:
     """Print a whole recipe as TOML, with where each value comes from."""
     texts = set_ or []
-    loaded = loading.load_with_origins(name, loading.parse_changes(texts))
+    loaded = loading.load_with_origins(name, parse_changes(texts))
     folder = results or next((each for each in RESULTS if each.is_dir()), None)
     ours = _results(loaded.recipe, folder) if folder else ""
     print(show_recipe(name, loaded, changes=texts, ours=ours), end="")

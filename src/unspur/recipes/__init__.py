@@ -3,17 +3,9 @@
 May import: data, errors, methods, training.
 """
 
-from .loading import (
-    Recipe,
-    as_toml,
-    change,
-    dump,
-    load,
-    match,
-    names,
-    parse,
-    parse_changes,
-)
+from .changes import parse_changes
+from .loading import as_toml, change, dump, load, match, names, parse
+from .settings import Recipe
 
 __all__ = [
     "Recipe",

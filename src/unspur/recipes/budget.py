@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import torch
 
-from .loading import Recipe, parse
+from .loading import parse
+from .settings import Recipe
 
 NETWORK = "resnet18"
 PASSES, BATCH = 20, 64

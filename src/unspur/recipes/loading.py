@@ -20,22 +20,10 @@ from pydantic import ValidationError
 
 from ..errors import RecipeError
 from .catalogue_files import catalogue
-from .changes import Changes, apply_changes, as_mapping, parse_changes
+from .changes import Changes, apply_changes, as_mapping
 from .composition import Composition, Origin, compose, flat
 from .messages import explain, suggestion
 from .settings import Recipe, recipe_class
-
-__all__ = [
-    "Recipe",
-    "as_toml",
-    "change",
-    "dump",
-    "load",
-    "match",
-    "names",
-    "parse",
-    "parse_changes",
-]
 
 
 @dataclass(frozen=True)

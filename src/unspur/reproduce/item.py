@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import recipes
 from ..data import Splits
-from ..recipes.loading import Recipe
+from ..recipes import Recipe
 from ..runs.tables import percent
 from ..stages.context import Context
 from ..training.metrics import mean_sd

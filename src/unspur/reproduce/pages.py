@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..methods import plans
-from ..recipes import published
-from ..recipes.loading import Recipe
+from ..recipes import Recipe, published
 from ..runs.tables import markdown_table
 from ..store import locked, make_folder, write_bytes
 from .item import (

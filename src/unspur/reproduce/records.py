@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
-from ..recipes.loading import Recipe
+from ..recipes import Recipe
 from ..recipes.published import METRICS
 from ..runs import bench
 from ..store import locked, make_folder, read_lines, write_lines

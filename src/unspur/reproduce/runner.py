@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .. import stages
 from ..errors import DataError, Interrupted, ModelError, UnspurError
-from ..recipes.loading import Recipe
+from ..recipes import Recipe
 from ..runs import bench
 from ..stages.context import Context
 from ..store import make_folder

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import stages
-from ..recipes.loading import Recipe
+from ..recipes import Recipe
 from ..recipes.published import METRICS, PUBLISHED
 from ..store import Artifact, environment, write_bytes
 from ..training.metrics import mean_sd
