@@ -39,7 +39,7 @@ def test_a_page_is_its_template_with_numbers(tmp_path: Path, numbers: ProseNumbe
         ('scores("main-cmnist")', "'scores' is undefined"),
         ('score("main-mnist", "ERM")', "'main-mnist' is not an item with runs"),
         ('score("main-cmnist", ["ERM", "3pct"])', r"main-cmnist has no cell \('ERM', '3pct'\)"),
-        ('score("harmless", "mnist", metric="odd")', "harmless has no odd accuracy of mnist"),
+        ('score("celeba", "erm", metric="odd")', "celeba has no odd accuracy of erm"),
         ('bench("methods/none", "debiased")', "no run of 'methods/none' on record"),
         ('bench("cmnist", "debiased", "x")', "cmnist has 0 recipes 'x'"),
         ('bench_by_ratio("methods/lff", "jtt")', r"methods/lff has no recipes cmnist/\*-jtt"),
