@@ -129,6 +129,15 @@ def test_every_hop_is_called_by_one_above_it(walk):
     assert not loose
 
 
+def test_the_functions_between_hops_are_counted_too():
+    stated = re.search(r"the walks have (\d+), (\d+) and (\d+) functions", PAGE)
+    assert stated
+    for number, text in enumerate(re.split(r"^### Walk ", PAGE, flags=re.MULTILINE)[1:]):
+        through = re.findall(r"\| through ([^:]+):", text)
+        between = sum(names.count("`") // 2 for names in through)
+        assert int(stated[number + 1]) == WALKS[number + 1][0] + between
+
+
 def test_a_hop_left_out_is_noticed():
     """Without `_add_stage` nothing leads to `_work_off`."""
     hops = [hop for hop in WALKS[1][1] if hop.name != "_add_stage"]
