@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
@@ -28,6 +29,13 @@ def test_commands_of_the_readme_exist() -> None:
     used = set(re.findall(r"`unspur (\w+)", (ROOT / "README.md").read_text()))
     assert used
     assert used <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_imports_in_examples_exist(page: Path) -> None:
+    for module, names in re.findall(r"^from (unspur[\w.]*) import (.+)$", page.read_text(), re.M):
+        found = importlib.import_module(module)
+        assert [name for name in names.split(", ") if not hasattr(found, name)] == []
 
 
 def test_every_page_is_up_to_date(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from unspur.errors import UnspurError
+from unspur.methods.catalogue import BUILT_IN
 from unspur.reproduce import prose
 from unspur.reproduce.prose_numbers import ProseNumbers
 
@@ -39,7 +41,7 @@ def test_a_page_is_its_template_with_numbers(tmp_path: Path, numbers: ProseNumbe
         ('scores("main-cmnist")', "'scores' is undefined"),
         ('score("main-mnist", "ERM")', "'main-mnist' is not an item with runs"),
         ('score("main-cmnist", ["ERM", "3pct"])', r"main-cmnist has no cell \('ERM', '3pct'\)"),
-        ('score("harmless", "mnist", metric="odd")', "harmless has no odd accuracy of mnist"),
+        ('score("celeba", "erm", metric="odd")', "celeba has no odd accuracy of erm"),
         ('bench("methods/none", "debiased")', "no run of 'methods/none' on record"),
         ('bench("cmnist", "debiased", "x")', "cmnist has 0 recipes 'x'"),
         ('bench_by_ratio("methods/lff", "jtt")', r"methods/lff has no recipes cmnist/\*-jtt"),
@@ -85,3 +87,18 @@ def test_only_what_changed_is_written(tmp_path: Path) -> None:
     assert prose.write(*where) == ["a.md"]
     assert prose.write(*where) == []
     assert (tmp_path / "a.md").read_text() == "one\n"
+
+
+def test_tables_of_the_code_have_every_method_and_folder(numbers: ProseNumbers) -> None:
+    rows = numbers.methods().splitlines()[2:]
+    assert [row.split(" | ")[1].strip("`") for row in rows] == [each.name for each in BUILT_IN]
+    folders = re.findall(r"^\| \[(\w+)/\]", numbers.folders(), re.MULTILINE)
+    source = ROOT / "src" / "unspur"
+    assert folders == sorted(path.parent.name for path in source.glob("*/__init__.py"))
+
+
+def test_whether_a_cell_has_runs_can_be_asked(numbers: ProseNumbers, tmp_path: Path) -> None:
+    assert numbers.is_recorded("celeba", "erm")
+    assert not ProseNumbers(tmp_path).is_recorded("celeba", "erm")
+    with pytest.raises(UnspurError, match="no cell"):
+        numbers.is_recorded("celeba", "odd")

@@ -5,7 +5,8 @@ records, record_lines, run_identity       the runs on record, found again by wha
 runner, run_extras                        run what is missing, group by group
 pages, figures                            Markdown and SVG
 main, ablation, mining, sweep, pruning, faces, harmless, slim, picture    the items
-prose, prose_numbers, audit_table, speed_table    pages of prose from templates, with the numbers on record
+prose, prose_numbers                      pages of prose from templates, with the numbers on record
+audit_table, speed_table, code_tables     their tables: audits, speed, methods and folders
 
 May import: audit, data, errors, extras, hashing, methods, recipes, report, runs, stages, store, training.
 """

@@ -1,4 +1,4 @@
-"""The numbers that templates of prose pages may ask for; each comes from the records, or is an error."""
+"""The numbers and tables of prose pages, for their templates; each comes from the records, or is an error."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..runs.tables import markdown, percent
 from ..store import read_document, read_lines
 from . import ITEMS
 from .audit_table import audit_page, audit_table
+from .code_tables import folder_table, method_table
 from .faces_item import within
 from .item import Item, Result, Results, mean_sd_text
 from .pages import cut, gain
@@ -44,16 +45,14 @@ class ProseNumbers:
 
     def result(self, item: str, key: Key) -> Result:
         """Return the runs of a cell; an error if there are none."""
-        if item not in self._results:
-            if not isinstance(found := ITEMS.get(item), Item):
-                raise UnspurError(f"{item!r} is not an item with runs.")
-            self._results[item] = look_up(found.cells(), self._records, found.extras)
-        parts = (key,) if isinstance(key, str) else tuple(key)
-        if parts not in self._results[item]:
-            raise UnspurError(f"{item} has no cell {parts}.")
-        if not (result := self._results[item][parts]).n:
+        if not (result := self._cell(item, key)).n:
+            parts = (key,) if isinstance(key, str) else tuple(key)
             raise UnspurError(f"{item} has no run of {parts} on record.")
         return result
+
+    def is_recorded(self, item: str, key: Key) -> bool:
+        """Return whether a cell has runs on record."""
+        return self._cell(item, key).n > 0
 
     def score(self, item: str, key: Key, of: str = "debiased", metric: str = "unbiased") -> str:
         """Return mean ± standard deviation in per cent."""
@@ -205,11 +204,31 @@ class ProseNumbers:
         file = f"{size['whole'] / 1e6:.1f} → {size['model.safetensors'] / 1e6:.1f} MB"
         return " | ".join([adds, file, *ratios])
 
+    # -- the code ------------------------------------------------------------------------------------
+
+    def methods(self) -> str:
+        """Return the table of the built-in methods."""
+        return method_table()
+
+    def folders(self) -> str:
+        """Return the table of the folders of the package."""
+        return folder_table()
+
     # -- inside ---------------------------------------------------------------------------------------
 
     @cached_property
     def _records(self) -> Records:
         return Records(self.folder)
+
+    def _cell(self, item: str, key: Key) -> Result:
+        if item not in self._results:
+            if not isinstance(found := ITEMS.get(item), Item):
+                raise UnspurError(f"{item!r} is not an item with runs.")
+            self._results[item] = look_up(found.cells(), self._records, found.extras)
+        parts = (key,) if isinstance(key, str) else tuple(key)
+        if parts not in self._results[item]:
+            raise UnspurError(f"{item} has no cell {parts}.")
+        return self._results[item][parts]
 
     def _text(self, values: dict[int, float], item: str, key: Key, metric: str) -> str:
         if not values:

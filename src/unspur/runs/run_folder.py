@@ -5,7 +5,7 @@ masks.safetensors    `<weight>_mask` for every masked weight, as torch's own pru
 model.json           how to build the network, classes, preprocessing
 scores.json          what was measured
 suspects.csv         which training samples contradict the shortcut, to be looked at and given back
-recipes.toml          every setting, resolved
+recipe.toml          every setting, resolved
 run.json             which artifacts of the store it was made of, with times and versions
 report.html          all of it on one page
 """

@@ -4,7 +4,7 @@ One bit of the input is the label itself (invariant); D more bits agree with it 
 (spurious). A linear classifier with pretrained weights is pruned by random masks m_j ~ Bern(π_j).
 
     environments.py   the distribution of the bits: biased, test, mixture; sampling and enumeration
-    errors.py         the exact error of the pruned classifier, and the sampled one
+    error_rates.py    the exact error of the pruned classifier, and the sampled one
     bounds.py         Theorems 1 and 2: Hoeffding bounds of that error
     sweep.py          bound against exact error over a grid with extreme corners
     flow.py           Proposition 1: how the weights grow under gradient flow, and its bounds
