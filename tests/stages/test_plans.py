@@ -17,7 +17,7 @@ from unspur.stages.method_stage import ContextInputs
 from unspur.stages.results import Results
 from unspur.training.prediction import under
 
-ALONE = ("lff", "disent", "end", "rebias", "groupdro")
+ALONE = tuple(own_stages())
 QUICK = [
     *(f"{stage}.{key}" for stage in ALONE for key in ("steps=12", "batch=32", "iterates=[6]")),
     *("disent.swap_start=4", "prune.keep=0.5", 'rebias.network.name="mlp"'),
