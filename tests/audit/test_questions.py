@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,8 +21,9 @@ from unspur.audit.verdict import (
     steps,
     table_rows,
 )
+from unspur.store.json_lines import read_document
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 VIEWS = ("grey", "centre", "detail")
 T = THRESHOLDS
 
@@ -239,11 +239,11 @@ def recorded(table):
     return Evidence(**plain, networks=networks)
 
 
-@pytest.mark.parametrize("name", ["audit.json", "audit-dev.json"])
+@pytest.mark.parametrize("name", ["audit.json.gz", "audit-dev.json.gz"])
 def test_recorded_audits_keep_their_verdict_and_text(name):
     if not (RESULTS / name).is_file():
         pytest.skip("not run from a source tree")
-    cases = json.loads((RESULTS / name).read_text())["cases"]
+    cases = read_document(RESULTS / name)["cases"]
     for case in cases:
         found = judge(recorded(case["evidence"]))
         assert (found.code, found.text) == (case["verdict"], case["text"]), case["name"]
