@@ -64,7 +64,7 @@ def debias(
     reused. Without either nothing is stored. `suspects` is the suspects.csv of a run, corrected by you.
     `show=True` shows progress.
     """
-    _refuse_model(train)
+    _refuse_model(train, "debias")
     folder = Path(out) if out is not None else None
     seeded = {} if seed is None else {"seed": seed}
     with _place(device, store, show, keep=out is not None) as place:
@@ -109,6 +109,7 @@ def audit(
     network that follows what is easy, `pretrain` for all others. With `out`, audit.json, suspects.csv and
     report.html are written; trainings are stored as by `debias`.
     """
+    _refuse_model(train, "audit")
     with _place(device, store, show, keep=out is not None) as place:
         parts = (None, None, None, classes)
         context = workflow.open_audit(
@@ -118,10 +119,11 @@ def audit(
         return workflow.carry_out_audit(context, Path(out) if out else None, source=source)[0]
 
 
-def _refuse_model(train: object) -> None:
+def _refuse_model(train: object, verb: str) -> None:
+    """Raise if a network stands where the data belong."""
     if isinstance(train, nn.Module):
         raise DataError(
-            "the first argument is a network; data come first. Write unspur.debias(data, model=network)."
+            f"the first argument is a network; data come first. Write unspur.{verb}(data, model=network)."
         )
 
 
