@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 import unspur
 from audits import tinted
 from toys import TinyNet, shapes_set
-from unspur import cli, data
+from unspur import Recipe, cli, data, recipes
 from unspur.audit import preparation
 from unspur.data.splits import Part
 from unspur.errors import DataError, ModelError
@@ -159,6 +159,22 @@ def test_debias_takes_a_name_or_a_network(thumbnails: Path) -> None:
     assert found is not network
 
 
+def test_a_model_by_name_replaces_the_network_of_a_recipe(thumbnails: Path, tmp_path: Path) -> None:
+    recipe = recipes.change(
+        Recipe(), {**SHORT, "model.name": "mlp", "model.options": {"inputs": 192}}
+    )
+    kept = unspur.debias(thumbnails, settings=recipe, device="cpu")
+    assert type(kept.model).__name__ == "MLP"
+    unspur.debias(thumbnails, settings=recipe, model="convnet", device="cpu", out=tmp_path)
+    assert read(tmp_path / "model.json")["builder"]["name"] == "convnet"
+    assert 'name = "convnet"' in (tmp_path / "recipe.toml").read_text()
+
+
+def test_initial_weights_of_a_module_are_its_own(thumbnails: Path) -> None:
+    with pytest.raises(ModelError, match=r"'w\.pth' is for a network by name"):
+        unspur.debias(thumbnails, model=TinyNet(), init="w.pth", device="cpu", anyway=True)
+
+
 def test_a_network_of_timm_needs_timm(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)  # as if it were not installed
     with pytest.raises(
@@ -249,10 +265,19 @@ def test_anyway_neither_asks_nor_trains_for_the_judge(plain: Path, tmp_path: Pat
     assert artifacts(tmp_path / "store", "mine-") != []
 
 
+def test_a_recipe_that_asks_for_the_judge_asks_it_from_python_too(
+    plain: Path, tmp_path: Path
+) -> None:
+    recipe = recipes.change(Recipe(), {**SHORT, "judge": True})
+    how: dict[str, Any] = {"model": TinyNet(), "device": "cpu", "settings": recipe}
+    assert unspur.debias(plain, **how).scores["judge"]["debias"] is False
+    assert "judge" not in unspur.debias(plain, anyway=True, **how).scores
+
+
 def test_too_few_images_for_the_judge_are_debiased_with_a_warning(
     thumbnails: Path, tmp_path: Path
 ) -> None:
-    with pytest.warns(UserWarning, match="not asked: .*80 training images are too few"):
+    with pytest.warns(UserWarning, match="the judge was not asked.*80 training images are too few"):
         _, scores = debias(thumbnails, tmp_path)
     assert "judge" not in scores
     assert artifacts(tmp_path / "store", "audit-") == []
