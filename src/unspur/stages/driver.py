@@ -96,14 +96,14 @@ def _add_stage(stage: str, runs: Sequence[Run]) -> None:
             path: wanted[path].keys[stage].stage.work(wanted[path].context, wanted[path].results)
             for path in open_
         }
-        for path, result in _finish_work(stage, runs[0].context, work, open_).items():
+        for path, result in _work_off(stage, runs[0].context, work, open_).items():
             ingredients = wanted[path].keys[stage].ingredients
             found[path] = open_[path].promote(path, ingredients, result.tensors(), result.facts())
     for each in runs:
         each.results[stage] = found[each.keys[stage].path]
 
 
-def _finish_work(
+def _work_off(
     stage: str, context: Context, work: dict[Path, Work], workspaces: Mapping[Path, Workspace]
 ) -> dict[Path, StageResult]:
     """Run the work of stages to its end; the trainings they ask for run side by side."""
