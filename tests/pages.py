@@ -13,7 +13,7 @@ from pathlib import Path
 import toys
 from unspur import stages
 from unspur.data.splits import Splits
-from unspur.workflow import Outcome, deliver
+from unspur.workflow import Outcome, save_outcome
 
 NASTY = "<script>alert('x')</script>\"&amp;.png"
 VOID = {"meta", "img", "br", "input", "link", "hr"}
@@ -37,7 +37,7 @@ def page_of(
     context = toys.context(folder / "store", changes, splits=splits)
     made, scores = stages.run(context)
     outcome = Outcome(context, made, scores, None)
-    path = deliver(outcome, folder / "out", command=command).page
+    path = save_outcome(outcome, folder / "out", command=command).page
     assert path is not None
     return path
 

@@ -10,21 +10,20 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from . import stages, workflow
+from . import workflow
 from .audit.result import Audit
-from .data.custom.assembly import Images, Source, assemble
+from .data.custom.assembly import Images, Source, UserImages
 from .errors import DataError
 from .recipes import Recipe
 from .report import terminal
 from .stages.context import Show
 from .stages.place import Place, find_place, temporary_place
 from .stages.suspects import Suspects
-from .workflow import Prepared
 
 
 @dataclass(frozen=True)
 class DebiasedModel:
-    """What debiasing returns."""
+    """A debiased model, its suspects, scores and masks, and the folder they were saved to."""
 
     model: nn.Module
     suspects: Suspects | None  # None where nothing was mined
@@ -59,33 +58,24 @@ def debias(
     the command line (`resnet18`, `timm:NAME`, `file.py:builder`); ResNet-18 by default. Steps follow the size
     of the data and the device; `settings` are changes of them, as {"pretrain.steps": 2000}, or a Recipe,
     which is run as it is. An audit is asked first: without a sign of a shortcut the ordinary model is
-    returned, unless `anyway`. `bias` (labels of the shortcut by split) is read by the scores alone.
+    returned, unless `anyway`. Only the scores read `bias` (labels of the shortcut by split).
     With `out`, a run's folder is written; stages are stored in `store` (UNSPUR_STORE or runs/store) and
     reused. Without either nothing is stored. `suspects` is the suspects.csv of a run, corrected by you.
     `show=True` shows progress.
     """
-    _refuse_model(train)
+    _refuse_model(train, "debias")
     folder = Path(out) if out is not None else None
-    seeded = {} if seed is None else {"seed": seed}
     with _place(device, store, show, keep=out is not None) as place:
-        parts = (valid, test, bias, classes)
-        if isinstance(settings, Recipe):
-            splits = assemble(train, *parts, limit=size or settings.data.size or 96)
-            recipe = settings.model_copy(update=seeded)
-            context = workflow.open_context(recipe, splits, place, model=model, suspects=suspects)
-            prepared = Prepared(stages.Run(context))
-        else:
-            prepared = workflow.open_debias(
-                train,
-                place,
-                *parts,
-                model=model,
-                init=init,
-                size=size,
-                changes={**(settings or {}), **seeded},
-                suspects=suspects,
-                anyway=anyway,
-            )
+        prepared = workflow.open_debias(
+            UserImages(train, valid, test, bias, classes),
+            place,
+            model=model,
+            init=init,
+            size=size,
+            settings=_seeded(settings, seed),
+            suspects=suspects,
+            anyway=anyway,
+        )
         return _result(workflow.carry_out(prepared, folder), folder)
 
 
@@ -102,27 +92,42 @@ def audit(
     store: Path | str | None = None,
     show: Show | bool = False,
 ) -> Audit:
-    """Say whether there is a shortcut in these training images, and which of them contradict it.
+    """Decide whether there is a shortcut in these training images, and which of them contradict it.
 
     `train` is as for `debias`. The error rates of the verdict are those of the built-in small network; a
     `model` of yours has others. `settings` are dotted changes, as {"mine.steps": 2000}: `mine` for the
     network that follows what is easy, `pretrain` for all others. With `out`, audit.json, suspects.csv and
     report.html are written; trainings are stored as by `debias`.
     """
+    _refuse_model(train, "audit")
     with _place(device, store, show, keep=out is not None) as place:
-        parts = (None, None, None, classes)
         context = workflow.open_audit(
-            train, place, *parts, model=model, size=size, seed=seed, changes=settings
+            UserImages(train, classes=classes),
+            place,
+            model=model,
+            size=size,
+            seed=seed,
+            changes=settings,
         )
         source = str(train) if isinstance(train, Path | str) else ""
         return workflow.carry_out_audit(context, Path(out) if out else None, source=source)[0]
 
 
-def _refuse_model(train: object) -> None:
+def _refuse_model(train: object, verb: str) -> None:
+    """Raise if a network stands where the data belong."""
     if isinstance(train, nn.Module):
         raise DataError(
-            "the first argument is a network; data come first. Write unspur.debias(data, model=network)."
+            f"the first argument is a network; data come first. Write unspur.{verb}(data, model=network)."
         )
+
+
+def _seeded(
+    settings: Recipe | Mapping[str, Any] | None, seed: int | None
+) -> Recipe | Mapping[str, Any]:
+    """Return the settings with a seed, if one is given."""
+    if isinstance(settings, Recipe):
+        return settings if seed is None else settings.seeded(seed)
+    return {**(settings or {}), **({} if seed is None else {"seed": seed})}
 
 
 def _result(outcome: workflow.Outcome, out: Path | None) -> DebiasedModel:
@@ -140,7 +145,7 @@ def _result(outcome: workflow.Outcome, out: Path | None) -> DebiasedModel:
 def _place(
     device: str | None, store: Path | str | None, show: Show | bool, *, keep: bool
 ) -> Iterator[Place]:
-    """Find where to work; without a folder and a store nothing is left behind."""
+    """Return where to work; the store is temporary unless one is named or results are to be kept."""
     shown = show if callable(show) else terminal.show(quiet=not show)
     if store is not None or keep:
         yield find_place(device, store, shown)

@@ -1,4 +1,4 @@
-"""What is not ours: optional dependencies, and what installed packages add by entry points."""
+"""Code of others: optional dependencies, and what installed packages add by entry points."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def need(module: str) -> ModuleType:
-    """A module of an optional dependency, or an error that says how to get it."""
+    """Import a module of an optional dependency, or raise an error that says how to install it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -21,17 +21,36 @@ def need(module: str) -> ModuleType:
         ) from error
 
 
-def registered(group: str, fits: Callable[[object], bool]) -> dict[str, Any]:
-    """Return what installed packages add under an entry-point group; a broken addition is a warning."""
+def load_entry_points(group: str, problem: Callable[[str, Any], str]) -> dict[str, Any]:
+    """Return what installed packages add to a group of entry points, by name.
+
+    `problem(name, value)` says what is wrong with an addition, or "" if nothing is. A broken addition is
+    left out with a warning, so that one package cannot stop the others.
+    """
     found: dict[str, Any] = {}
     for point in metadata.entry_points(group=group):
-        try:
-            added = point.load()
-        except Exception as error:  # another package's code: whatever is wrong, the rest must work
-            warnings.warn(f"{group}: {point.value} cannot be loaded ({error}).", stacklevel=2)
-            continue
-        if fits(added):
-            found[point.name] = added
+        value, reason = _load(point)
+        reason = reason or problem(point.name, value)
+        if not reason and point.name in found:
+            reason = "another installed package has added this name already"
+        if reason:
+            warnings.warn(_left_out(point, reason), stacklevel=2)
         else:
-            warnings.warn(f"{group}: {point.value} is not what belongs there.", stacklevel=2)
+            found[point.name] = value
     return found
+
+
+def _load(point: metadata.EntryPoint) -> tuple[Any, str]:
+    """Import what an entry point names; return it, and what went wrong."""
+    try:
+        return point.load(), ""
+    except Exception as error:  # another package's code can raise anything
+        return None, f"importing it raised {type(error).__name__}: {error}"
+
+
+def _left_out(point: metadata.EntryPoint, reason: str) -> str:
+    package = f"the package {point.dist.name}" if point.dist else "its package"
+    return (
+        f"{point.group}: {point.name!r} ({point.value}) is left out: {reason}. "
+        f"Update or uninstall {package}."
+    )

@@ -3,11 +3,11 @@
 The functions of `api`, every command, `bench` and the audit go through here, so that the same verb gives the
 same result from Python and from the shell:
 
-    open_debias(images, ...)     ──> Prepared   settings from the size of the data; an audit is asked first
-    open_recipe(recipe, ...)     ──> Prepared   a recipe as it is written
-    carry_out(prepared, out)     ──> Outcome    ask the judge, run the plan, save the folder, write the page
-    open_audit(images, ...)      ──> Context    the audit alone
-    carry_out_audit(context, out) ──> Audit     ... with its folder and page
+    open_debias(images, ...)      ──> Prepared   settings from the number of images; the judge is asked first
+    open_recipe(recipe, ...)      ──> Prepared   a recipe as it is written
+    carry_out(prepared, out)      ──> Outcome    ask the judge, run the plan, save the folder, write the page
+    open_audit(images, ...)       ──> Context    an audit and nothing else
+    carry_out_audit(context, out) ──> Audit      train its networks, save its folder, write the page
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .audit import auditor, preparation
 from .audit.recommendation import recommend
 from .audit.result import Audit
 from .data import Splits
-from .data.custom.assembly import Source, assemble
+from .data.custom.assembly import UserImages
 from .errors import DataError, ModelError, RecipeError
 from .recipes import Recipe, budget
 from .report import page
@@ -44,7 +44,7 @@ AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks se
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that is ready: its keys are known, nothing is trained."""
+    """A run that is ready to start: its keys are known, nothing is trained."""
 
     run: stages.Run
 
@@ -60,7 +60,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """The results of a run, its scores, the judge's advice, and the page if there is one."""
 
     context: Context
     results: Results
@@ -70,53 +70,81 @@ class Outcome:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """What was measured, and what the judge said where it was asked."""
+        """The scores, with the judge's advice where it was asked."""
         return runs.with_advice(self.scores.facts, self.advice)
 
 
 def open_debias(
-    train: Source,
+    images: UserImages,
     place: Place,
-    *parts: Any,
+    *,
     model: nn.Module | str | None = None,
     init: str = "",
     size: int = 0,
-    seed: int = 0,
-    changes: Mapping[str, Any] | None = None,
+    settings: Recipe | Mapping[str, Any] | None = None,
     suspects: Path | str | None = None,
     anyway: bool = False,
 ) -> Prepared:
-    """Prepare the debiasing of a user's own images; `parts` are valid, test, bias and classes."""
-    limit = size or budget.of(place.device).pixels
-    splits = assemble(train, *parts, limit=limit)
-    recipe = budget.settings(
-        len(splits.train),
-        place.device,
-        name=splits.name,
-        model=model if isinstance(model, str) else budget.NETWORK,
-        init=init,
-    )
-    recipe = recipes.change(recipe, {"seed": seed, **(changes or {})})
+    """Prepare the debiasing of a user's images.
+
+    `settings` are changes of what the number of images and the device suggest, or a whole recipe.
+    """
+    size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
+    splits = images.open(size or budget.of(place.device).pixels)
+    recipe = _debias_recipe(settings, splits, place, model, init)
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
-    judged = splits
-    if recipe.judge and isinstance(train, Path | str):
-        judged = assemble(train, limit=audit_pixels(place))
+    asks = recipe.judge and images.in_files
+    judged = images.open(audit_pixels(place)) if asks else splits
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
     return Prepared(stages.Run(add_judge(context, judged, place)))
 
 
+def _debias_recipe(
+    settings: Recipe | Mapping[str, Any] | None,
+    splits: Splits,
+    place: Place,
+    model: nn.Module | str | None,
+    init: str,
+) -> Recipe:
+    """Return the user's recipe with the network asked for, or one by the number of images, with changes."""
+    name = model if isinstance(model, str) else None
+    if isinstance(settings, Recipe):
+        return _with_network(settings, name, init)
+    recipe = budget.settings(
+        len(splits.train),
+        place.device,
+        name=splits.name,
+        model=name or budget.NETWORK,
+        init=init,
+    )
+    return recipes.change(recipe, settings or {})
+
+
+def _with_network(recipe: Recipe, name: str | None, init: str) -> Recipe:
+    """Return a recipe with another network or other initial weights, where they are asked for."""
+    network = recipe.model
+    if name is not None and name != network.name:
+        network = type(network)(name=name)  # options and head belong to the other network
+    if init:
+        network = network.model_copy(update={"init": init})
+    return recipe.model_copy(update={"model": network})
+
+
 def add_judge(context: Context, splits: Splits, place: Place) -> Context:
-    """Let an audit of these images decide first, where the recipe asks for a judge and there are enough."""
+    """Add a judge to the context if its recipe asks for one: an audit of these images.
+
+    Warns and adds none where the images cannot be audited, for example because there are too few.
+    """
     if not context.recipe.judge:
         return context
-    asked = audit_context(splits, place, seed=context.recipe.seed)
+    audit = audit_context(splits, place, seed=context.recipe.seed)
     try:
-        preparation.check(asked)
+        preparation.check(audit)
     except DataError as error:
-        warnings.warn(f"whether there is a shortcut was not asked: {error}", stacklevel=3)
+        warnings.warn(f"the judge was not asked whether there is a shortcut: {error}", stacklevel=3)
         return context
-    return replace(context, judge=lambda: recommend(auditor.audit(asked)))
+    return replace(context, judge=lambda: recommend(auditor.audit(audit)))
 
 
 def open_recipe(
@@ -159,9 +187,15 @@ def open_context(
 
 
 def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> models.Builder:
-    if model is not None and not isinstance(model, str):
-        return models.given(model)
+    """Return the builder of the network: copies of a module, or what the recipe names."""
     wanted = recipe.model
+    if model is not None and not isinstance(model, str):
+        if wanted.init:
+            raise ModelError(
+                f"init = {wanted.init!r} is for a network by name, and the model is a module. Load the "
+                "weights into it, and leave init out."
+            )
+        return models.given(model)
     return models.builder(wanted.name, len(splits.classes), wanted.options, init=wanted.init)
 
 
@@ -170,10 +204,10 @@ def carry_out(prepared: Prepared, out: Path | None = None, *, command: str = "")
     run = prepared.run
     ((results, scores),) = stages.run_together([run])
     outcome = Outcome(run.context, results, scores, run.advice)
-    return outcome if out is None else deliver(outcome, out, command=command)
+    return outcome if out is None else save_outcome(outcome, out, command=command)
 
 
-def deliver(outcome: Outcome, out: Path, *, command: str = "") -> Outcome:
+def save_outcome(outcome: Outcome, out: Path, *, command: str = "") -> Outcome:
     """Write the folder of a run and its page; `command` is what the run was started with."""
     context, results, scores = outcome.context, outcome.results, outcome.scores
     runs.save(context, results, scores, out, numbers=outcome.numbers)
@@ -210,17 +244,17 @@ def _save_skipped(splits: Splits, folder: Path) -> None:
 
 
 def open_audit(
-    train: Source,
+    images: UserImages,
     place: Place,
-    *parts: Any,
+    *,
     model: nn.Module | str | None = None,
     size: int = 0,
     seed: int = 0,
     steps: int = 0,
     changes: Mapping[str, Any] | None = None,
 ) -> Context:
-    """Prepare an audit of a user's own images; `parts` are valid, test, bias and classes."""
-    splits = assemble(train, *parts, limit=size or audit_pixels(place))
+    """Prepare an audit of a user's images; raises if they cannot be audited."""
+    splits = images.open(size or audit_pixels(place))
     context = audit_context(splits, place, model=model, seed=seed, steps=steps, changes=changes)
     preparation.check(context)
     return context
@@ -240,7 +274,7 @@ def audit_context(
     steps: int = 0,
     changes: Mapping[str, Any] | None = None,
 ) -> Context:
-    """Return the context of an audit: its own short trainings, on the built-in small network by default."""
+    """Return the context of an audit: short trainings of the built-in small network, or of `model`."""
     name = model if isinstance(model, str) else preparation.NETWORK
     recipe = preparation.settings(
         len(splits.train), name=splits.name, model=name, seed=seed, steps=steps

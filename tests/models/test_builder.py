@@ -97,7 +97,7 @@ def test_unknown_name() -> None:
     with pytest.raises(ModelError) as error:
         models.builder("convent", 3)
     assert str(error.value) == (
-        f"there is no model 'convent'. Built in: {', '.join(models.BUILTIN)}; or give file.py:function, "
+        f"there is no model 'convent'. Choose one of {', '.join(models.BUILTIN)}; or give file.py:function, "
         "or timm:NAME."
     )
 

@@ -204,7 +204,9 @@ def test_without_templates_the_run_is_whole_and_a_line_says_so(tmp_path, monkeyp
     made, scores = stages.run(context)
     with pytest.warns(UserWarning, match=r"no report.html.*pip install 'unspur\[report\]'"):
         assert (
-            workflow.deliver(workflow.Outcome(context, made, scores, None), tmp_path / "out").page
+            workflow.save_outcome(
+                workflow.Outcome(context, made, scores, None), tmp_path / "out"
+            ).page
             is None
         )
     assert (tmp_path / "out" / "model.safetensors").exists()
@@ -227,7 +229,7 @@ def test_a_network_that_cannot_be_looked_into_is_still_a_result(tmp_path, monkey
     context = toys.context(tmp_path / "store")
     made, scores = stages.run(context)
     with pytest.warns(UserWarning, match="no pictures of this network: element 0"):
-        path = workflow.deliver(
+        path = workflow.save_outcome(
             workflow.Outcome(context, made, scores, None), tmp_path / "out"
         ).page
     read = Page(path.read_text("utf-8"))

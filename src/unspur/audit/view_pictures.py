@@ -10,7 +10,7 @@ from torch import Tensor
 from ..stages.context import Context
 from ..stages.results import Pictures
 from ..stages.suspects import Suspects
-from ..stages.thumbnails import Says, colours, described, in_turns, inputs, pictures, smaller
+from ..stages.thumbnails import Says, colours, describe, inputs, pick_by_class, pictures, shrink
 from . import audit_networks
 
 
@@ -19,14 +19,14 @@ def pictures_through(
 ) -> Pictures:
     """Return pictures of training suspects, as they are and as a network behind a view sees them."""
     part = context.splits.train
-    index = in_turns(suspects, among, part.targets, len(context.splits.classes))
+    index = pick_by_class(suspects, among, part.targets, len(context.splits.classes))
     if not index:
         return Pictures()
     tensors = {
         f"views.{view}.images": pictures(part, index),
         f"views.{view}.seen": _through(context, view, index),
     }
-    return Pictures(tensors, {view: described(context, "train", suspects, index, says)})
+    return Pictures(tensors, {view: describe(context, "train", suspects, index, says)})
 
 
 def _through(context: Context, name: str, index: Sequence[int]) -> Tensor:
@@ -39,7 +39,7 @@ def _through(context: Context, name: str, index: Sequence[int]) -> Tensor:
     pixels = seen * std + mean
     if part.dtype == torch.uint8:
         pixels = (255 * pixels).clamp(0, 255).round().byte()
-    return smaller(colours(pixels)).byte()
+    return shrink(colours(pixels)).byte()
 
 
 def _scaling(context: Context) -> tuple[Sequence[float], Sequence[float]]:

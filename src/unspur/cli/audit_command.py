@@ -12,6 +12,7 @@ from rich.table import Table
 from .. import recipes, workflow
 from ..audit import preparation, verdict
 from ..audit.result import Audit
+from ..data.custom.assembly import UserImages
 from ..report import terminal
 from ..report.audit_words import next_step
 from ..report.terminal import err
@@ -38,7 +39,7 @@ def audit(
     """Say whether there is a shortcut in your images, and which of them contradict it."""
     began = time.perf_counter()
     context = workflow.open_audit(
-        source,
+        UserImages(source),
         find_place(device, store, terminal.show(quiet=quiet)),
         model=model,
         size=size,

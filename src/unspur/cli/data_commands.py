@@ -51,6 +51,8 @@ def list_(data_root: Root = None) -> None:
     table = Table("set", "ratios", "state")
     for name, ratios in groups.RATIOS.items():
         table.add_row(name, ", ".join(ratios), groups.state(name, data_root))
+    for name in _added():
+        table.add_row(name, "", "added by an installed package")
     terminal.out.print(table)
 
 
@@ -88,7 +90,13 @@ def _made(name: str, root: Path, ratio: str, seed: int, severity: int) -> Splits
     return cmnist.make(mnist.mnist(root), ratio, seed=seed)  # type: ignore[arg-type]
 
 
+def _added() -> list[str]:
+    """Return the data sets of installed packages."""
+    return [name for name in data.dataset_names() if name not in data.DATASETS]
+
+
 def _loaded(name: str, ratio: str | None, root: Path | None) -> Splits:
-    if name not in groups.RATIOS:
-        raise DataError(f"there is no data set {name!r}. Choose one of {', '.join(groups.RATIOS)}.")
-    return data.load(name, root=root, ratio=ratio or groups.RATIOS[name][0])
+    known = {**groups.RATIOS, **dict.fromkeys(_added(), ("",))}
+    if name not in known:
+        raise DataError(f"there is no data set {name!r}. Choose one of {', '.join(known)}.")
+    return data.load(name, root=root, ratio=ratio or known[name][0])

@@ -18,12 +18,15 @@ from .options import Quiet
 
 
 def methods() -> None:
-    """List the methods: what they must be told, how many networks they train, where they come from."""
-    table = Table(Column("method", no_wrap=True), "must be told", "networks", "source")
+    """List the methods: the supervision they need, how many networks they train, their source."""
+    table = Table(Column("method", no_wrap=True), "supervision", "networks", "source")
     for name, about in all_methods().items():
         table.add_row(name, about.supervision, about.networks, about.source)
     terminal.out.print(table)
     terminal.out.print("Run one on CMNIST with 1 %: unspur run cmnist/1pct-METHOD", markup=False)
+    terminal.out.print(
+        'Or with plan = "METHOD" in a recipe of yours: unspur run FILE.toml', markup=False
+    )
 
 
 def theory(

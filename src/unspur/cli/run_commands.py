@@ -11,6 +11,7 @@ from rich.table import Table
 
 from .. import recipes, workflow
 from ..data import Splits
+from ..data.custom.assembly import UserImages
 from ..report import terminal
 from ..report.terminal import err, score_table, show, summary
 from ..stages.estimate import estimate
@@ -76,13 +77,12 @@ def debias(
 ) -> None:
     """Remove the shortcut from a classifier of your own images, if there is one."""
     prepared = workflow.open_debias(
-        source,
+        UserImages(source),
         find_place(device, store, show(quiet=quiet)),
         model=model,
         init=init,
         size=size,
-        seed=seed,
-        changes=recipes.parse_changes(set_ or []),
+        settings={"seed": seed, **recipes.parse_changes(set_ or [])},
         suspects=suspects,
         anyway=anyway,
     )

@@ -1,6 +1,6 @@
-"""Methods, one file each: losses, settings, plan, what must be told, source; and the catalogue of them.
+"""Methods, one file each: losses, settings, plan, supervision, source; and the catalogue of them.
 
-May import: data, errors, extras, masks, models, noise, training.
+May import: data, extras, masks, models, noise, training.
 """
 
 from .amplified import Amplified

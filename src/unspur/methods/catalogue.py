@@ -1,14 +1,14 @@
 """Every method there is: the built-in ones, a line each, and those of installed packages.
 
-A package adds a method with an entry point in the group `unspur.methods` that names a MethodEntry.
+A package adds a method with an entry point in the group `unspur.methods`. The entry point has the method's
+name and refers to its MethodEntry.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-from ..errors import RecipeError
-from ..extras import registered
+from ..extras import load_entry_points
 from . import controls, dcwp, dfr, disent, end, erm, grasp, groupdro, jtt, lc, lff, mrm, rebias
 from .entry import MethodEntry
 
@@ -40,17 +40,38 @@ BUILT_IN: tuple[MethodEntry, ...] = (
 
 @cache
 def all_methods() -> dict[str, MethodEntry]:
-    """Return every method by name."""
-    found = {entry.name: entry for entry in BUILT_IN}
-    added = registered("unspur.methods", lambda entry: isinstance(entry, MethodEntry))
-    for name, entry in added.items():
-        if entry.name in found:
-            raise RecipeError(
-                f"the entry point {name!r} adds a method {entry.name!r}, and there is one already. "
-                "Rename it, or remove the package."
-            )
-        found[entry.name] = entry
-    return found
+    """Return every method by name, the built-in ones first."""
+    built_in = {entry.name: entry for entry in BUILT_IN}
+    return built_in | load_entry_points("unspur.methods", added_method_problem)
+
+
+def added_method_problem(name: str, entry: object) -> str:
+    """Say why an installed package cannot add this method; "" if it can."""
+    if not isinstance(entry, MethodEntry):
+        return f"it is {type(entry).__name__}, not a MethodEntry"
+    if name != entry.name:
+        return (
+            f"the entry point and its method must have one name, and the method is {entry.name!r}"
+        )
+    plans = {known.plan_name: known.stages for known in BUILT_IN}
+    if entry.name in {known.name for known in BUILT_IN}:
+        return f"there is a built-in method {name!r}"
+    if plans.get(entry.plan_name, entry.stages) != entry.stages:
+        return f"there is a built-in plan {entry.plan_name!r} with other stages"
+    return _stage_problem(entry)
+
+
+def _stage_problem(entry: MethodEntry) -> str:
+    """Say what is wrong with the stages of an added method; "" if nothing is."""
+    known = {stage for built_in in BUILT_IN for stage in built_in.stages}
+    if entry.own_stage is not None and entry.name in known:
+        return f"there is a built-in stage {entry.name!r}"
+    own = {entry.name} if entry.own_stage is not None else set()
+    if unknown := sorted(set(entry.stages) - known - own):
+        return f"its plan has stages that do not exist: {', '.join(unknown)}"
+    if not own <= set(entry.stages):
+        return "own_stage is set, and its plan does not have that stage"
+    return ""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A method as the catalogue, the recipes and `unspur methods` know it."""
+"""The record of a method, which the catalogue, the recipes and `unspur methods` read."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Supervision = Literal["nothing", "bias labels", "what kind of bias"]
 
 
 def no_networks(settings: Any) -> Mapping[str, NetworkSettings]:
-    """Ask for no network beside the run's own."""
+    """Ask for no network beside the main one."""
     return {}
 
 
 @dataclass(frozen=True)
 class OwnStage:
-    """A method that is one stage of its own: its settings, and how it is built from them.
+    """The stage of a method that is one training: its settings, and how the method is built from them.
 
-    `build(model, inputs, settings)` returns the Method. A step costs about `cost` plain steps, and `copies`
-    networks are stored. `uses_head` and `extra_networks` say what else the result depends on;
-    `balance_groups` draws every (target, bias) group equally often; `final` builds the network that training
-    ends in, where that is not the run's own.
+    `build(model, inputs, settings)` returns the Method, an instance of `loss`. A step costs about `cost`
+    plain steps, and `copies` networks are stored. `uses_head` and `extra_networks` say what else the result
+    depends on. `balance_groups` samples every (target, bias) group equally often. `final` returns the
+    builder of the network that training ends in, where that is not the main network.
     """
 
     settings: type[MethodSettings]
@@ -43,17 +43,21 @@ class OwnStage:
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A whole method: its plan (the stages it runs, under a name), what it must be told, who wrote it."""
+    """A method: its plan (the stages that it runs), the supervision it needs, its source.
+
+    `title` is its name in tables, `source` the publication, `networks` how many networks are trained.
+    """
 
     name: str
     title: str
     source: str
     networks: str
     stages: tuple[str, ...]
-    plan: str = ""  # the plan's name in a recipe; the method's own by default
+    plan: str = ""  # the name of its plan in a recipe; the name of the method by default
     supervision: Supervision = "nothing"
     own_stage: OwnStage | None = None
 
     @property
     def plan_name(self) -> str:
+        """The name of its plan in a recipe."""
         return self.plan or self.name

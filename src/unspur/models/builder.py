@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from ..errors import ModelError
-from ..extras import registered
+from ..extras import load_entry_points
 from . import weight_files
 from .networks.bagnet import BagNet18
 from .networks.convnet import ConvNet
@@ -43,8 +43,15 @@ TIMM = "timm:"
 
 @cache
 def networks() -> dict[str, Callable[..., nn.Module]]:
-    """Return every network by name: ours, and those of installed packages (group `unspur.models`)."""
-    return {**registered("unspur.models", callable), **BUILTIN}
+    """Return every network by name; packages add theirs in the entry-point group `unspur.models`."""
+    return BUILTIN | load_entry_points("unspur.models", _problem)
+
+
+def _problem(name: str, make: object) -> str:
+    """Say why an installed package cannot add this network; "" if it can."""
+    if name in BUILTIN:
+        return f"there is a built-in network {name!r}"
+    return "" if callable(make) else f"it is {type(make).__name__}, not a function of `classes`"
 
 
 @dataclass(frozen=True)
@@ -65,43 +72,50 @@ class Builder:
 def builder(
     name: str, classes: int, options: Mapping[str, Any] | None = None, *, init: str = ""
 ) -> Builder:
-    """A builder from a built-in name, `timm:NAME`, or `file.py:function`, called with `classes`.
+    """Return a builder from a known name, `timm:NAME`, or `file.py:function`, called with `classes`.
 
     `init` is a file of weights to start from.
     """
     options = dict(options or {})
-    if name.startswith(TIMM):
-        make, source = _from_timm(name.removeprefix(TIMM))
-    elif ":" in name:
-        file, _, function = name.rpartition(":")
-        make, source = _from_file(Path(file), function)
-        name = f"{Path(file).resolve()}:{function}"  # it comes back from any working directory
-    elif name in networks():
-        make = networks()[name]
-        source = inspect.getsource(make)
-    else:
-        raise ModelError(
-            f"there is no model {name!r}. Built in: {', '.join(networks())}; or give file.py:function, or "
-            "timm:NAME."
-        )
-
-    def call() -> nn.Module:
-        try:
-            model = make(classes=classes, **options)
-        except TypeError as error:
-            raise ModelError(
-                f"{name} cannot be called with classes={classes}, {options}: {error}."
-            ) from error
-        if not isinstance(model, nn.Module):
-            raise ModelError(f"{name} returned {type(model).__name__}, not an nn.Module.")
-        return model
-
-    how = {"name": name, "options": options}
-    if ":" in name and not name.startswith(TIMM):  # its classes may come from other files
+    name, make, source = _find(name)
+    call = partial(_call, make, name, classes, options)
+    if name not in BUILTIN and not name.startswith(TIMM):  # its classes may come from other files
         with torch.random.fork_rng(devices=[]):
             source += _behind(call())
     source = _hash(source + json.dumps([name.rpartition(":")[2], options]))
+    how = {"name": name, "options": options}
     return Builder(_started(call, Path(init)) if init else call, how, source)
+
+
+def _find(name: str) -> tuple[str, Callable[..., nn.Module], str]:
+    """Return a name that works from any folder, the function that makes the network, and its code."""
+    if name.startswith(TIMM):
+        return name, *_from_timm(name.removeprefix(TIMM))
+    if ":" in name:
+        file, _, function = name.rpartition(":")
+        return f"{Path(file).resolve()}:{function}", *_from_file(Path(file), function)
+    if name not in networks():
+        raise ModelError(
+            f"there is no model {name!r}. Choose one of {', '.join(networks())}; or give "
+            "file.py:function, or timm:NAME."
+        )
+    make = networks()[name]
+    return name, make, inspect.getsource(make) if name in BUILTIN else _code(make)
+
+
+def _call(
+    make: Callable[..., nn.Module], name: str, classes: int, options: Mapping[str, Any]
+) -> nn.Module:
+    """Make a network, or raise an error that names it."""
+    try:
+        model = make(classes=classes, **options)
+    except TypeError as error:
+        raise ModelError(
+            f"{name} cannot be called with classes={classes}, {options}: {error}."
+        ) from error
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"{name} returned {type(model).__name__}, not an nn.Module.")
+    return model
 
 
 def _started(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.Module]:
@@ -203,6 +217,14 @@ def _simple(value: object) -> bool:
     if isinstance(value, tuple | list):
         return all(map(_simple, value))
     return isinstance(value, bool | int | float | str | None)
+
+
+def _code(make: Callable[..., nn.Module]) -> str:
+    """Return the code of a function or class; its name where Python has no source of it."""
+    try:
+        return inspect.getsource(make)
+    except (OSError, TypeError):
+        return getattr(make, "__qualname__", type(make).__qualname__)
 
 
 def _source(kind: type) -> str:

@@ -1,4 +1,4 @@
-"""Every stage by name: those of debiasing, its controls, and methods that are a stage of their own."""
+"""Every stage by name: those of debiasing, its controls, and one for each method that is a stage."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ from .stage import Stage
 def stage_records() -> dict[str, Stage]:
     """Return every stage by name."""
     chain = (MINE, PRETRAIN, PRUNE, CONTROL, FINETUNE, REFIT)
-    alone = (stage_of(entry) for entry in own_stages().values())
-    return {stage.name: stage for stage in (*chain, *alone)}
+    methods = (stage_of(entry) for entry in own_stages().values())
+    return {stage.name: stage for stage in (*chain, *methods)}

@@ -1,4 +1,4 @@
-"""What the stages of one run share: data, network, seeds, and samples kept out of training."""
+"""What the stages of one run share: data, network, seeds, and samples that are not trained on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .corrections import Corrections, check_left
 
 
 class Advice(Protocol):
-    """What a judge says before anything is trained: whether to debias, and why."""
+    """The advice of a judge before anything is trained: whether to debias, and why."""
 
     @property
     def verdict(self) -> str: ...
@@ -58,14 +58,14 @@ class Context:
     def __post_init__(self) -> None:
         if self.corrections is not None:
             check_left(self.corrections, self.splits.train.targets, self.splits.classes)
-        given, channels = len(self.recipe.data.mean), self.splits.train.shape[0]
-        if given not in (0, 1, channels):
+        numbers, channels = len(self.recipe.data.mean), self.splits.train.shape[0]
+        if numbers not in (0, 1, channels):
             raise RecipeError(
-                f"data.mean has {given} numbers, the images {channels} channels. Give one for each."
+                f"data.mean has {numbers} numbers, the images {channels} channels. Give one for each."
             )
 
     def ready(self) -> None:
-        """Do now what a run would do first: load libraries, bring the data to the device, digest it."""
+        """Do now what a run would do first: load libraries, move the data to the device, hash it."""
         for split in self.splits.parts().values():
             self.source(split)
         torch.optim.Adam([nn.Parameter(torch.zeros(1))])  # its first use loads much of torch
@@ -79,22 +79,23 @@ class Context:
 
     @cached_property
     def head(self) -> str:
+        """The name of the layer that computes the logits."""
         return self.recipe.model.head or find_head(self.network(), self.probe)
 
     @property
     def final(self) -> Builder:
-        """Builds the network that the plan ends in: the run's own, unless the method says otherwise."""
+        """The builder of the network that the plan ends in: the main one, unless a method has another."""
         entry = own_stages().get(self.recipe.plan)
         if entry is None or entry.own_stage is None or entry.own_stage.final is None:
             return self.builder
         return entry.own_stage.final(self.builder, find_head(self.network(), self.probe))
 
     def bias(self, split: str = "train") -> Tensor:
-        """The bias labels of a split, for the methods that need to be told them."""
+        """Return the bias labels of a split, for methods that need them; raise if there are none."""
         if split not in self.splits.bias:
-            spoken = {"train": "training", "valid": "validation"}[split]
+            name = {"train": "training", "valid": "validation"}[split]
             raise RecipeError(
-                f'plan = "{self.recipe.plan}" needs bias labels of the {spoken} split; there are none. '
+                f'plan = "{self.recipe.plan}" needs bias labels of the {name} split; there are none. '
                 "`unspur methods` lists the methods that do without."
             )
         return self.splits.bias[split]
@@ -108,24 +109,25 @@ class Context:
 
     @property
     def preprocess(self) -> Preprocess:
+        """Turn pixels into network input, as the recipe says."""
         return Preprocess(self.recipe.data.mean, self.recipe.data.std)
 
-    def seed(self, use: str) -> int:
-        """A seed of its own for each use of the run's seed."""
-        text = f"{self.recipe.seed}/{use}"
+    def seed(self, purpose: str) -> int:
+        """Return a different seed for each purpose, all derived from the seed of the run."""
+        text = f"{self.recipe.seed}/{purpose}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
     def network(
         self, weights: Mapping[str, Tensor] | None = None, *, seed: str = "model"
     ) -> nn.Module:
-        """A fresh network on the CPU, with the given weights."""
+        """Return a new main network on the CPU, with these weights or random ones."""
         model = self.builder.build(self.seed(seed))
         if weights is not None:
             model.load_state_dict(dict(weights))
         return model
 
     def outcome(self, weights: Mapping[str, Tensor]) -> nn.Module:
-        """The network a plan ends in, on the CPU, with the given weights."""
+        """Return the network that the plan ends in, on the CPU, with these weights."""
         model = self.final.build(self.seed("model"))
         model.load_state_dict(dict(weights))
         return model
@@ -140,14 +142,14 @@ class Context:
 
     @cached_property
     def held_out(self) -> Tensor:
-        """Training samples to select an iterate by; fixed by (seed, index)."""
+        """Training samples that select an iterate and train nothing; a function of (seed, index)."""
         n = len(self.splits.train)
         if self.recipe.select.rule == "last" or self.splits.valid is not None:
             return torch.zeros(n, dtype=torch.bool)
         u = noise.uniform(self.seed("heldout"), 0, noise.HOLD_OUT, (n,))
         held = u < self.recipe.select.share
         targets = self.splits.train.targets.cpu()
-        for c in range(len(self.splits.classes)):  # of each class one at least is trained on
+        for c in range(len(self.splits.classes)):  # at least one of each class is trained on
             members = (targets == c).nonzero().squeeze(1)
             if len(members):
                 held[members[u[members].argmax()]] = False
@@ -155,19 +157,20 @@ class Context:
 
     @property
     def kept_out(self) -> Tensor:
-        """Training samples that no stage trains on: those held out, and those a user excludes."""
+        """Training samples that no stage trains on: held-out ones, and those a user excludes."""
         return (
             self.held_out if self.corrections is None else self.held_out | self.corrections.excluded
         )
 
     @cached_property
     def streams(self) -> bool:
-        """Whether images come to the device batch by batch, rather than all at once."""
-        asked = self.recipe.data.source
+        """Whether images are moved to the device batch by batch, rather than all at once."""
+        wanted = self.recipe.data.source
         fit = fit_on(self.splits.parts().values(), self.device)
-        return not fit if asked == "auto" else asked == "streaming"
+        return not fit if wanted == "auto" else wanted == "streaming"
 
     def source(self, split: Part, **kwargs: Any) -> Source:
+        """Return the batches of a split on the device; images are resident there or streamed."""
         kwargs |= {"device": self.device, "preprocess": self.preprocess}
         if isinstance(split, Split) and not self.streams:
             return Resident(split, **kwargs)
@@ -175,23 +178,26 @@ class Context:
 
     @cached_property
     def train(self) -> Source:
+        """The training split as it is: no augmentation, no labels beside the targets."""
         return self.source(self.splits.train)
 
     @cached_property
     def valid(self) -> Source | None:
+        """The validation split as it is, if there is one."""
         return None if self.splits.valid is None else self.source(self.splits.valid)
 
     @cached_property
     def unseen(self) -> tuple[str, Tensor] | None:
-        """Samples outside training, as (split, which of it): validation, or those kept out of train."""
+        """Samples that are not trained on, as (split, mask): the validation split, or held-out samples."""
         if self.splits.valid is not None:
             return "valid", torch.ones(len(self.splits.valid), dtype=torch.bool)
         return ("train", self.held_out) if bool(self.held_out.any()) else None
 
     def resident(self, split: str) -> Source:
-        """A split as it is."""
+        """Return the training or the validation split as it is."""
         return self.valid if split == "valid" and self.valid is not None else self.train
 
     @cached_property
     def initial_digest(self) -> str:
+        """A hash of the initial weights."""
         return digest(" ".join(self.initial), *self.initial.values())

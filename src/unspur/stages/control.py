@@ -1,4 +1,4 @@
-"""Control: masks by chance or by size in place of the learned ones, keeping as many weights."""
+"""Control: random masks, or masks by magnitude, that keep as many weights as the learned ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person says of the training samples: suspects, samples to leave out, notes."""
+"""Corrections by a person: which training samples are suspects, which to leave out, notes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUSPECT, EXCLUDE = "suspect", "exclude"
 
 @dataclass(frozen=True, eq=False)
 class Corrections:
-    """What a user says of the training samples: which are suspects, which to leave out, and why."""
+    """A user's answer for each training sample: is it a suspect, is it left out; and notes."""
 
     conflict: Tensor
     excluded: Tensor
@@ -29,16 +29,16 @@ class Corrections:
 
 
 def sample_names(part: Part) -> tuple[str, ...]:
-    """What samples are called in the file: their paths, or their places where paths are not unique."""
+    """Return the names of samples in suspects.csv: paths, or indices where paths are not unique."""
     if part.names is not None and len(set(part.names)) == len(part):
         return part.names
     return tuple(map(str, range(len(part))))
 
 
-def check_left(given: Corrections, targets: Tensor, classes: Sequence[str]) -> None:
-    """Raise where the user leaves nothing of a class to train on."""
+def check_left(corrections: Corrections, targets: Tensor, classes: Sequence[str]) -> None:
+    """Raise if the user excludes every sample of a class."""
     for label in sorted(set(targets.tolist())):
-        if bool(given.excluded[targets == label].all()):
+        if bool(corrections.excluded[targets == label].all()):
             raise DataError(
                 f"every training sample of {classes[label]!r} is flagged {EXCLUDE!r}: nothing of it is "
                 "left to train on. Keep some, or remove the class from the data."

@@ -3,12 +3,12 @@
     mine      ──> suspects     which training samples contradict the shortcut
     pretrain  ──> weights      the ordinary, biased model
     prune     ──> masks        which weights survive
-    control   ──> masks        others in their place, for comparison
+    control   ──> masks        random masks or masks by size instead, for comparison
     finetune  ──> weights      the survivors, retrained
     refit     ──> weights      a new last layer
-    lff, ...  ──> weights      a method that is one stage of its own
+    lff, ...  ──> weights      a method that is one stage
     evaluate  ──> scores       the only reader of the test split
-    inspect   ──> pictures     for the report alone, which runs no network
+    inspect   ──> pictures     for the report, which runs no network
 
 Every result is an artifact of the store, keyed by what it depends on, so that a second run does no work and
 a changed setting re-runs only what depends on it.
@@ -44,7 +44,7 @@ class Run:
         return plan_keys(self.context)
 
     def ready(self) -> None:
-        """Do now what a run would do first: load libraries, bring the data to the device, compute keys."""
+        """Do now what a run would do first: load libraries, move the data to the device, compute keys."""
         self.context.ready()
         _ = self.keys
 
@@ -55,11 +55,11 @@ class Run:
 
     @cached_property
     def advice(self) -> Advice | None:
-        """What the judge says, asked once; None where there is no judge."""
+        """The advice of the judge, who is asked once; None if there is no judge."""
         return self.context.judge() if self.context.judge else None
 
     def wants(self, stage: str) -> bool:
-        """Return whether a stage is still to come: without a shortcut the ordinary model is the answer."""
+        """Return whether to run a stage. Without a shortcut the plan ends with the ordinary model."""
         if self.advice is not None and not self.advice.debias:
             return stage == "pretrain"
         if not {"mine", "pretrain"} <= self.results.keys():
@@ -68,7 +68,7 @@ class Run:
 
 
 def run(context: Context) -> tuple[Results, Artifact]:
-    """Run the recipe's plan, then evaluate; the artifacts by stage, and the scores.
+    """Run the recipe's plan, then evaluate; return the artifacts by stage, and the scores.
 
     Where the judge sees no shortcut, or the suspects are not worth acting on, the plan ends with the
     ordinary model.
@@ -86,7 +86,7 @@ def run_together(runs: Sequence[Run]) -> list[tuple[Results, Artifact]]:
 
 
 def _add_stage(stage: str, runs: Sequence[Run]) -> None:
-    """Add one stage's artifact to every run: what is stored, and what has to be made, at once."""
+    """Add the artifact of one stage to every run: load what is stored, compute the rest side by side."""
     if not runs:
         return
     wanted = {each.keys[stage].path: each for each in runs}
@@ -106,7 +106,7 @@ def _add_stage(stage: str, runs: Sequence[Run]) -> None:
 def _work_off(
     stage: str, context: Context, work: dict[Path, Work], workspaces: Mapping[Path, Workspace]
 ) -> dict[Path, StageResult]:
-    """Drive stages to their results, doing the trainings they ask for side by side."""
+    """Run the work of stages to its end; the trainings they ask for run side by side."""
     results: dict[Path, StageResult] = {}
     while work:
         trainings: dict[Path, Training] = {}

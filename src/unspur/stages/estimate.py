@@ -1,4 +1,4 @@
-"""How long a run would take and how much disk, measured on a few steps of the real thing."""
+"""Estimate the time and disk of a run from a few measured training steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MINED_BYTES = 9  # of the suspects, for each sample
 
 @dataclass(frozen=True)
 class Estimate:
-    """One stage of a plan."""
+    """The steps of one stage, whether it is stored, and its seconds and bytes if it is not."""
 
     stage: str
     steps: int

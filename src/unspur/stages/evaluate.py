@@ -1,4 +1,4 @@
-"""Scores: the only reader of the test split and of bias labels."""
+"""Evaluate: the only reader of the test split and, but for methods that need them, of bias labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSION = 2  # raised where the same networks would give other scores
 
 
 def evaluate(context: Context, results: Results) -> Artifact:
-    """Score what a plan made, on the test split (or, without one, on validation data)."""
+    """Score the networks of a run on the test split (without one, on validation data)."""
     ingredients = {
         "stage": "evaluate",
         "version": VERSION,
@@ -69,13 +69,13 @@ def _network_facts(scorer: Scorer, results: Results) -> dict[str, Any]:
 
 
 def _iterates(scorer: Scorer, weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The scores of the iterates that were kept, by step."""
+    """Return the scores of the stored iterates, by step."""
     steps = sorted({int(name.partition(".")[0]) for name in weights})
     return {str(step): scorer(under(weights, f"{step}.")).as_json() for step in steps}
 
 
 class Scorer:
-    """Scores weights on the data that evaluation reads: the best kept apart from training there is."""
+    """Scores weights on the split for evaluation: test, validation, or held-out training samples."""
 
     def __init__(self, context: Context):
         self.context = context
@@ -90,11 +90,11 @@ class Scorer:
         return self.score(self.predicted(weights, self.source, self.among))
 
     def score(self, predicted: Tensor) -> metrics.Accuracy:
-        """Every accuracy of the predictions for the samples that are scored."""
+        """Return every accuracy of predictions for the evaluated samples."""
         return score_predictions(predicted, self.context.splits, self.split, among=self.among)
 
     def truth(self) -> dict[str, Tensor]:
-        """What is known of the samples that are scored: targets, and bias and conflict where told."""
+        """Return the targets of the evaluated samples, and bias and conflict where they are known."""
         splits, conflict = self.context.splits, self.context.splits.conflicting(self.split)
         known = {"targets": splits.parts()[self.split].targets}
         known |= {"bias": splits.bias[self.split]} if self.split in splits.bias else {}
@@ -104,20 +104,21 @@ class Scorer:
     def predicted(
         self, weights: Mapping[str, Tensor], source: Source, among: Tensor | None = None
     ) -> Tensor:
+        """Return the predicted classes of a network with these weights."""
         model = self.context.place(self.context.outcome(weights)).eval()
         with matmul_precision(self.context.recipe.precision):
             return predict(model, source.plain(among=among)).argmax(1)
 
 
 def evaluation_split(splits: Splits) -> str:
-    """The test split; without one, validation; without that, the training split."""
+    """Return the name of the test split; without one, validation; without that, the training split."""
     return next(name for name in ("test", "valid", "train") if name in splits.parts())
 
 
 def score_predictions(
     predicted: Tensor, splits: Splits, name: str, *, among: Tensor | None = None
 ) -> metrics.Accuracy:
-    """Every accuracy of predictions for one split, or for the samples of it that they are for."""
+    """Return every accuracy of predictions for one split, or for its samples in `among`."""
     chosen = torch.ones(len(predicted), dtype=torch.bool) if among is None else among
     known: dict[str, Any] = {}
     if name in splits.bias:
@@ -133,6 +134,7 @@ def score_predictions(
 
 
 def _train_counts(splits: Splits) -> Tensor | None:
+    """Return the sizes of the (target, bias) groups of the training split, if known."""
     if "train" not in splits.bias:
         return None
     biases = 1 + max(int(labels.max()) for labels in splits.bias.values())
@@ -142,6 +144,7 @@ def _train_counts(splits: Splits) -> Tensor | None:
 
 
 def _mining_facts(context: Context, results: Results) -> dict[str, Any]:
+    """Return the quality of the suspects and the verdict on them."""
     suspects = results.suspects()
     conflicting = context.splits.conflicting("train")
     quality: dict[str, float | None] = {"precision": None, "recall": None}
@@ -155,15 +158,14 @@ def _mining_facts(context: Context, results: Results) -> dict[str, Any]:
 
 
 def _unseen_facts(scorer: Scorer, results: Results) -> dict[str, Any] | None:
-    """Accuracy on samples outside training, the miner's suspects apart from the rest.
+    """Return accuracies on samples outside training, of the miner's suspects and of the rest.
 
-    No label of the bias goes into it; these samples chose the iterate, so it is a little too good.
+    They use no bias labels. They are slightly optimistic, as these samples also select the iterate.
     """
     context = scorer.context
     if context.unseen is None:
         return None
     split, among = context.unseen
-    source = context.resident(split)
     suspects = results.suspects(split).conflict[among]
     parts = {"all": torch.ones_like(suspects), "suspects": suspects, "others": ~suspects}
     facts: dict[str, Any] = {
@@ -172,17 +174,26 @@ def _unseen_facts(scorer: Scorer, results: Results) -> dict[str, Any] | None:
     }
     for name, stage in (("ordinary", "pretrain"), ("debiased", results.last_network)):
         if stage is not None and stage in results:
-            predicted = scorer.predicted(results.weights(stage), source, among)
-            right = (predicted == source.targets.cpu()[among]).double()
-            facts[name] = {
-                part: float(right[where].mean()) if bool(where.any()) else None
-                for part, where in parts.items()
-            }
+            facts[name] = _unseen_accuracy(scorer, results.weights(stage), parts)
     return facts
 
 
+def _unseen_accuracy(
+    scorer: Scorer, weights: Mapping[str, Tensor], parts: Mapping[str, Tensor]
+) -> dict[str, float | None]:
+    """Return the accuracy on parts of the unseen samples; None for an empty part."""
+    assert scorer.context.unseen is not None
+    split, among = scorer.context.unseen
+    source = scorer.context.resident(split)
+    right = (scorer.predicted(weights, source, among) == source.targets.cpu()[among]).double()
+    return {
+        name: float(right[part].mean()) if bool(part.any()) else None
+        for name, part in parts.items()
+    }
+
+
 def _second_opinion(context: Context, results: Results) -> Tensor | None:
-    """For unseen suspects: does the ordinary model see what the miner saw?"""
+    """Return for each unseen suspect whether the ordinary model predicts the same as the miner."""
     if context.unseen is None or "pretrain" not in results:
         return None
     split, among = context.unseen

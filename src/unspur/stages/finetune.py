@@ -12,7 +12,7 @@ from .context import Context
 from .prune import head_in_key
 from .results import Results, TrainedWeights
 from .stage import Stage, Work
-from .trainings import latest_weights, loss_options, make_training, oversampled, whole_masks
+from .trainings import latest_weights, loss_options, make_training, oversample, whole_masks
 
 
 def finetune(context: Context, results: Results) -> Work:
@@ -23,7 +23,7 @@ def finetune(context: Context, results: Results) -> Work:
     keep = results.masks or (whole_masks(context) if settings.drop else {})
     masks.apply(model, keep, drop=settings.drop, seed=context.seed("drop"))
     method = context.place(Debiased(model, head=context.head, **loss_options(settings)))
-    source, order = oversampled(context, "finetune", settings, results)
+    source, order = oversample(context, "finetune", settings, results)
     best, iterates = _selector(context, results), Iterates(settings.iterates)
     watchers: list[Watcher] = [best] if best else []
     watchers += [iterates] if settings.iterates else []
@@ -59,7 +59,7 @@ def _selector(context: Context, results: Results) -> Best | None:
 
 
 def _more_key(context: Context, mined: bool) -> dict[str, Any]:
-    """The head, and how the iterate is selected."""
+    """Add the head, and how the iterate is selected, to the key."""
     select = context.recipe.select.model_dump(mode="json")
     return {**head_in_key(context, mined), "select": select}
 

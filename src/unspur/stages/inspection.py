@@ -1,6 +1,6 @@
-"""What a report shows of networks and images, kept with the result: a report runs no network.
+"""Inspect: the pictures of a run's report, stored so that a report runs no network.
 
-A run is looked at three ways:
+There are three kinds:
 
     map       features that enter the head, of samples outside training, for every network of the run
     gallery   for every class its strongest suspects and typical members, as small pictures
@@ -27,13 +27,13 @@ from .suspects import Suspects
 from .thumbnails import (
     COPIES,
     FEWEST,
-    asked,
-    described,
+    answers_of,
+    describe,
     gallery,
-    in_turns,
     inputs,
+    pick_by_class,
     pictures,
-    smaller,
+    shrink,
 )
 
 VERSION = 1  # raised where the same networks would give other pictures
@@ -41,7 +41,7 @@ POINTS, COMPONENTS = 1000, 30  # of the map: samples, and principal components o
 
 
 def inspect(context: Context, results: Results) -> Artifact:
-    """Look at what a plan made; nothing but the report reads it."""
+    """Return the pictures of a run; only the report reads them."""
     names = [
         *context.splits.bias_classes,
         *(str(part.names) for part in context.splits.parts().values()),
@@ -73,13 +73,13 @@ def _inspect(context: Context, results: Results) -> Pictures:
         pictures = Pictures({}, facts) | _map(context, networks)
         if "mine" not in results:
             return pictures
-        says = asked(context, networks, splits.train)
+        says = answers_of(context, networks, splits.train)
         pictures |= gallery(context, results.suspects(), says)
         return pictures | _looks(context, results, networks)
 
 
 def distinct(results: Results) -> dict[str, str]:
-    """The stages whose networks differ: where a plan ended with the ordinary model, that one alone."""
+    """Return the stages whose networks differ; only `ordinary` if the plan ended with that model."""
     stages = {name: stage for name, stage in results.networks().items() if stage is not None}
     if stages["debiased"] == stages.get("ordinary"):
         del stages["debiased"]
@@ -90,7 +90,7 @@ def distinct(results: Results) -> dict[str, str]:
 
 
 def _map(context: Context, networks: dict[str, nn.Module]) -> Pictures:
-    """The main components of what enters the head, for some of the samples that are scored."""
+    """Return the principal components of the head's input, for some of the evaluated samples."""
     scorer = Scorer(context)
     part = context.splits.parts()[scorer.split]
     scored = torch.ones(len(part), dtype=torch.bool) if scorer.among is None else scorer.among
@@ -110,7 +110,7 @@ def _map(context: Context, networks: dict[str, nn.Module]) -> Pictures:
 
 
 def _spread(index: Tensor, most: int) -> Tensor:
-    """At most so many of the entries, evenly over all of them."""
+    """Return at most `most` of the entries, evenly spaced."""
     if len(index) <= most:
         return index
     return index[torch.linspace(0, len(index) - 1, most).long()]
@@ -125,24 +125,18 @@ def _head(context: Context, model: nn.Module) -> str:
 
 
 def _components(features: Tensor) -> Tensor:
-    """Features along the directions in which they differ most."""
+    """Return features along the directions in which they differ most."""
     u, s, _ = torch.linalg.svd((features - features.mean(0)).double(), full_matrices=False)
     return torch.mul(u, s)[:, :COMPONENTS].float()
-
-
-# -- the gallery --------------------------------------------------------------------------------------
-
-
-# -- through a view -----------------------------------------------------------------------------------
 
 
 # -- where networks look ------------------------------------------------------------------------------
 
 
 def _looks(context: Context, results: Results, networks: dict[str, nn.Module]) -> Pictures:
-    """Saliency of the ordinary and the debiased network on suspects, outside training where there are any."""
-    split, among, suspects = _best_apart(context, results)
-    index = in_turns(
+    """Return saliency of the ordinary and the debiased network on suspects, if possible unseen ones."""
+    split, among, suspects = _unseen_suspects(context, results)
+    index = pick_by_class(
         suspects, among, context.splits.parts()[split].targets, len(context.splits.classes)
     )
     if not index:
@@ -152,14 +146,14 @@ def _looks(context: Context, results: Results, networks: dict[str, nn.Module]) -
     compared = {name: model for name, model in networks.items() if name != "pruned"}
     for name, model in compared.items():
         heat = torch.cat([saliency(model, x) for x in inputs(context, part, where)])
-        tensors[f"looks.{name}"] = (255 * smaller(heat[:, None])).squeeze(1).round().byte().cpu()
+        tensors[f"looks.{name}"] = (255 * shrink(heat[:, None])).squeeze(1).round().byte().cpu()
     trained_on = split == "train" and not bool(context.kept_out[where].any())
-    samples = described(context, split, suspects, index, asked(context, compared, part))
+    samples = describe(context, split, suspects, index, answers_of(context, compared, part))
     return Pictures(tensors, {"looks": samples, "looks_trained_on": trained_on})
 
 
-def _best_apart(context: Context, results: Results) -> tuple[str, Tensor, Suspects]:
-    """A split, which of it to look at, and its suspects: outside training if there are enough of them."""
+def _unseen_suspects(context: Context, results: Results) -> tuple[str, Tensor, Suspects]:
+    """Return a split, a mask and its suspects: outside training if there are enough of them."""
     split, among = context.unseen or ("train", ~context.kept_out)
     suspects = results.suspects(split)
     if int((suspects.conflict & among).sum()) >= FEWEST:
@@ -168,7 +162,7 @@ def _best_apart(context: Context, results: Results) -> tuple[str, Tensor, Suspec
 
 
 def saliency(model: nn.Module, x: Tensor) -> Tensor:
-    """How much each pixel matters to what the network says, between 0 and 1, as (N, H, W).
+    """Return how much each pixel matters to the prediction, between 0 and 1, as (N, H, W).
 
     Integrated gradients of the winning logit, on the way from a blank picture of the pictures' median colour,
     averaged over a small neighbourhood.

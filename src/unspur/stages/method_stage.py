@@ -1,4 +1,4 @@
-"""A method that is one stage of its own: trained from the initial network as its entry says."""
+"""The stage of a method that is one training, from the initial network, as its entry says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .trainings import make_training
 def stage_of(entry: MethodEntry) -> Stage:
     """Return the stage that trains a method of the catalogue."""
     own = entry.own_stage
-    assert own is not None, "only methods that are a stage of their own"
+    assert own is not None, "other methods have no stage of their name"
     return Stage(
         entry.name,
         partial(_train, entry.name, own),
@@ -71,21 +71,21 @@ def _batches(
 
 
 def _more_key(name: str, own: OwnStage, context: Context, mined: bool) -> dict[str, Any]:
-    """The head, further networks and bias labels, as far as the method uses them."""
+    """Add the head, further networks and bias labels to the key, as far as the method uses them."""
     more: dict[str, Any] = {"head": context.head} if own.uses_head else {}
-    for use, settings in own.extra_networks(context.recipe.table(name)).items():
-        made_by = network_builder(context, settings)
-        more[use] = made_by.source
+    for purpose, settings in own.extra_networks(context.recipe.table(name)).items():
+        extra = network_builder(context, settings)
+        more[purpose] = extra.source
         if settings.init:
-            start = made_by.build(context.seed(use)).state_dict()
-            more[f"{use}_initial"] = digest(" ".join(start), *start.values())
+            start = extra.build(context.seed(purpose)).state_dict()
+            more[f"{purpose}_initial"] = digest(" ".join(start), *start.values())
     if own.loss.uses_bias_labels:
         more["bias"] = digest("", context.bias())
     return more
 
 
 def network_builder(context: Context, settings: NetworkSettings) -> Builder:
-    """Return the builder of a network beside the run's own."""
+    """Return the builder of a network beside the main one."""
     classes = len(context.splits.classes)
     return builder(settings.name, classes, settings.options, init=settings.init)
 
@@ -118,11 +118,11 @@ class ContextInputs:
             biases=int(bias.max()) + 1,
         )
 
-    def seed(self, use: str) -> int:
-        return self.context.seed(use)
+    def seed(self, purpose: str) -> int:
+        return self.context.seed(purpose)
 
-    def another_network(self, use: str) -> nn.Module:
-        return self.context.network(seed=use)
+    def another_network(self, purpose: str) -> nn.Module:
+        return self.context.network(seed=purpose)
 
-    def extra_network(self, settings: NetworkSettings, use: str) -> nn.Module:
-        return network_builder(self.context, settings).build(self.context.seed(use))
+    def extra_network(self, settings: NetworkSettings, purpose: str) -> nn.Module:
+        return network_builder(self.context, settings).build(self.context.seed(purpose))

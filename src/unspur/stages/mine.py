@@ -1,4 +1,4 @@
-"""Mine: which training samples contradict the shortcut?"""
+"""Mine: find the training samples that contradict the shortcut."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .stage import Stage, Work
 from .suspects import Suspects, above, misclassified, oracle
 from .trainings import make_training
 
-SPOKEN = {"train": "training", "valid": "validation"}
+SPLIT_NAMES = {"train": "training", "valid": "validation"}
 
 
 def mine(context: Context, results: Results) -> Work:
-    """Find suspects; where a person has looked at them, the person's flags count."""
+    """Find suspects; the flags of a person who has looked at them replace the mined ones."""
     if context.corrections is None:
         return (yield from _mine(context))
-    # What was mined before the person looked, unless samples were excluded since: then it is mined again.
+    # Scores come from the mining before the corrections; it is repeated if samples were excluded since.
     ingredients = MINE.ingredients(context, {})
     del ingredients["given"]
     before = context.store.find(ingredients)
@@ -81,6 +81,7 @@ class _Scored:
         self.targets = torch.cat([source.targets.cpu() for source in self.sources.values()])
 
     def inputs(self) -> Iterator[Tensor]:
+        """Yield the images of all splits as network input."""
         for source in self.sources.values():
             yield from source.plain()
 
@@ -92,6 +93,7 @@ class _Scored:
         return EpochScores(self.inputs, self.targets, every=every, steps=settings.steps)
 
     def by_split(self, suspects: Suspects) -> MinedSuspects:
+        """Return suspects of all samples as suspects of each split."""
         parts, start = {}, 0
         for name, source in self.sources.items():
             parts[name] = suspects[start : start + len(source.targets)]
@@ -100,19 +102,20 @@ class _Scored:
 
 
 def _ask_oracle(context: Context) -> MinedSuspects:
+    """Return the truly conflicting samples of each split."""
     splits, found = context.splits, {}
-    for name in [name for name in SPOKEN if name in splits.parts()]:
+    for name in [name for name in SPLIT_NAMES if name in splits.parts()]:
         conflicting = splits.conflicting(name)
         if conflicting is None:
             raise RecipeError(
-                f'mine.how = "oracle" needs bias labels of the {SPOKEN[name]} split; there are none.'
+                f'mine.how = "oracle" needs bias labels of the {SPLIT_NAMES[name]} split; there are none.'
             )
         found[name] = oracle(conflicting, splits.parts()[name].targets)
     return MinedSuspects(found)
 
 
 def _more_key(context: Context, mined: bool) -> dict[str, Any]:
-    """The truth for the oracle; the flags of a person who has looked."""
+    """Add the truth for the oracle, and the corrections of a person, to the key."""
     more: dict[str, Any] = {}
     if context.recipe.mine.how == "oracle":
         more["truth"] = context.splits.truth_digest

@@ -1,4 +1,4 @@
-"""Prune: which weights survive, by masks that are learned or by a score."""
+"""Prune: find the weights to keep, by learned masks or by a score."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .batch_norm import refresh_batch_norm
 from .context import Context
 from .results import PrunedWeights, Results
 from .stage import Stage, Work
-from .trainings import latest_weights, loss_options, make_training, oversampled, whole_masks
+from .trainings import latest_weights, loss_options, make_training, oversample, whole_masks
 
 
 def prune(context: Context, results: Results) -> Work:
@@ -53,7 +53,7 @@ def _mask_search(context: Context, results: Results, model: nn.Module) -> Traini
     )
     pressure: dict[str, Any] = {"sparsity": settings.sparsity, "penalty": settings.penalty}
     search = MaskSearch(model, head=context.head, **pressure, **loss_options(settings))
-    source, order = oversampled(context, "prune", settings, results)
+    source, order = oversample(context, "prune", settings, results)
     return make_training(
         context, "prune", context.place(search), settings, source=source, order=order
     )
@@ -89,7 +89,7 @@ def finish_masks(context: Context, results: Results, model: nn.Module) -> Pruned
     """Fix the masks of a model, re-estimate batch norm under them, and bake them into the weights."""
     settings = context.recipe.prune
     keep = masks.harden(model)
-    source, order = oversampled(context, "prune", settings, results)
+    source, order = oversample(context, "prune", settings, results)
     with matmul_precision(context.recipe.precision), deterministic(context.recipe.deterministic):
         refresh_batch_norm(
             model, source, order, first=settings.steps, batches=settings.batch_norm_batches
@@ -100,7 +100,7 @@ def finish_masks(context: Context, results: Results, model: nn.Module) -> Pruned
 
 
 def _density(context: Context, keep: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return the share kept: of weights, of those that touch data, by layer, and of multiply–adds."""
+    """Return the density: of all weights, of reachable ones, by layer, and of multiply–adds."""
     touching = reachable(context.network(), context.probe[:1], list(keep))
     times = multiply_adds.uses(context.network(), context.probe, list(keep))
     return {
@@ -120,7 +120,7 @@ def check(context: Context) -> None:
 
 
 def head_in_key(context: Context, mined: bool) -> dict[str, Any]:
-    """The result depends on which layer is the head."""
+    """Add the head to the key."""
     return {"head": context.head}
 
 

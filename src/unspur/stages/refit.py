@@ -75,7 +75,7 @@ def check(context: Context) -> None:
 
 
 def _more_key(context: Context, mined: bool) -> dict[str, Any]:
-    """The head; without suspects also the true groups."""
+    """Add the head to the key; without suspects also the true groups."""
     more = head_in_key(context, mined)
     if not mined:
         split = context.recipe.refit.on

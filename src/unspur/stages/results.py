@@ -1,6 +1,6 @@
-"""What stages return, as typed records, and what a run has made so far.
+"""The results of stages as typed records, and the artifacts of a run.
 
-A record knows how to become tensors and facts, which is what the store keeps.
+A record knows how to become tensors and facts, which is what the store holds.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class TrainedWeights:
 
 @dataclass(frozen=True, eq=False)
 class PrunedWeights:
-    """Masks, the network under them, the logits they came from, and what share of the weights is kept."""
+    """Masks, the network under them, the logits they came from, and the density of the weights."""
 
     keep: Mapping[str, Tensor]
     weights: Mapping[str, Tensor]
@@ -98,7 +98,7 @@ class PrunedWeights:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What was measured, and the truth and predictions it was measured on."""
+    """The scores, with the labels and predictions they were computed from."""
 
     truth: Mapping[str, Tensor]
     predicted: Mapping[str, Tensor]
@@ -114,7 +114,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Tensors that a page draws, and what is known of them; two sets of pictures can be joined by `|`."""
+    """Tensors that a page shows, and facts about them; `|` joins two sets of pictures."""
 
     images: Mapping[str, Tensor] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
@@ -130,20 +130,20 @@ class Pictures:
 
 
 class Results(dict[str, Artifact]):
-    """The artifacts that a run has made so far, by stage."""
+    """The artifacts of the stages that a run has finished, by stage."""
 
     def suspects(self, split: str = "train") -> Suspects:
         """Return the suspects of a split."""
         return Suspects.of(self["mine"].tensors, split)
 
     def weights(self, stage: str) -> Tensors:
-        """Return the network that a stage made."""
+        """Return the weights that a stage ended with."""
         tensors = self[stage].tensors
         return dict(tensors) if stage == "pretrain" else under(tensors, "weights.")
 
     @property
     def last_network(self) -> str | None:
-        """The last stage that made a network, if there is one yet."""
+        """The last stage that ended with a network, if there is one yet."""
         return next((stage for stage in reversed(self) if stage != "mine"), None)
 
     @property
@@ -174,10 +174,10 @@ class Results(dict[str, Artifact]):
 def store_result(
     store: Store, ingredients: Mapping[str, Any], work: Callable[[], StageResult]
 ) -> Artifact:
-    """Return the artifact of a result that needs no training, made only where it is not stored yet."""
+    """Return the artifact of a result that needs no training; compute it unless it is stored."""
 
-    def made(workspace: Workspace) -> tuple[Tensors, Facts]:
+    def compute(workspace: Workspace) -> tuple[Tensors, Facts]:
         result = work()
         return result.tensors(), result.facts()
 
-    return store.make(ingredients, made)
+    return store.make(ingredients, compute)

@@ -1,8 +1,8 @@
 """A stage of a run, as one record: its name, what it needs, what it depends on, what it costs, its work.
 
 A stage's work is a generator. It yields the trainings it wants done, one at a time, and returns a typed
-result. What a plan leaves out is done without: no suspects means uniform batches, no pretrained network
-means the initial one, no masks means all weights.
+result. A stage works without the stages that a plan leaves out: without suspects batches are uniform, without
+pretraining it starts from the initial network, without masks it uses all weights.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ def nothing_more(context: Context, mined: bool) -> dict[str, Any]:
 
 
 def no_demands(context: Context) -> None:
-    """Ask for nothing."""
+    """Require nothing of the context."""
 
 
 @dataclass(frozen=True)
 class Stage:
     """One stage of a run; its settings are the recipe's table of the same name.
 
-    `version` is raised where the same settings would give another result. `needs` are the stages whose
-    results it takes, as far as the plan has them. `more_key(context, mined)` names what else its result
-    depends on. A step costs about `cost` plain steps, and `copies` networks are stored. `check` raises before
-    anything is trained if the stage asks for what is not there.
+    Raise `version` when the same settings give another result. `needs` are the stages whose results it
+    takes, as far as the plan has them. `more_key(context, mined)` returns what else its result depends on;
+    `mined` says whether the plan has mined suspects before. A step costs about `cost` plain steps, and
+    `copies` networks are stored. `check` raises before anything is trained if a requirement is missing.
     """
 
     name: str
@@ -48,9 +48,9 @@ class Stage:
     check: Callable[[Context], None] = no_demands
 
     def ingredients(self, context: Context, parents: Mapping[str, str]) -> dict[str, Any]:
-        """Describe what the result depends on, given the keys of the stages before."""
+        """Describe what the result depends on; `parents` are the keys of the stages before."""
         recipe = context.recipe
-        described: dict[str, Any] = {
+        parts: dict[str, Any] = {
             "stage": self.name,
             "version": self.version,
             "settings": recipe.table(self.name).model_dump(mode="json"),
@@ -67,5 +67,5 @@ class Stage:
             "initial": context.initial_digest,
         }
         if context.corrections is not None and bool(context.corrections.excluded.any()):
-            described["held_out"] = digest("", context.held_out)
-        return described | self.more_key(context, "mine" in parents)
+            parts["held_out"] = digest("", context.held_out)
+        return parts | self.more_key(context, "mine" in parents)

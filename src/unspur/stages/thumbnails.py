@@ -15,78 +15,82 @@ from .corrections import sample_names
 from .results import Pictures
 from .suspects import Suspects
 
-PICTURES, CLASSES = 200, 20  # in the gallery, at most
-
-
-SUSPECTS, FEWEST, TYPICAL = 12, 4, 4  # of each class there: suspects at most and at least, members
-
-
-LOOKS, COPIES = 12, 16  # pictures, and steps on the way from a blank one to each
-
-
+PICTURES, CLASSES = 200, 20  # of the gallery, at most
+SUSPECTS, FEWEST, TYPICAL = 12, 4, 4  # of a class: suspects at most and at least, typical members
+LOOKS, COPIES = 12, 16  # of saliency: pictures, and steps from a blank picture to each
 SIDE = 96  # pixels of a picture's longer side
+CHUNK = 64  # pictures of one forward pass
 
 
-CHUNK = 64  # pictures a network looks at at once
-
-
-Says = Callable[[Tensor], Mapping[str, Sequence[int]]]  # what each network says to samples by index
+Says = Callable[
+    [Tensor], Mapping[str, Sequence[int]]
+]  # the predictions of each network for samples by index
 
 
 def gallery(
     context: Context, suspects: Suspects, says: Says, marks: Mapping[str, Tensor] | None = None
 ) -> Pictures:
-    """The strongest suspects of each class and typical members of it, of the training split.
+    """Return the strongest suspects and typical members of each class of the training split.
 
-    `marks` are other things to know of a sample: yes or no.
+    `marks` are further facts about each sample: true or false.
     """
-    part = context.splits.train
-    shown = (
-        ~context.corrections.excluded
-        if context.corrections
-        else torch.ones(len(part), dtype=torch.bool)
-    )
-    flagged = [
-        int((suspects.conflict & shown & (part.targets == c)).sum()) for c in _labels(context)
-    ]
-    most = sorted(_labels(context), key=lambda c: -flagged[c])[:CLASSES]
-    chosen: list[tuple[int, str]] = []
-    for label in sorted(most):
-        own = shown & (part.targets == label)
-        count = max(FEWEST, min(SUSPECTS, flagged[label], PICTURES // len(most) - TYPICAL))
-        chosen += [(i, "suspect") for i in _strongest(suspects, own, count)]
-        easy = Suspects(-suspects.score, suspects.conflict, suspects.predicted)
-        chosen += [(i, "typical") for i in _strongest(easy, own & ~suspects.conflict, TYPICAL)]
+    part, counts = context.splits.train, _class_counts(context, suspects)
+    chosen = _gallery_samples(context, suspects, [each["flagged"] for each in counts])
     index = [index for index, _ in chosen]
-    samples = described(context, "train", suspects, index, says)
+    samples = describe(context, "train", suspects, index, says)
     for sample, (i, role) in zip(samples, chosen, strict=True):
         sample |= {"role": role, **{name: bool(t[i]) for name, t in (marks or {}).items()}}
-    totals = torch.bincount(part.targets, minlength=len(flagged)).tolist()
-    counts = [{"samples": n, "flagged": k} for n, k in zip(totals, flagged, strict=True)]
     notes = {"gallery": samples, "counts": counts}
     return Pictures({"gallery.images": pictures(part, index)}, notes)
 
 
-def _labels(context: Context) -> range:
-    return range(len(context.splits.classes))
+def _shown(context: Context) -> Tensor:
+    """Return which training samples may be shown: all but those a user excludes."""
+    if context.corrections is not None:
+        return ~context.corrections.excluded
+    return torch.ones(len(context.splits.train), dtype=torch.bool)
+
+
+def _class_counts(context: Context, suspects: Suspects) -> list[dict[str, int]]:
+    """Return for each class how many training samples it has, and how many of those shown are suspects."""
+    targets, classes = context.splits.train.targets, len(context.splits.classes)
+    totals = torch.bincount(targets, minlength=classes).tolist()
+    flagged = torch.bincount(targets[suspects.conflict & _shown(context)], minlength=classes)
+    return [{"samples": n, "flagged": k} for n, k in zip(totals, flagged.tolist(), strict=True)]
+
+
+def _gallery_samples(
+    context: Context, suspects: Suspects, flagged: Sequence[int]
+) -> list[tuple[int, str]]:
+    """Return (index, role) of the samples to show, from the classes with most suspects."""
+    most = sorted(range(len(flagged)), key=lambda c: -flagged[c])[:CLASSES]
+    easy = Suspects(-suspects.score, suspects.conflict, suspects.predicted)
+    chosen: list[tuple[int, str]] = []
+    for label in sorted(most):
+        members = _shown(context) & (context.splits.train.targets == label)
+        count = max(FEWEST, min(SUSPECTS, flagged[label], PICTURES // len(most) - TYPICAL))
+        chosen += [(i, "suspect") for i in _strongest(suspects, members, count)]
+        typical = _strongest(easy, members & ~suspects.conflict, TYPICAL)
+        chosen += [(i, "typical") for i in typical]
+    return chosen
 
 
 def _strongest(suspects: Suspects, among: Tensor, count: int) -> list[int]:
-    """Some of the samples, flagged ones first, then by score."""
+    """Return at most `count` of the samples, suspects first, then by score."""
     index = among.nonzero().squeeze(1)
     rank = suspects.score[index].double() + 1e6 * suspects.conflict[index]
     order = torch.argsort(rank, descending=True, stable=True)[:count]
     return [int(i) for i in index[order]]
 
 
-def described(
+def describe(
     context: Context,
     split: str,
     suspects: Suspects,
     index: Sequence[int],
     says: Says,
 ) -> list[dict[str, Any]]:
-    """What is known of some samples of a split, and what each network says to them."""
+    """Return the facts about some samples of a split, and the predictions of each network."""
     part, said = context.splits.parts()[split], says(torch.tensor(index, dtype=torch.long))
     named, conflicting = sample_names(part), context.splits.conflicting(split)
     return [
@@ -105,33 +109,34 @@ def described(
     ]
 
 
-def asked(context: Context, networks: Mapping[str, nn.Module], part: Part) -> Says:
-    """Networks to be asked about samples of a split."""
+def answers_of(context: Context, networks: Mapping[str, nn.Module], part: Part) -> Says:
+    """Return a function that asks networks about samples of a split."""
     return lambda index: {
-        name: _said(context, model, part, index) for name, model in networks.items()
+        name: _predictions(context, model, part, index) for name, model in networks.items()
     }
 
 
 @torch.no_grad()
-def _said(context: Context, model: nn.Module, part: Part, index: Tensor) -> list[int]:
-    """The classes a network says some samples are of."""
+def _predictions(context: Context, model: nn.Module, part: Part, index: Tensor) -> list[int]:
+    """Return the classes that a network predicts for some samples."""
     return [int(c) for x in inputs(context, part, index) for c in model(x).argmax(1)]
 
 
 def inputs(context: Context, part: Part, index: Tensor) -> Iterator[Tensor]:
+    """Yield some samples as network input, in chunks."""
     for some in torch.split(index, CHUNK):
         if len(some):
             yield context.preprocess(part.take(some).to(context.device))
 
 
 def pictures(part: Part, index: Sequence[int]) -> Tensor:
-    """Samples as small pictures: uint8 (N, 3, high, wide)."""
+    """Return samples as small pictures: uint8 (N, 3, high, wide)."""
     parts = torch.split(torch.tensor(index, dtype=torch.long), CHUNK)
-    return torch.cat([smaller(colours(part.take(some).cpu())) for some in parts]).byte()
+    return torch.cat([shrink(colours(part.take(some).cpu())) for some in parts]).byte()
 
 
 def colours(images: Tensor) -> Tensor:
-    """Images of any number of channels as red, green and blue between 0 and 255."""
+    """Return images of any number of channels as red, green and blue between 0 and 255."""
     images = images[:, :3] if images.shape[1] >= 3 else images[:, :1].expand(-1, 3, -1, -1)
     if images.dtype == torch.uint8:
         return images.float()
@@ -139,20 +144,20 @@ def colours(images: Tensor) -> Tensor:
     return 255 * (images - low) / (high - low).clamp(min=1e-9)
 
 
-def smaller(images: Tensor) -> Tensor:
-    """Images (N, C, H, W) whose longer side is at most SIDE."""
+def shrink(images: Tensor) -> Tensor:
+    """Shrink images (N, C, H, W) so that their longer side is at most SIDE."""
     high, wide = images.shape[2:]
-    shrink = SIDE / max(high, wide)
-    if shrink >= 1:
+    factor = SIDE / max(high, wide)
+    if factor >= 1:
         return images
-    size = [max(1, round(high * shrink)), max(1, round(wide * shrink))]
-    smaller = F.interpolate(images, size=size, mode="bilinear", antialias=True)
-    return smaller.clamp(images.min(), images.max())
+    size = [max(1, round(high * factor)), max(1, round(wide * factor))]
+    resized = F.interpolate(images, size=size, mode="bilinear", antialias=True)
+    return resized.clamp(images.min(), images.max())
 
 
-def in_turns(suspects: Suspects, among: Tensor, targets: Tensor, classes: int) -> list[int]:
-    """The strongest suspect of every class, then the second of every class, and so on."""
+def pick_by_class(suspects: Suspects, among: Tensor, targets: Tensor, classes: int) -> list[int]:
+    """Return the strongest suspect of every class, then the second of every class, and so on."""
     chosen = suspects.conflict & among
     ranked = [_strongest(suspects, chosen & (targets == c), LOOKS) for c in range(classes)]
-    turns = [own[turn] for turn in range(LOOKS) for own in ranked if turn < len(own)]
+    turns = [each[turn] for turn in range(LOOKS) for each in ranked if turn < len(each)]
     return turns[:LOOKS]

@@ -1,4 +1,4 @@
-"""The trainings that stages ask for: data, order of samples, options and watchers, as the recipe has them."""
+"""The trainings that stages ask for: data, order of samples, options and watchers of the recipe."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ def make_training(
 
 
 def passes(context: Context, batch: int, seed: int) -> sampling.Passes:
-    """Pass through all the samples that stages train on, in permuted order."""
+    """Return the order of passes through all samples that stages train on, each permuted."""
     among = (~context.kept_out).nonzero().squeeze(1).to(context.device)
     return sampling.Passes(among, batch=batch, seed=seed)
 
 
-def oversampled(
+def oversample(
     context: Context, stage: str, settings: DebiasSettings, results: Results
 ) -> tuple[Source, sampling.Order]:
-    """Return the training data with suspects marked, and an order that draws them more often."""
+    """Return the training data with suspects marked, and an order that samples them more often."""
     seed, train = context.seed(stage), context.splits.train
     augment = context.recipe.data.augment
     if "mine" not in results:
@@ -65,7 +65,7 @@ def oversampled(
 
 
 def _odds(context: Context, settings: DebiasSettings, conflict: Tensor) -> Tensor:
-    """Return how often each sample is drawn: fixed upweighting, or derived from the number of suspects."""
+    """Return sampling weights: a fixed upweighting, or one derived from the number of suspects."""
     if settings.up:
         return sampling.fixed_odds(conflict, up=settings.up)
     among, odds = ~context.kept_out, torch.zeros(len(conflict), dtype=torch.float64)
@@ -77,12 +77,12 @@ def _odds(context: Context, settings: DebiasSettings, conflict: Tensor) -> Tenso
 
 
 def loss_options(settings: DebiasSettings) -> dict[str, Any]:
-    """Return the settings of the debiasing loss alone."""
+    """Return the settings of the debiasing loss."""
     return settings.model_dump(include={"align", "positives", "temperature", "group_weight"})
 
 
 def latest_weights(context: Context, results: Results) -> Mapping[str, Tensor]:
-    """Return the weights that the stages before have come to."""
+    """Return the weights that the stages before ended with, or the initial ones."""
     return results.final_weights if results.last_network else context.initial
 
 

@@ -1,4 +1,4 @@
-"""Check that a method keeps what the training loop relies on, for the methods of other packages too.
+"""Check that a method has the properties the training loop relies on; other packages can do so too.
 
     from unspur.testing import check_method
 

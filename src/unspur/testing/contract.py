@@ -1,4 +1,4 @@
-"""What every method promises, as checks that raise AssertionError; `check_method` runs them all."""
+"""The contract of a method as checks that raise AssertionError; `check_method` runs them all."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..data.batches import Batch, Preprocess, Source
+from ..data.splits import Splits
 from ..data.streaming import Streaming
 from ..methods import ERM, MethodEntry
 from ..training import sampling
@@ -36,7 +37,7 @@ OPTIONS = FitOptions(steps=6, optimiser=Optimiser(rate=1e-2), log_every=3, check
 
 @dataclass(frozen=True)
 class Subject:
-    """A method to check: its name, how it is built around a network, whether it may see bias labels.
+    """A method to check: its name, how it is built around a network, whether it may use bias labels.
 
     `pretrained` methods start from a trained network (masks are learned on one).
     """
@@ -53,7 +54,7 @@ class Subject:
         return self.build(NETWORKS[network](), inputs)
 
     def labels(self) -> Tensor | None:
-        """Return the bias labels, for a method that declares their use."""
+        """Return the bias labels, for a method that declares that it uses them."""
         return shapes_set().bias["train"] if self.uses_bias_labels else None
 
     def train(
@@ -81,7 +82,7 @@ def subject_of(entry: MethodEntry) -> Subject:
     own = entry.own_stage
     if own is None:
         raise ValueError(
-            f"{entry.name} is not a stage of its own; its stages are checked by themselves."
+            f"{entry.name} has no stage of its name to check. Check the stages of its plan."
         )
     settings = own.settings()
     return Subject(
@@ -92,18 +93,18 @@ def subject_of(entry: MethodEntry) -> Subject:
 
 
 def check_method(entry: MethodEntry) -> None:
-    """Raise AssertionError unless a method keeps every promise; the message names the promise."""
+    """Raise AssertionError unless a method passes every check; the message names the check."""
     own = entry.own_stage
     assert own is not None, f"{entry.name}: own_stage is not set, so there is nothing to train."
     assert entry.stages == (entry.name,), f"{entry.name}: its plan must be the stage of its name."
-    told = entry.supervision == "bias labels"
-    assert told is own.loss.uses_bias_labels, f"{entry.name}: supervision contradicts its loss."
+    declared = entry.supervision == "bias labels"
+    assert declared is own.loss.uses_bias_labels, f"{entry.name}: supervision contradicts its loss."
     subject = subject_of(entry)
     for name, check in CHECKS.items():
         try:
             check(subject)
         except AssertionError as error:
-            raise AssertionError(f"{entry.name} breaks a promise: {name}. {error}") from error
+            raise AssertionError(f"{entry.name} fails a check: {name}. {error}") from error
 
 
 def tiny_batch(conflict: Tensor | None = None, size: int = BATCH) -> Batch:
@@ -115,17 +116,19 @@ def tiny_batch(conflict: Tensor | None = None, size: int = BATCH) -> Batch:
 
 
 def trains_any_network(subject: Subject) -> None:
+    """Check that every player's parameters change, on every network."""
     for network in NETWORKS:
         method, start = subject.make(network), subject.make(network)
         subject.train(method, replace(OPTIONS, steps=2))
         for player, before in zip(method.players(), start.players(), strict=True):
             pairs = zip(player.parameters, before.parameters, strict=True)
             assert not all(torch.equal(a, b) for a, b in pairs), (
-                f"{network}: {player.name} is still"
+                f"{network}: no parameter of {player.name} changes"
             )
 
 
 def players_step_distinct_parameters(subject: Subject) -> None:
+    """Check that every parameter has one player at most, and every player another name."""
     method = subject.make()
     known = {id(p) for p in method.parameters()}
     stepped = [id(p) for player in method.players() for p in player.parameters]
@@ -137,6 +140,7 @@ def players_step_distinct_parameters(subject: Subject) -> None:
 
 
 def losses_are_finite_and_reach_every_player(subject: Subject) -> None:
+    """Check that losses are named, finite scalars with a gradient for each player."""
     for network in NETWORKS:
         method = subject.make(network).train()
         for player in method.players():
@@ -149,6 +153,7 @@ def losses_are_finite_and_reach_every_player(subject: Subject) -> None:
 
 
 def losses_are_finite_in_odd_batches(subject: Subject) -> None:
+    """Check batches of one sample, of suspects only, and of no suspects."""
     for flag in (False, True):
         for size in (1, BATCH):
             method = subject.make().train()
@@ -168,6 +173,7 @@ def _gradients(losses: dict[str, Tensor], parameters: tuple[nn.Parameter, ...]) 
 
 
 def a_step_waits_for_nothing(subject: Subject) -> None:
+    """Check that no operation of a step synchronises with the device."""
     order = sampling.Passes(torch.arange(SAMPLES), batch=BATCH, seed=5)
     source = resident(shapes_set(), augment="crop-flip", bias=subject.labels())
     loop = Loop(Training(subject.make(), source, order, OPTIONS))
@@ -178,7 +184,7 @@ def a_step_waits_for_nothing(subject: Subject) -> None:
 
 
 def its_state_is_all_that_training_changes(subject: Subject) -> None:
-    """Three steps, a checkpoint, and three more in a method made anew equal six at a stretch."""
+    """Check that three steps, a checkpoint and three more in a new method equal six steps."""
     whole, checkpoints = subject.train(subject.make()), MemoryCheckpointer()
     subject.train(subject.make(), replace(OPTIONS, steps=4), checkpointer=checkpoints)
     assert checkpoints.saved is not None
@@ -190,6 +196,7 @@ def its_state_is_all_that_training_changes(subject: Subject) -> None:
 
 
 def its_state_loads_into_a_fresh_one(subject: Subject) -> None:
+    """Check that a new method with the state of a trained one predicts the same."""
     method, fresh = subject.train(subject.make()), subject.make(seed=1)
     fresh.load_state_dict(method.state_dict())
     splits = shapes_set()
@@ -198,6 +205,7 @@ def its_state_loads_into_a_fresh_one(subject: Subject) -> None:
 
 
 def predicting_changes_nothing(subject: Subject) -> None:
+    """Check the shape of the logits, and that prediction leaves the state as it is."""
     method = subject.train(subject.make()).eval()
     before = {k: v.clone() for k, v in method.state_dict().items()}
     logits = predict(method.predict, resident(shapes_set()).plain())
@@ -207,6 +215,7 @@ def predicting_changes_nothing(subject: Subject) -> None:
 
 
 def bias_labels_matter_only_where_declared(subject: Subject) -> None:
+    """Check that permuted bias labels change the result if, and only if, the method declares them."""
     labels = shapes_set().bias["train"]
     order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(0))
     first, second = (
@@ -218,6 +227,7 @@ def bias_labels_matter_only_where_declared(subject: Subject) -> None:
 
 
 def streamed_images_give_the_same_bits(subject: Subject) -> None:
+    """Check that streamed and resident images train the same weights."""
     splits = shapes_set()
     how: dict[str, Any] = {"conflict": splits.conflicting("train"), "bias": subject.labels()}
     source = Streaming(
@@ -233,7 +243,7 @@ def streamed_images_give_the_same_bits(subject: Subject) -> None:
 
 
 def it_learns(subject: Subject) -> None:
-    """Bars that stand or lie, with colours that say nothing: every method must learn the shape."""
+    """Check that it learns to tell standing bars from lying ones where colours say nothing."""
     fair = shapes_set(conflicting=SAMPLES // 2, seed=3)
     torch.manual_seed(0)
     model = WideNet()
@@ -249,7 +259,7 @@ def it_learns(subject: Subject) -> None:
         assert accuracy > 0.9, f"{accuracy:.0%} right where the colour is {b}"
 
 
-def _train_fairly(method: Method, splits: Any, bias: Tensor | None) -> None:
+def _train_fairly(method: Method, splits: Splits, bias: Tensor | None) -> None:
     order = sampling.Passes(torch.arange(SAMPLES), batch=48, seed=5)
     fit(method, resident(splits, bias=bias), order, replace(OPTIONS, steps=150))
 

@@ -83,7 +83,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 
 
 def shapes_set(*, samples: int = 240, conflicting: int = 24, seed: int = 0) -> Splits:
-    """Two classes: a bright bar that stands or lies; its colour nearly always gives the class away."""
+    """Return two classes of bright bars that stand or lie; the colour nearly always gives the class away."""
     parts: dict[str, Any] = {}
     bias: dict[str, Tensor] = {}
     for offset, name in enumerate(("train", "valid", "test")):
@@ -146,18 +146,18 @@ class TinyInputs:
     def group_counts(self) -> Tensor:
         return group_counts(self.targets, self.splits.bias["train"], classes=2, biases=2)
 
-    def seed(self, use: str) -> int:
+    def seed(self, purpose: str) -> int:
         return 0
 
-    def another_network(self, use: str) -> nn.Module:
+    def another_network(self, purpose: str) -> nn.Module:
         return self.make()
 
-    def extra_network(self, settings: NetworkSettings, use: str) -> nn.Module:
+    def extra_network(self, settings: NetworkSettings, purpose: str) -> nn.Module:
         return self.make()
 
 
 class MemoryCheckpointer:
-    """Keeps checkpoints in memory, as the store does on disk."""
+    """A checkpointer that stores checkpoints in memory instead of on disk."""
 
     def __init__(self) -> None:
         self.saved: tuple[dict[str, Tensor], dict[str, Any]] | None = None
@@ -178,7 +178,7 @@ INDEXES = ("aten.index", "aten.index_put", "aten.index_put_", "aten._index_put_i
 
 
 class NoSync(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses what would wait for the device or make a shape depend on values."""
+    """Raises on operations that wait for the device or whose shape depends on values."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

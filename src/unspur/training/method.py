@@ -25,7 +25,7 @@ class Method(nn.Module):
     uses_bias_labels: ClassVar[bool] = False
 
     def players(self) -> tuple[Player, ...]:
-        """Return who is stepped, in turn, at every step: one player with all trainable weights by default."""
+        """Return who is stepped, in turn, at every step: by default one player with all trainable weights."""
         return (Player("model", tuple(p for p in self.parameters() if p.requires_grad)),)
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
@@ -56,11 +56,11 @@ class MethodInputs(Protocol):
     def group_counts(self) -> Tensor:
         """How many training samples every (target, bias) group has; only where bias labels are known."""
 
-    def seed(self, use: str) -> int:
-        """Return a seed of its own for each use."""
+    def seed(self, purpose: str) -> int:
+        """Return a different seed for each purpose."""
 
-    def another_network(self, use: str) -> nn.Module:
+    def another_network(self, purpose: str) -> nn.Module:
         """Return the same network with other random weights."""
 
-    def extra_network(self, settings: NetworkSettings, use: str) -> nn.Module:
+    def extra_network(self, settings: NetworkSettings, purpose: str) -> nn.Module:
         """Return a network that the method's settings describe."""

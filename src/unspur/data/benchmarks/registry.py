@@ -13,14 +13,14 @@ from functools import cache
 from pathlib import Path
 
 from ...errors import DataError
-from ...extras import registered
+from ...extras import load_entry_points
 from ..splits import Splits
 from . import bffhq, celeba, cifar10, cifar10c, cmnist, embedded, layout, mnist
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of a set: where real data is, which of its ratios, its seed and size (0: its own)."""
+    """Which data to load: the folder of real data, the ratio, the seed, and the image size (0: the set's)."""
 
     root: Path | None
     ratio: str
@@ -103,32 +103,42 @@ SIZED = ("bffhq", "celeba")  # whose images are decoded to a size of choice
 
 @cache
 def loaders() -> dict[str, Loader]:
-    """Return the loader of every data set by name: ours, and those of installed packages."""
-    return {**registered("unspur.datasets", callable), **DATASETS}
+    """Return the loader of every data set by name, the built-in ones first."""
+    return DATASETS | load_entry_points("unspur.datasets", _problem)
+
+
+def _problem(name: str, loader: object) -> str:
+    """Say why an installed package cannot add this data set; "" if it can."""
+    if name in (*DATASETS, "given"):  # a recipe says "given" of data that it does not name
+        return f"there is a built-in data set {name!r}"
+    return "" if callable(loader) else f"it is {type(loader).__name__}, not a function of a Request"
 
 
 def dataset_names() -> tuple[str, ...]:
-    """Return the names of all data sets, ours first."""
-    return tuple(dict.fromkeys((*DATASETS, *loaders())))
+    """Return the names of all data sets, the built-in ones first."""
+    return tuple(loaders())
 
 
 def load(
     name: str, *, root: Path | None = None, ratio: str = "1pct", seed: int = 0, size: int = 0
 ) -> Splits:
-    """A data set by name; `root` is the folder of real data (UNSPUR_DATA or ./data by default)."""
+    """Return a data set by name; `root` is the folder of real data (UNSPUR_DATA or ./data by default)."""
     if name not in dataset_names():
         raise DataError(
             f"there is no data set {name!r}. Choose one of {', '.join(dataset_names())}."
         )
-    if size and name not in SIZED:
+    if size and name in DATASETS and name not in SIZED:
         raise DataError(
             f"the images of {name} have one size; {size} cannot be asked for. Leave data.size at 0."
         )
-    return loaders()[name](Request(root, ratio, seed, size))
+    splits = loaders()[name](Request(root, ratio, seed, size))
+    if not isinstance(splits, Splits):
+        raise DataError(f"the loader of {name} returned {type(splits).__name__}, not Splits.")
+    return splits
 
 
 def cache_folder(root: Path) -> Path:
-    """Where decoded pixels are kept: beside the data, or with the user where that cannot be written."""
+    """Return the folder of decoded pixels: beside the data, or in the user's cache if that is read-only."""
     beside = root / ".cache"
     if os.access(beside if beside.exists() else root, os.W_OK):
         return beside

@@ -1,8 +1,9 @@
-"""Splits from what a Python user has: datasets, splits, a folder, a table, or a whole set."""
+"""Splits from what a user has: datasets, splits, a folder, a table, or a whole set."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +20,44 @@ Images = Dataset[Any] | Split | Files
 Source = Images | Splits | Path | str
 
 
-def assemble(
-    train: Source,
-    valid: Images | None = None,
-    test: Images | None = None,
-    bias: Mapping[str, Tensor] | None = None,
-    classes: tuple[str, ...] | None = None,
-    *,
-    limit: int,
-) -> Splits:
-    """Return one set from its parts; `limit` is the largest side of images that are read from files."""
-    if isinstance(train, Splits | Path | str):
-        if any(part is not None for part in (valid, test, bias, classes)):
+@dataclass(frozen=True)
+class UserImages:
+    """A user's images, not opened yet: a whole set as `train`, or a training split and other parts."""
+
+    train: Source
+    valid: Images | None = None
+    test: Images | None = None
+    bias: Mapping[str, Tensor] | None = None
+    classes: tuple[str, ...] | None = None
+
+    @property
+    def in_files(self) -> bool:
+        """Whether the images are read from files, at a size of choice."""
+        return isinstance(self.train, Path | str)
+
+    def open(self, limit: int) -> Splits:
+        """Return the images as splits; `limit` is the largest side of images that are read from files."""
+        if not isinstance(self.train, Splits | Path | str):
+            return self._join()
+        parts = (self.valid, self.test, self.bias, self.classes)
+        if any(part is not None for part in parts):
             raise DataError(
                 "a whole set has its own valid, test, bias and classes. Leave them out, or give a split."
             )
-        return train if isinstance(train, Splits) else load(train, limit=limit)
-    given = {"train": train, "valid": valid, "test": test}
-    parts = {
-        name: part if isinstance(part, Split | Files) else collect(part, name=name)
-        for name, part in given.items()
-        if part is not None
-    }
-    for name, part in parts.items():
-        if len(part) == 0:
-            raise DataError(f"the {name} split is empty.")
-    names = classes or _numbers(parts)
-    return Splits(**parts, classes=names, bias=bias or {})  # type: ignore[arg-type]
+        return self.train if isinstance(self.train, Splits) else load(self.train, limit=limit)
+
+    def _join(self) -> Splits:
+        """Return one set from its parts."""
+        parts = {
+            name: part if isinstance(part, Split | Files) else collect(part, name=name)
+            for name in ("train", "valid", "test")
+            if (part := getattr(self, name)) is not None
+        }
+        for name, part in parts.items():
+            if len(part) == 0:
+                raise DataError(f"the {name} split is empty.")
+        names = self.classes or _numbers(parts)
+        return Splits(**parts, classes=names, bias=self.bias or {})  # type: ignore[arg-type]
 
 
 def _numbers(parts: Mapping[str, Split | Files]) -> tuple[str, ...]:

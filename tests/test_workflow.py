@@ -1,0 +1,284 @@
+"""The same verb gives the same result from Python and from the shell, and debias asks the audit's judge."""
+
+from __future__ import annotations
+
+import html
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+import unspur
+from audits import tinted
+from toys import TinyNet, shapes_set
+from unspur import Recipe, cli, data, recipes
+from unspur.audit import preparation
+from unspur.data.splits import Part
+from unspur.errors import DataError, ModelError
+from unspur.store import Store, read_tensors
+
+MODEL = "from toys import TinyNet as build"
+AUDIT = {f"{table}.steps": 6 for table in ("mine", "pretrain")}
+DEBIAS = {
+    **{f"{table}.steps": 40 for table in ("mine", "pretrain")},
+    **{f"{table}.steps": 20 for table in ("prune", "finetune")},
+    "mine.rate": 0.05,
+    "prune.rate": 0.1,
+    "select.every": 10,
+    "select.minimum": 2,
+}
+SHORT = {f"{table}.steps": 2 for table in ("mine", "pretrain", "prune", "finetune")}
+STEPS = 100  # of a training of the judge: enough for a right verdict on the images below
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_machine() -> Iterator[None]:
+    """Use one process for decoding, and shorter trainings of the judge."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unspur.data.decoding.readers.available_cores", lambda: 1)
+        patch.setattr(preparation, "STEPS", (STEPS, STEPS))
+        yield
+
+
+def write_images(root: Path, part: Part, classes: tuple[str, ...], scale: int = 1) -> Path:
+    """Write a split as PNG files in class folders, every pixel `scale` times as large."""
+    images = part.take(torch.arange(len(part))).permute(0, 2, 3, 1)
+    images = images.repeat_interleave(scale, 1).repeat_interleave(scale, 2)
+    for i, (image, target) in enumerate(zip(images.numpy(), part.targets.tolist(), strict=True)):
+        folder = root / classes[target]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / f"{i:03d}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images of 80 pixels, one of which cannot be read, beside the file of a network."""
+    root = tmp_path_factory.mktemp("photos")
+    splits = shapes_set(samples=120, conflicting=12, seed=1)
+    write_images(root / "bars", splits.train, splits.classes, scale=10)
+    (root / "bars" / "lies" / "broken.png").touch()
+    (root / "network.py").write_text(MODEL)
+    return root / "bars"
+
+
+@pytest.fixture(scope="module")
+def thumbnails(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images of 8 pixels, too few for an audit."""
+    splits = shapes_set(samples=80, conflicting=8, seed=1)
+    return write_images(tmp_path_factory.mktemp("few") / "few", splits.train, splits.classes)
+
+
+def shell(*words: str | Path, settings: Mapping[str, Any] | None = None) -> Result:
+    changes = [w for key, value in (settings or {}).items() for w in ("--set", f"{key}={value}")]
+    command = [*map(str, words), "--device", "cpu", "-q", *changes]
+    done = CliRunner().invoke(cli.app, command, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def artifacts(store: Path, prefix: str = "") -> list[str]:
+    return [path.name for path in Store(store).artifacts() if path.name.startswith(prefix)]
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+# -- both ways ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*broken.png")
+def test_an_audit_is_the_same_from_python_and_from_the_shell(photos: Path, tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    shell("audit", photos, "--out", a, "--store", tmp_path / "store-a", settings=AUDIT)
+    unspur.audit(photos, out=b, store=tmp_path / "store-b", device="cpu", settings=AUDIT)
+    assert files(a) == files(b) >= {"audit.json", "report.html", "skipped.csv", "suspects.csv"}
+    for name in ("suspects.csv", "skipped.csv", "pictures.safetensors"):
+        assert (a / name).read_bytes() == (b / name).read_bytes(), name
+    first, second = read(a / "audit.json"), read(b / "audit.json")
+    assert first.keys() == second.keys()
+    for name in first.keys() - {"command", "seconds", "trained"}:
+        assert first[name] == second[name], name
+    assert artifacts(tmp_path / "store-a") == artifacts(tmp_path / "store-b") != []
+
+
+@pytest.mark.filterwarnings("ignore:.*broken.png")
+def test_an_audit_looks_at_64_pixels(photos: Path, tmp_path: Path) -> None:
+    unspur.audit(photos, out=tmp_path / "a", device="cpu", store=tmp_path / "store", settings=AUDIT)
+    whole = data.open_images(photos, limit=64)
+    assert whole.train.shape == (3, 64, 64)
+    assert read(tmp_path / "a" / "audit.json")["data"]["digest"] == whole.train.digest
+
+
+@pytest.mark.filterwarnings("ignore:.*broken.png")
+def test_debias_is_the_same_from_python_and_from_the_shell(photos: Path, tmp_path: Path) -> None:
+    a, b, model = tmp_path / "a", tmp_path / "b", f"{photos.parent / 'network.py'}:build"
+    words = ("--out", a, "--store", tmp_path / "store-a", "--anyway", "--model", model)
+    shell("debias", photos, *words, settings=DEBIAS)
+    options: dict[str, Any] = {"store": tmp_path / "store-b", "device": "cpu", "model": model}
+    unspur.debias(photos, out=b, anyway=True, settings=DEBIAS, **options)
+    assert files(a) == files(b) >= {"skipped.csv", "report.html", "run.json"}
+    for name in (
+        *("model.safetensors", "masks.safetensors", "model.json", "scores.json", "recipe.toml"),
+        *("suspects.csv", "skipped.csv"),
+    ):
+        assert (a / name).read_bytes() == (b / name).read_bytes(), name
+    assert artifacts(tmp_path / "store-a") == artifacts(tmp_path / "store-b") != []
+    assert read(a / "model.json")["input"]["shape"] == [3, 80, 80]
+    masks = read_tensors(a / "masks.safetensors")
+    assert any(not mask.all() for mask in masks.values())
+
+
+# -- the model ----------------------------------------------------------------------------------------
+
+
+def test_debias_works_without_a_model(thumbnails: Path, tmp_path: Path) -> None:
+    done = unspur.debias(thumbnails, device="cpu", out=tmp_path, anyway=True, settings=SHORT)
+    assert read(tmp_path / "model.json")["builder"]["name"] == "resnet18"
+    assert type(done.model).__name__ == "ResNet18"
+
+
+def test_debias_takes_a_name_or_a_network(thumbnails: Path) -> None:
+    how: dict[str, Any] = {"device": "cpu", "anyway": True, "settings": SHORT}
+    assert type(unspur.debias(thumbnails, model="convnet", **how).model).__name__ == "ConvNet"
+    network = TinyNet()
+    found = unspur.debias(thumbnails, model=network, **how).model
+    assert isinstance(found, TinyNet)
+    assert found is not network
+
+
+def test_a_model_by_name_replaces_the_network_of_a_recipe(thumbnails: Path, tmp_path: Path) -> None:
+    recipe = recipes.change(
+        Recipe(), {**SHORT, "model.name": "mlp", "model.options": {"inputs": 192}}
+    )
+    kept = unspur.debias(thumbnails, settings=recipe, device="cpu")
+    assert type(kept.model).__name__ == "MLP"
+    unspur.debias(thumbnails, settings=recipe, model="convnet", device="cpu", out=tmp_path)
+    assert read(tmp_path / "model.json")["builder"]["name"] == "convnet"
+    assert 'name = "convnet"' in (tmp_path / "recipe.toml").read_text()
+
+
+def test_initial_weights_of_a_module_are_its_own(thumbnails: Path) -> None:
+    with pytest.raises(ModelError, match=r"'w\.pth' is for a network by name"):
+        unspur.debias(thumbnails, model=TinyNet(), init="w.pth", device="cpu", anyway=True)
+
+
+def test_a_network_of_timm_needs_timm(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)  # as if it were not installed
+    with pytest.raises(
+        ModelError, match=r"timm:resnet10t needs the package timm.*pip install timm"
+    ):
+        unspur.debias(thumbnails, model="timm:resnet10t", device="cpu", anyway=True)
+
+
+def test_data_come_first(thumbnails: Path) -> None:
+    with pytest.raises(DataError, match=r"data come first.*unspur\.debias\(data, model=network\)"):
+        unspur.debias(TinyNet(), thumbnails)  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"data come first.*unspur\.audit\(data, model=network\)"):
+        unspur.audit(TinyNet())  # type: ignore[arg-type]
+
+
+# -- the judge ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images whose tint gives the class away."""
+    splits = tinted("shortcut", n=400, odd=20)
+    return write_images(tmp_path_factory.mktemp("tints") / "tints", splits.train, splits.classes)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Images that are easy to tell apart, by nothing but their class."""
+    splits = shapes_set(samples=160, conflicting=80)
+    return write_images(tmp_path_factory.mktemp("plain") / "plain", splits.train, splits.classes)
+
+
+def debias(folder: Path, home: Path, *words: str) -> tuple[Result, dict[str, Any]]:
+    """Debias on the command line with a small network; return what was printed, and scores.json."""
+    model = home / "network.py"
+    model.write_text(MODEL)
+    where = ("--out", home / "out", "--store", home / "store", "--model", f"{model}:build")
+    done = shell("debias", folder, *where, *words, settings=DEBIAS)
+    return done, read(home / "out" / "scores.json")
+
+
+def test_with_a_shortcut_debias_goes_on_and_the_audit_is_reused(
+    tints: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    done, scores = debias(tints, tmp_path)
+    assert scores["judge"]["debias"] is True
+    assert scores["judge"]["verdict"] == "shortcut"
+    assert scores["judge"]["text"] in " ".join(done.stdout.split())
+    assert artifacts(store, "finetune-") != []
+    trained = artifacts(store, "audit-")
+    assert len(trained) == 14
+    found = unspur.audit(tints, store=store, device="cpu")
+    assert found.finding.text == scores["judge"]["text"]
+    assert artifacts(store, "audit-") == trained
+    assert sorted(each.artifact for each in found.trainings) == trained
+
+
+def test_without_a_shortcut_the_ordinary_model_is_returned(plain: Path, tmp_path: Path) -> None:
+    done, scores = debias(plain, tmp_path)
+    judge = scores["judge"]
+    assert judge["debias"] is False
+    assert "The ordinary model is returned." in judge["text"]
+    assert judge["text"] in " ".join(done.stdout.split())
+    page = html.unescape((tmp_path / "out" / "report.html").read_text())
+    assert "The ordinary model is returned." in page
+    assert scores["debiased"] == scores["ordinary"]
+    assert read_tensors(tmp_path / "out" / "masks.safetensors") == {}
+    (ordinary,) = (tmp_path / "store").glob("pretrain-*")
+    weights = read_tensors(tmp_path / "out" / "model.safetensors")
+    stored = read_tensors(next(ordinary.glob("*.safetensors")))
+    assert all(torch.equal(weights[name], stored[name]) for name in weights)
+
+
+def test_debias_reuses_the_trainings_of_an_audit(plain: Path, tmp_path: Path) -> None:
+    shell("audit", plain, "--out", tmp_path / "audit", "--store", tmp_path / "store")
+    trained = artifacts(tmp_path / "store")
+    assert trained == artifacts(tmp_path / "store", "audit-") != []
+    _, scores = debias(plain, tmp_path)
+    assert artifacts(tmp_path / "store", "audit-") == trained
+    assert scores["judge"]["verdict"] == read(tmp_path / "audit" / "audit.json")["verdict"]
+
+
+def test_anyway_neither_asks_nor_trains_for_the_judge(plain: Path, tmp_path: Path) -> None:
+    _, scores = debias(plain, tmp_path, "--anyway")
+    assert "judge" not in scores
+    assert artifacts(tmp_path / "store", "audit-") == []
+    assert artifacts(tmp_path / "store", "mine-") != []
+
+
+def test_a_recipe_that_asks_for_the_judge_asks_it_from_python_too(
+    plain: Path, tmp_path: Path
+) -> None:
+    recipe = recipes.change(Recipe(), {**SHORT, "judge": True})
+    how: dict[str, Any] = {"model": TinyNet(), "device": "cpu", "settings": recipe}
+    assert unspur.debias(plain, **how).scores["judge"]["debias"] is False
+    assert "judge" not in unspur.debias(plain, anyway=True, **how).scores
+
+
+def test_too_few_images_for_the_judge_are_debiased_with_a_warning(
+    thumbnails: Path, tmp_path: Path
+) -> None:
+    with pytest.warns(UserWarning, match="the judge was not asked.*80 training images are too few"):
+        _, scores = debias(thumbnails, tmp_path)
+    assert "judge" not in scores
+    assert artifacts(tmp_path / "store", "audit-") == []
+    assert artifacts(tmp_path / "store", "mine-") != []
