@@ -14,7 +14,7 @@ from .. import noise
 Augment = Literal["none", "flip", "crop-flip", "resized-crop-flip"]
 
 
-def augmented(images: Tensor, how: Augment, *, seed: int, step: Tensor) -> Tensor:
+def augment_images(images: Tensor, how: Augment, *, seed: int, step: Tensor) -> Tensor:
     """Random flips, and crops, keyed by the position in the batch.
 
     `crop-flip` cuts a window out of a four-pixel black border; `resized-crop-flip` takes a part of 70 to
@@ -26,11 +26,11 @@ def augmented(images: Tensor, how: Augment, *, seed: int, step: Tensor) -> Tenso
     flip = noise.uniform(seed, step, noise.FLIP, (n,), images.device) < 0.5
     images = torch.where(flip[:, None, None, None], images.flip(3), images)
     if how == "crop-flip":
-        return _cropped(images, seed=seed, step=step)
-    return _zoomed(images, seed=seed, step=step) if how == "resized-crop-flip" else images
+        return _crop_images(images, seed=seed, step=step)
+    return _zoom_images(images, seed=seed, step=step) if how == "resized-crop-flip" else images
 
 
-def _cropped(images: Tensor, *, seed: int, step: Tensor, border: int = 4) -> Tensor:
+def _crop_images(images: Tensor, *, seed: int, step: Tensor, border: int = 4) -> Tensor:
     n, c, h, w = images.shape
     device = images.device
     rows, columns = (
@@ -47,7 +47,7 @@ def _cropped(images: Tensor, *, seed: int, step: Tensor, border: int = 4) -> Ten
 AREA, RATIO, TRIES = (0.7, 1.0), (3 / 4, 4 / 3), 10
 
 
-def _zoomed(images: Tensor, *, seed: int, step: Tensor) -> Tensor:
+def _zoom_images(images: Tensor, *, seed: int, step: Tensor) -> Tensor:
     """A random part of every image, enlarged to the whole with bilinear interpolation."""
     n, _, high, wide = images.shape
     top, left, h, w = _windows(n, (high, wide), seed=seed, step=step, device=images.device)

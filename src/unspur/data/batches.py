@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from .augmentation import Augment, augmented
+from .augmentation import Augment, augment_images
 from .splits import Split, fast_layout
 
 CHUNK = 1000  # images a network looks at at once when it does not train
@@ -90,7 +90,7 @@ class Labelled:
 
     def labelled(self, pixels: Tensor, index: Tensor, step: Tensor) -> Batch:
         """The samples `index`, whose pixels these are, augmented for this step."""
-        images = augmented(pixels, self.augment, seed=self.seed, step=step)
+        images = augment_images(pixels, self.augment, seed=self.seed, step=step)
         return Batch(
             x=self.preprocess(images).contiguous(memory_format=fast_layout(images.device)),
             y=self.targets[index],
@@ -131,7 +131,7 @@ class Resident(Labelled):
     def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch:
         """The samples `index`, augmented for this step."""
         return self.labelled(
-            gathered(self.images, index) if pixels is None else pixels, index, step
+            gather_pixels(self.images, index) if pixels is None else pixels, index, step
         )
 
     def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]:
@@ -150,7 +150,7 @@ def _at_once(images: Tensor) -> int:
     return max(CHUNK, few)
 
 
-def gathered(images: Tensor, index: Tensor) -> Tensor:
+def gather_pixels(images: Tensor, index: Tensor) -> Tensor:
     """Some of the images, in the memory layout that they all have."""
     if images.is_contiguous():
         return images[index]

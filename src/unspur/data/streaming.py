@@ -15,7 +15,7 @@ from torch import Tensor
 from ..errors import DataError
 from .augmentation import Augment
 from .batches import CHUNK, Batch, Labelled, Preprocess
-from .custom.listing import shown
+from .custom.listing import printable
 from .decoding.readers import Bad, Memory, Reader, reader
 from .splits import Part, Split
 
@@ -120,7 +120,9 @@ class _Reading:
         """Wait for the images."""
         for part in self.work:
             for file, reason in part.result().items():
-                raise DataError(f"{shown(file)} cannot be read as an image ({reason}). Replace it.")
+                raise DataError(
+                    f"{printable(file)} cannot be read as an image ({reason}). Replace it."
+                )
         return memory.slots[self.slot : self.slot + len(self.index)]
 
     def stop(self) -> None:

@@ -144,7 +144,7 @@ def frost(batch: ImageBatch) -> Tensor:
 
 def elastic_transform(batch: ImageBatch) -> Tensor:
     """A random affine map of three points, then displacement by smoothed noise; both bilinear."""
-    reach, sigma, jitter = (
+    amplitude, sigma, jitter = (
         (0.0, 0.0, 0.08),
         (0.05, 0.2, 0.07),
         (0.08, 0.06, 0.06),
@@ -156,9 +156,9 @@ def elastic_transform(batch: ImageBatch) -> Tensor:
     # Coordinates for `grid_sample`: -1 and 1 are the centres of the outer pixels, or their outer edges.
     grid = (place * (2 / (SIDE - 1)) - 1).movedim(1, -1)
     moved = F.grid_sample(batch.unit, grid, padding_mode="reflection", align_corners=True)
-    if reach:
+    if amplitude:
         shift = u[:, 6:].reshape(-1, 2, SIDE, SIDE)
-        shift = _smoothed(shift, sigma * SIDE, truncate=3, border="reflect") * reach * SIDE
+        shift = _smooth(shift, sigma * SIDE, truncate=3, border="reflect") * amplitude * SIDE
         grid = ((2 * (_PLACE + shift) + 1) / SIDE - 1).movedim(1, -1)
         moved = F.grid_sample(moved, grid, padding_mode="reflection", align_corners=False)
     return moved * 255
@@ -167,7 +167,7 @@ def elastic_transform(batch: ImageBatch) -> Tensor:
 def gaussian_blur(batch: ImageBatch) -> Tensor:
     """Smoothing by a Gaussian of width c, cut at 4 c."""
     c = (0.4, 0.6, 0.7, 0.8, 1.0)[batch.severity - 1]
-    return _smoothed(batch.unit, c, truncate=4, border="nearest") * 255
+    return _smooth(batch.unit, c, truncate=4, border="nearest") * 255
 
 
 def defocus_blur(batch: ImageBatch) -> Tensor:
@@ -175,7 +175,7 @@ def defocus_blur(batch: ImageBatch) -> Tensor:
     radius, sigma = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))[batch.severity - 1]
     kernel = _disc(radius, sigma)
     pad = len(kernel) // 2
-    x = _extended(_extended(batch.unit, 2, pad, "mirror"), 3, pad, "mirror")
+    x = _extend(_extend(batch.unit, 2, pad, "mirror"), 3, pad, "mirror")
     out = torch.zeros_like(batch.pixels, dtype=torch.float64)
     for (row, column), weight in np.ndenumerate(kernel):
         if weight > 1e-12:  # the rest cannot change a byte
@@ -241,13 +241,13 @@ def _affine(jitter: Tensor) -> Tensor:
 _PLACE = torch.stack(torch.meshgrid(*[torch.arange(SIDE, dtype=torch.float64)] * 2, indexing="xy"))
 
 
-def _smoothed(x: Tensor, sigma: float, *, truncate: float, border: Border) -> Tensor:
+def _smooth(x: Tensor, sigma: float, *, truncate: float, border: Border) -> Tensor:
     """A Gaussian along rows and columns, its kernel cut at `truncate` widths."""
     radius = int(truncate * sigma + 0.5)
     weights = np.exp(-0.5 / sigma**2 * np.arange(-radius, radius + 1) ** 2)
     weights /= weights.sum()
     for dim in (2, 3):
-        wide = _extended(x, dim, radius, border)
+        wide = _extend(x, dim, radius, border)
         x = wide.narrow(dim, radius, SIDE) * weights[radius]
         for step in range(radius):
             pair = wide.narrow(dim, step, SIDE) + wide.narrow(dim, 2 * radius - step, SIDE)
@@ -255,7 +255,7 @@ def _smoothed(x: Tensor, sigma: float, *, truncate: float, border: Border) -> Te
     return x
 
 
-def _extended(x: Tensor, dim: int, pad: int, border: Border) -> Tensor:
+def _extend(x: Tensor, dim: int, pad: int, border: Border) -> Tensor:
     """The image continued by `pad` pixels on both sides of one dimension."""
     place = torch.arange(-pad, SIDE + pad)
     if border == "nearest":

@@ -44,7 +44,7 @@ def photographs(folder: Path) -> Textures:
             f"{folder} holds no frost photograph (.png or .jpg). Put frost1.png ... frost6.jpg there, "
             "or leave the folder out for procedural frost."
         )
-    return tuple(_shrunk(path) for path in paths)
+    return tuple(_shrink(path) for path in paths)
 
 
 def procedural() -> Textures:
@@ -58,13 +58,13 @@ def procedural() -> Textures:
 
 
 def _files(folder: Path) -> list[Path]:
-    found = folder.iterdir() if folder.is_dir() else ()
+    paths = folder.iterdir() if folder.is_dir() else ()
     return sorted(
-        path for path in found if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+        path for path in paths if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
     )
 
 
-def _shrunk(path: Path) -> Tensor:
+def _shrink(path: Path) -> Tensor:
     small = torch.from_numpy(_pixels(path)[:, STEP // 2 :: STEP, STEP // 2 :: STEP].copy())
     if min(small.shape[1:]) < SMALLEST:
         raise DataError(

@@ -53,13 +53,15 @@ def read(
         "valid": _shared_entries(folder, ratio, "valid"),
         "test": _shared_entries(folder, ratio, "test"),
     }
-    found = [entry for part in entries.values() for entry in part]
+    all_entries = [entry for part in entries.values() for entry in part]
     if not entries["train"]:
         raise DataError(
             f"{folder / ratio} holds no training image (.png or .jpg) in align/<class>/."
         )
-    classes = _named(classes, "target", [(entry.target, entry.path) for entry in found])
-    bias_classes = _named(bias_classes, "bias", [(entry.bias, entry.path) for entry in found])
+    classes = _class_names(classes, "target", [(entry.target, entry.path) for entry in all_entries])
+    bias_classes = _class_names(
+        bias_classes, "bias", [(entry.bias, entry.path) for entry in all_entries]
+    )
     splits = {name: _load(part, folder) for name, part in entries.items() if part}
     return Splits(
         train=splits["train"],
@@ -147,7 +149,9 @@ def _entry(path: Path, *, nested: bool) -> Entry:
     return entry
 
 
-def _named(names: Sequence[str], label: str, numbered: list[tuple[int, Path]]) -> tuple[str, ...]:
+def _class_names(
+    names: Sequence[str], label: str, numbered: list[tuple[int, Path]]
+) -> tuple[str, ...]:
     """The names of all classes of a label, or their numbers where no names are given."""
     highest, path = max(numbered)
     if names and highest >= len(names):
@@ -249,11 +253,11 @@ def _file_names(splits: Splits, part: str) -> list[str]:
 def _same_test(splits: Splits, folder: Path) -> bool:
     """Does the folder hold the very test split that would be written?"""
     names = _file_names(splits, "test")
-    found = {path.name: path for path in folder.rglob("*.png")}
-    if sorted(found) != sorted(names):
+    files = {path.name: path for path in folder.rglob("*.png")}
+    if sorted(files) != sorted(names):
         return False
     try:
-        return torch.equal(_decode([found[name] for name in names]), _all(splits.parts()["test"]))
+        return torch.equal(_decode([files[name] for name in names]), _all(splits.parts()["test"]))
     except DataError:  # damaged images are not the same
         return False
 

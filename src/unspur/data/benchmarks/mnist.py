@@ -54,8 +54,8 @@ def find_root(data_root: Path | None = None) -> Path:
 
 def mnist(root: Path) -> Digits:
     """All of MNIST, from the idx files in `root` or in `root`/MNIST/raw."""
-    train = _labelled(root, TRAIN_IMAGES, TRAIN_LABELS)
-    return Digits(*train, *_labelled(root, TEST_IMAGES, TEST_LABELS))
+    train = _read_labelled(root, TRAIN_IMAGES, TRAIN_LABELS)
+    return Digits(*train, *_read_labelled(root, TEST_IMAGES, TEST_LABELS))
 
 
 def load_plain(root: Path, seed: int = 0) -> Splits:
@@ -76,7 +76,7 @@ def _in_colour(grey: Tensor) -> Tensor:
     return grey[:, None].expand(-1, 3, -1, -1).contiguous()
 
 
-def _labelled(root: Path, images_name: str, labels_name: str) -> tuple[Tensor, Tensor]:
+def _read_labelled(root: Path, images_name: str, labels_name: str) -> tuple[Tensor, Tensor]:
     images = _parse(locate(root, images_name), dimensions=3)
     labels = _parse(locate(root, labels_name), dimensions=1)
     if len(images) != len(labels):

@@ -69,14 +69,16 @@ def from_digits(images: Tensor, labels: Tensor, *, name: str) -> Base:
 
 
 def planted(base: Base, kind: str, *, share: float, seed: int) -> Splits:
-    """The images with a shortcut that a share of them contradicts; its styles are the bias labels."""
+    """Add a shortcut that a share of the images contradicts; its styles are the bias labels."""
     if base.classes > STYLES:
         raise DataError(f"there are {STYLES} styles for {base.classes} classes of {base.name}.")
-    return _styled(base, kind, own_style(base.labels, base.classes, share=share, seed=seed), seed)
+    return _apply_styles(
+        base, kind, assign_styles(base.labels, base.classes, share=share, seed=seed), seed
+    )
 
 
-def own_style(labels: Tensor, classes: int, *, share: float, seed: int) -> Tensor:
-    """The style of each label; for a share of the samples, spread over the classes, another one."""
+def assign_styles(labels: Tensor, classes: int, *, share: float, seed: int) -> Tensor:
+    """Return the style of each label's class; a share of the samples of every class gets another one."""
     n = len(labels)
     keys = noise.uniform(seed, 0, CONTRADICTS, (n,))
     other = 1 + (noise.uniform(seed, 0, OTHER_STYLE, (n,)) * (classes - 1)).long()
@@ -89,12 +91,12 @@ def own_style(labels: Tensor, classes: int, *, share: float, seed: int) -> Tenso
 
 
 def unrelated(base: Base, kind: str, *, seed: int) -> Splits:
-    """The same styles, drawn without regard to the class: nothing to exploit."""
+    """Add styles that are independent of the class: there is no shortcut."""
     styles = (noise.uniform(seed, 0, ANY_STYLE, (len(base.labels),)) * base.classes).long()
-    return _styled(base, kind, styles, seed)
+    return _apply_styles(base, kind, styles, seed)
 
 
-def _styled(base: Base, kind: str, styles: Tensor, seed: int) -> Splits:
+def _apply_styles(base: Base, kind: str, styles: Tensor, seed: int) -> Splits:
     if kind not in KINDS:
         raise DataError(f"there is no shortcut {kind!r}. Choose one of {', '.join(KINDS)}.")
     splits = _splits(KINDS[kind](base.images, styles, seed), base.labels, base)
@@ -102,7 +104,7 @@ def _styled(base: Base, kind: str, styles: Tensor, seed: int) -> Splits:
 
 
 def colour(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """The light of the image in one of ten colours."""
+    """Colour the image in one of ten colours, by its brightness."""
     anchors = torch.tensor(list(cmnist.COLOURS.values()))[styles][:, :, None, None]
     return _bytes(images / 255 * (0.2 + 0.8 * anchors))
 
@@ -204,8 +206,8 @@ def imbalanced(base: Base, *, seed: int) -> Splits:
 def rare_kinds(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
     """Two kinds of images in every class, class 2k and class 2k + 1, the second of them rare."""
     odd = base.labels % 2 == 1
-    kept = (~odd | (_uniform(base, THINNED, seed) < share / (1 - share))).nonzero().squeeze(1)
-    thinned = base.only(kept)
+    remaining = (~odd | (_uniform(base, THINNED, seed) < share / (1 - share))).nonzero().squeeze(1)
+    thinned = base.only(remaining)
     return plain(Base(thinned.images, thinned.labels // 2, base.name))
 
 

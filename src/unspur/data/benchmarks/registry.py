@@ -28,43 +28,45 @@ class Request:
     size: int
 
     @property
-    def found(self) -> Path:
+    def data_root(self) -> Path:
         return mnist.find_root(self.root)
 
     @property
     def cache(self) -> Path:
-        return cache_folder(self.found)
+        return cache_folder(self.data_root)
 
 
 Loader = Callable[[Request], Splits]
 
 
 def _cmnist(wanted: Request) -> Splits:
-    if (wanted.found / "cmnist" / wanted.ratio).is_dir():
-        return layout.read(wanted.found / "cmnist", wanted.ratio)
-    return cmnist.make(mnist.mnist(wanted.found), wanted.ratio, seed=wanted.seed)  # type: ignore[arg-type]
+    if (wanted.data_root / "cmnist" / wanted.ratio).is_dir():
+        return layout.read(wanted.data_root / "cmnist", wanted.ratio)
+    return cmnist.make(mnist.mnist(wanted.data_root), wanted.ratio, seed=wanted.seed)  # type: ignore[arg-type]
 
 
 def _cifar10c(wanted: Request) -> Splits:
-    return cifar10c.load(wanted.found, wanted.ratio, seed=wanted.seed, cache=wanted.cache)
+    return cifar10c.load(wanted.data_root, wanted.ratio, seed=wanted.seed, cache=wanted.cache)
 
 
 def _cifar10(wanted: Request) -> Splits:
-    return cifar10.load_plain(wanted.found, wanted.seed)
+    return cifar10.load_plain(wanted.data_root, wanted.seed)
 
 
 def _mnist(wanted: Request) -> Splits:
-    return mnist.load_plain(wanted.found, wanted.seed)
+    return mnist.load_plain(wanted.data_root, wanted.seed)
 
 
 def _bffhq(wanted: Request) -> Splits:
     size = wanted.size or bffhq.SIZE
-    return bffhq.load(wanted.found, wanted.ratio, size=size, cache=wanted.cache)
+    return bffhq.load(wanted.data_root, wanted.ratio, size=size, cache=wanted.cache)
 
 
 def _celeba(wanted: Request) -> Splits:
     size = wanted.size or celeba.SIZE
-    return celeba.load(wanted.found, wanted.ratio, seed=wanted.seed, size=size, cache=wanted.cache)
+    return celeba.load(
+        wanted.data_root, wanted.ratio, seed=wanted.seed, size=size, cache=wanted.cache
+    )
 
 
 def _demo(wanted: Request) -> Splits:

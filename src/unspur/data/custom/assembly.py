@@ -35,10 +35,10 @@ def assemble(
                 "a whole set has its own valid, test, bias and classes. Leave them out, or give a split."
             )
         return train if isinstance(train, Splits) else load(train, limit=limit)
-    given = {"train": train, "valid": valid, "test": test}
+    sources = {"train": train, "valid": valid, "test": test}
     parts = {
         name: part if isinstance(part, Split | Files) else collect(part, name=name)
-        for name, part in given.items()
+        for name, part in sources.items()
         if part is not None
     }
     for name, part in parts.items():

@@ -97,13 +97,13 @@ def unreadable(path: Path, error: Exception) -> DataError:
 
 
 def in_threads(function: Callable[[Path], T], paths: Sequence[Path]) -> list[T]:
-    """The function of every path, in order; raises what was raised first."""
+    """Call the function on every path in threads and return the results in order."""
 
     def block(start: int) -> list[T]:
         return [function(path) for path in paths[start : start + BLOCK]]
 
     with ThreadPoolExecutor() as pool:
-        return [made for part in pool.map(block, range(0, len(paths), BLOCK)) for made in part]
+        return [result for part in pool.map(block, range(0, len(paths), BLOCK)) for result in part]
 
 
 def _hash(path: Path) -> str:

@@ -27,7 +27,7 @@ Crop = Literal["stretch", "square", "inner"]
 # what "shorter side to 256, then the central 224" leaves.
 CROPS: dict[str, float | None] = {"stretch": None, "square": 1.0, "inner": 224 / 256}
 DAMAGES = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
-KEPT_OPEN = 4  # shared memories a process remembers
+OPEN_MEMORIES = 4  # shared memories a process remembers
 
 
 def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
@@ -60,8 +60,8 @@ def _orientation(image: Image.Image) -> int:
     """The orientation in the image's notes: 1 where it is upright, 5 to 8 where it lies on its side."""
     if "exif" not in image.info:  # a TIFF, which keeps it elsewhere, is turned when it is opened
         return 1
-    found = image.getexif().get(0x0112, 1)
-    return found if isinstance(found, int) and 1 <= found <= 8 else 1
+    orientation = image.getexif().get(0x0112, 1)
+    return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
 
 
 def colours(image: Image.Image) -> Image.Image:
@@ -99,7 +99,7 @@ def serve(tasks: Iterable[str], answers: IO[str]) -> None:
 def _memory(memories: dict[str, mmap.mmap], task: dict[str, Any]) -> mmap.mmap:
     """The shared memory of a task, opened once."""
     if task["memory"] not in memories:
-        while len(memories) >= KEPT_OPEN:
+        while len(memories) >= OPEN_MEMORIES:
             del memories[next(iter(memories))]
         file = os.open(task["path"], os.O_RDWR)
         memories[task["memory"]] = mmap.mmap(file, 0)

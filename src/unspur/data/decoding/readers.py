@@ -154,9 +154,9 @@ def available_cores() -> int:
 
 @cache
 def _decoders(count: int) -> Decoders:
-    made = Decoders(count)
-    atexit.register(made.close)
-    return made
+    decoders = Decoders(count)
+    atexit.register(decoders.close)
+    return decoders
 
 
 @cache
