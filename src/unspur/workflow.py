@@ -160,7 +160,7 @@ def open_context(
 
 def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> models.Builder:
     if model is not None and not isinstance(model, str):
-        return models.given(model)
+        return models.copies_of(model)
     wanted = recipe.model
     return models.builder(wanted.name, len(splits.classes), wanted.options, init=wanted.init)
 

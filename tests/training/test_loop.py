@@ -18,8 +18,8 @@ from unspur.store import Workspace
 from unspur.training import sampling
 from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.inputs import Training
-from unspur.training.loop import BLOCK, fit
-from unspur.training.loop_state import Loop
+from unspur.training.loop import fit
+from unspur.training.loop_state import BLOCK, Loop
 from unspur.training.method import Method, Player
 from unspur.training.numerics import deterministic
 from unspur.training.prediction import predict
@@ -322,7 +322,7 @@ def assert_resumes(tmp_path, name, plan, stop):
     for a, b in zip(watchers, whole_watchers, strict=True):
         assert same(a.state(), b.state())
     assert watchers[0].step == whole_watchers[0].step > 0
-    assert {name.partition(".")[0] for name in watchers[1].kept} == {"3", "8", "17", "24"}
+    assert {name.partition(".")[0] for name in watchers[1].weights_by_step} == {"3", "8", "17", "24"}
     assert log_of(workspace) == log_of(whole_workspace)
 
 

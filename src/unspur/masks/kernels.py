@@ -80,9 +80,9 @@ def _thin(out, x, keep, step, n, first, second, inner, outer, drop, block: tl.co
     at = tl.program_id(0) * block + tl.arange(0, block)
     there = at < n
     u = _uniform(at, tl.load(step), first, second, inner, outer)
-    kept = tl.load(keep + at, mask=there, other=0) & (u >= drop)
+    survives = tl.load(keep + at, mask=there, other=0) & (u >= drop)
     value = tl.load(x + at, mask=there, other=0.0)
-    tl.store(out + at, tl.where(kept, value / (1.0 - drop), 0.0), mask=there)
+    tl.store(out + at, tl.where(survives, value / (1.0 - drop), 0.0), mask=there)
 
 
 def fits(weight: Tensor, other: Tensor) -> bool:
@@ -153,8 +153,8 @@ def _remember(ctx, inputs, output):
 
 
 def _sample_backward(ctx, grad):
-    found = slope(grad, *ctx.saved_tensors, ctx.first, ctx.second, ctx.how)
-    return None, found, None, None, None, None
+    gradient = slope(grad, *ctx.saved_tensors, ctx.first, ctx.second, ctx.how)
+    return None, gradient, None, None, None, None
 
 
 def _thin_backward(ctx, grad):

@@ -52,8 +52,8 @@ def _positions(module: nn.Module, args: Any, out: Any) -> int:
     return 1
 
 
-def share_kept(masks: Mapping[str, Tensor], times: Mapping[str, int]) -> float:
+def remaining_share(masks: Mapping[str, Tensor], times: Mapping[str, int]) -> float:
     """The share of the masked weights' multiply–adds that is left."""
-    kept = sum(int(keep.sum()) * times[name] for name, keep in masks.items())
+    remaining = sum(int(keep.sum()) * times[name] for name, keep in masks.items())
     total = sum(keep.numel() * times[name] for name, keep in masks.items())
-    return kept / total if total else 1.0
+    return remaining / total if total else 1.0

@@ -29,8 +29,8 @@ def keep_share(scores: Scores, share: float) -> dict[str, Tensor]:
     """Masks of the weights with the highest scores, over all layers together."""
     flat = torch.cat([s.flatten() for s in scores.values()])
     sizes = [s.numel() for s in scores.values()]
-    kept = torch.split(keep_most(flat, round(share * len(flat))), sizes)
-    return {name: k.view_as(s) for (name, s), k in zip(scores.items(), kept, strict=True)}
+    masks = torch.split(keep_most(flat, round(share * len(flat))), sizes)
+    return {name: k.view_as(s) for (name, s), k in zip(scores.items(), masks, strict=True)}
 
 
 def keep_counts(scores: Scores, like: Scores) -> dict[str, Tensor]:

@@ -29,13 +29,13 @@ def reachable(model: nn.Module, x: Tensor, names: list[str]) -> dict[str, Tensor
     finally:
         for hook in hooks:
             hook.remove()
-    reach = {}
+    masks = {}
     for name, module in owners.items():
         weight = getattr(module, name.rpartition(".")[2])
         met = taps.get(module, torch.tensor(module not in convs))
         met = met if weight.dim() >= met.dim() else torch.tensor(True)  # a bias
-        reach[name] = met.cpu().expand(weight.shape)
-    return reach
+        masks[name] = met.cpu().expand(weight.shape)
+    return masks
 
 
 def _taps(conv: nn.Conv2d, size: torch.Size) -> Tensor:

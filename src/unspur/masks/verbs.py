@@ -64,12 +64,12 @@ def apply(
     model: nn.Module, masks: Mapping[str, Tensor], *, drop: float = 0.0, seed: int = 0
 ) -> None:
     """Put known masks on a plain model, in place."""
-    found = selected(model, lambda full, module, name, tensor: full in masks)
-    if missing := sorted(set(masks) - set(found)):
+    places = selected(model, lambda full, module, name, tensor: full in masks)
+    if missing := sorted(set(masks) - set(places)):
         raise MaskError(
             f"the model has no weight {missing[0]!r} to mask. Build the model the masks are of."
         )
-    for name, (module, parameter) in found.items():
+    for name, (module, parameter) in places.items():
         shape = tuple(getattr(module, parameter).shape)
         if shape != tuple(masks[name].shape):
             raise MaskError(
@@ -77,7 +77,7 @@ def apply(
             )
     _register(
         model,
-        found,
+        places,
         lambda name, weight, stream: FixedMask(
             masks[name].to(weight.device),
             drop=drop if weight.dim() > 1 else 0.0,  # of weights, not of biases and scales
@@ -130,14 +130,14 @@ def logits(model: nn.Module) -> dict[str, nn.Parameter]:
 
 def learned(model: nn.Module) -> dict[str, LearnedMask]:
     """Every learned mask, by the same names."""
-    found: dict[str, LearnedMask] = {}
+    masks: dict[str, LearnedMask] = {}
     for name, chain, _ in masked(model):
         for mask in chain:
             if isinstance(mask, SharedMask):
-                found[mask.gate.name] = mask.gate
+                masks[mask.gate.name] = mask.gate
             elif isinstance(mask, LearnedMask):
-                found[name] = mask
-    return found
+                masks[name] = mask
+    return masks
 
 
 def plain_state(model: nn.Module) -> dict[str, Tensor]:
@@ -161,16 +161,18 @@ def follow(model: nn.Module, step: Tensor) -> None:
             module.step = step
 
 
-def density(masks: Mapping[str, Tensor], reach: Mapping[str, Tensor] | None = None) -> float:
-    """The share of weights kept; with `reach`, among the weights that ever touch data."""
-    kept = total = 0
+def density(masks: Mapping[str, Tensor], reachable: Mapping[str, Tensor] | None = None) -> float:
+    """Return the share of weights kept; with `reachable`, among the weights that ever touch data."""
+    remaining = total = 0
     for name, keep in masks.items():
         among = (
-            torch.ones_like(keep) if reach is None else reach[name].to(keep.device).expand_as(keep)
+            torch.ones_like(keep)
+            if reachable is None
+            else reachable[name].to(keep.device).expand_as(keep)
         )
-        kept += int((keep & among).sum())
+        remaining += int((keep & among).sum())
         total += int(among.sum())
-    return kept / total if total else 1.0
+    return remaining / total if total else 1.0
 
 
 def masked(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList, nn.Module]]:

@@ -107,7 +107,7 @@ def _weights(folder: Path, about: dict[str, Any]) -> dict[str, Tensor]:
 def _build(about: dict[str, Any], folder: Path, model: nn.Module | None) -> nn.Module:
     how = about["builder"]
     if model is not None:
-        return _paired(models.given(model), how) if "paired" in how else model
+        return _paired(models.copies_of(model), how) if "paired" in how else model
     if how.get("given"):
         raise ModelError(
             f"{folder} was made from a model object ({how['name']}). Build it again and pass it: "

@@ -118,11 +118,11 @@ class ContextInputs:
             biases=int(bias.max()) + 1,
         )
 
-    def seed(self, use: str) -> int:
-        return self.context.seed(use)
+    def seed(self, purpose: str) -> int:
+        return self.context.seed(purpose)
 
-    def another_network(self, use: str) -> nn.Module:
-        return self.context.network(seed=use)
+    def another_network(self, purpose: str) -> nn.Module:
+        return self.context.network(seed=purpose)
 
-    def extra_network(self, settings: NetworkSettings, use: str) -> nn.Module:
-        return network_builder(self.context, settings).build(self.context.seed(use))
+    def extra_network(self, settings: NetworkSettings, purpose: str) -> nn.Module:
+        return network_builder(self.context, settings).build(self.context.seed(purpose))

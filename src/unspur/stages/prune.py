@@ -107,7 +107,7 @@ def _density(context: Context, keep: Mapping[str, Tensor]) -> dict[str, Any]:
         "overall": masks.density(keep),
         "reachable": masks.density(keep, touching),
         "layers": {name: masks.density({name: t}) for name, t in keep.items()},
-        "macs": multiply_adds.share_kept(keep, times),
+        "macs": multiply_adds.remaining_share(keep, times),
     }
 
 

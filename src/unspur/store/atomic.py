@@ -143,11 +143,11 @@ def _still_there(path: Path, opened: int) -> bool:
 def read_json(path: Path) -> dict[str, Any]:
     """A table that a run's folder holds."""
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise StoreError(f"{path} is missing: {path.parent} is not the folder of a run.") from None
     except ValueError as error:
         raise StoreError(f"{path} is damaged ({error}).") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise StoreError(f"{path} is damaged (it holds no table).")
-    return found
+    return content

@@ -56,13 +56,13 @@ def read_packed(path: Path) -> dict[str, Tensor]:
     weights = {name: t for name, t in stored.items() if name not in parts}
     for name, shape in shapes.items():
         try:
-            weights[name] = _unpacked(stored[name + BITS], stored[name + VALUES], shape)
+            weights[name] = _unpack(stored[name + BITS], stored[name + VALUES], shape)
         except (KeyError, ValueError, RuntimeError) as error:
             raise StoreError(f"{path} is damaged: {name} cannot be unpacked ({error}).") from None
     return weights
 
 
-def _unpacked(bits: Tensor, values: Tensor, shape: list[int]) -> Tensor:
+def _unpack(bits: Tensor, values: Tensor, shape: list[int]) -> Tensor:
     there = np.unpackbits(bits.numpy(), count=math.prod(shape)).astype(bool)
     flat = torch.zeros(math.prod(shape), dtype=values.dtype)
     flat[torch.from_numpy(there)] = values

@@ -146,13 +146,13 @@ class TinyInputs:
     def group_counts(self) -> Tensor:
         return group_counts(self.targets, self.splits.bias["train"], classes=2, biases=2)
 
-    def seed(self, use: str) -> int:
+    def seed(self, purpose: str) -> int:
         return 0
 
-    def another_network(self, use: str) -> nn.Module:
+    def another_network(self, purpose: str) -> nn.Module:
         return self.make()
 
-    def extra_network(self, settings: NetworkSettings, use: str) -> nn.Module:
+    def extra_network(self, settings: NetworkSettings, purpose: str) -> nn.Module:
         return self.make()
 
 

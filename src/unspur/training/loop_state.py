@@ -208,10 +208,10 @@ class Loop:
 
     def restore(self) -> None:
         """Take up the checkpointer's checkpoint, if there is one."""
-        found = self.checkpointer.resume() if self.checkpointer else None
-        if found is None:
+        checkpoint = self.checkpointer.resume() if self.checkpointer else None
+        if checkpoint is None:
             return
-        tensors, facts = found
+        tensors, facts = checkpoint
         self.method.load_state_dict(under(tensors, "method."))
         for number, player in enumerate(self.players):
             self._remember(number, player, under(tensors, f"optimiser.{number}."))

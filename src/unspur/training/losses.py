@@ -61,10 +61,10 @@ def contrast(
     denominator runs over the whole batch but the anchor itself.
     """
     features = _full(features)
-    own = torch.eye(len(features), dtype=torch.bool, device=features.device)
-    positive = positive & ~own
+    diagonal = torch.eye(len(features), dtype=torch.bool, device=features.device)
+    positive = positive & ~diagonal
     # A large negative number, not -inf: a batch of one must give 0, not NaN.
-    similarity = (features @ features.T / temperature).masked_fill(own, -1e30)
+    similarity = (features @ features.T / temperature).masked_fill(diagonal, -1e30)
     log_share = F.log_softmax(similarity, dim=1)
     count = positive.sum(1)
     pulled = torch.where(positive, log_share, 0.0).sum(1)
@@ -147,8 +147,8 @@ def _kernel(x: Tensor, radius: float) -> Tensor:
     x = x.double()  # the estimator's terms cancel, and TF32 products would not do
     size = x.square().sum(1)
     distance = (size[:, None] + size - 2 * x @ x.T).clamp(min=0)
-    own = torch.eye(len(x), dtype=torch.bool, device=x.device)
-    return torch.exp(-distance / (2 * radius**2)).masked_fill(own, 0.0)
+    diagonal = torch.eye(len(x), dtype=torch.bool, device=x.device)
+    return torch.exp(-distance / (2 * radius**2)).masked_fill(diagonal, 0.0)
 
 
 def sparsity(

@@ -56,11 +56,11 @@ class MethodInputs(Protocol):
     def group_counts(self) -> Tensor:
         """How many training samples every (target, bias) group has; only where bias labels are known."""
 
-    def seed(self, use: str) -> int:
-        """Return a seed of its own for each use."""
+    def seed(self, purpose: str) -> int:
+        """Return a seed for a purpose; different purposes have different seeds."""
 
-    def another_network(self, use: str) -> nn.Module:
+    def another_network(self, purpose: str) -> nn.Module:
         """Return the same network with other random weights."""
 
-    def extra_network(self, settings: NetworkSettings, use: str) -> nn.Module:
+    def extra_network(self, settings: NetworkSettings, purpose: str) -> nn.Module:
         """Return a network that the method's settings describe."""
