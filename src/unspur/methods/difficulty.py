@@ -37,8 +37,8 @@ class Ledger(nn.Module):
     def _highest(self) -> Tensor:
         """The highest average of every class, over the whole table."""
         classes = torch.arange(self.classes, device=self.targets.device)
-        own = classes[:, None] == self.targets
-        return torch.where(own, self.average, 0.0).amax(1)
+        is_class = classes[:, None] == self.targets
+        return torch.where(is_class, self.average, 0.0).amax(1)
 
 
 class Difficulty(nn.Module):

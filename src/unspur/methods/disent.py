@@ -55,14 +55,14 @@ class DisEnt(ERM):
         return cast(Pair, self.model)
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        own, shared = self.pair.encode(batch.x)
+        intrinsic_features, biased_features = self.pair.encode(batch.x)
         order = self.shuffled(batch)
-        each, biased = self.heads(own, shared)
+        each, biased = self.heads(intrinsic_features, biased_features)
         intrinsic = losses.cross_entropy(each, batch.y)
         weight = self.difficulty.weigh(
             batch.index, losses.cross_entropy(biased, batch.y), intrinsic
         )
-        each, swapped = self.heads(own, shared[order])
+        each, swapped = self.heads(intrinsic_features, biased_features[order])
         other = self.swap_biased_weight * losses.gce_released(swapped, batch.y[order], q=self.q)
         mixed = weight * losses.cross_entropy(each, batch.y)
         active = batch.step > self.swap_start
@@ -73,10 +73,14 @@ class DisEnt(ERM):
             "swapped_biased": torch.where(active, self.swap_weight * other.mean(), 0.0),
         }
 
-    def heads(self, own: Tensor, shared: Tensor) -> tuple[Tensor, Tensor]:
+    def heads(self, intrinsic_features: Tensor, biased_features: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of the intrinsic and of the biased head; each sees the other's feature as a constant."""
-        intrinsic: Tensor = self.pair.head(torch.cat((own, shared.detach()), dim=1))
-        biased: Tensor = self.biased_head(torch.cat((own.detach(), shared), dim=1))
+        intrinsic: Tensor = self.pair.head(
+            torch.cat((intrinsic_features, biased_features.detach()), dim=1)
+        )
+        biased: Tensor = self.biased_head(
+            torch.cat((intrinsic_features.detach(), biased_features), dim=1)
+        )
         return intrinsic, biased
 
     def shuffled(self, batch: Batch) -> Tensor:

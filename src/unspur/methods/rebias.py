@@ -49,10 +49,10 @@ class ReBias(ERM):
         )
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        own, other = self.tap, self.biased_tap
+        tap, other = self.tap, self.biased_tap
         if player == "biased":
-            own, other = other, own
-        logits, features = own(batch.x)
+            tap, other = other, tap
+        logits, features = tap(batch.x)
         with torch.no_grad():
             _, theirs = other(batch.x)
         dependence = losses.hsic(features, theirs, radius_x=self.radius, radius_y=self.radius)

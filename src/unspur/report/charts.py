@@ -57,13 +57,13 @@ def lines(
     ys = [y for line in series for _, y in line.points]
     across = Scale(0, max(xs, default=1) or 1, LEFT, WIDE - RIGHT)
     up = _upwards(ys, percent=percent)
-    drawn = [*_grid(across, up, percent=percent)]
+    elements = [*_grid(across, up, percent=percent)]
     for number, line in enumerate(series):
-        places = [(across(x), up(y)) for x, y in _thinned(line.points)]
-        drawn.append(_polyline(places, number))
+        places = [(across(x), up(y)) for x, y in _thin(line.points)]
+        elements.append(_polyline(places, number))
     if mark is not None:
-        drawn += _mark(across(mark[0]), mark[1])
-    return svg(drawn, WIDE, HIGH, words)
+        elements += _mark(across(mark[0]), mark[1])
+    return svg(elements, WIDE, HIGH, words)
 
 
 def swatch(number: int) -> str:
@@ -76,12 +76,12 @@ def cloud(
 ) -> str:
     """Points by group, each group with its colour and shape; where a group is a cluster, its name."""
     side = 320.0
-    fitted = _fitted(places, side)
+    fitted = _fit_square(places, side)
     by_group = {
         group: [place for place, g in zip(fitted, groups, strict=True) if g == group]
         for group in sorted(set(groups))
     }
-    marks = [_marks(own, group) for group, own in by_group.items()]
+    marks = [_marks(points, group) for group, points in by_group.items()]
     return svg([*marks, *_labels(by_group, names, _width(fitted))], side, side, words)
 
 
@@ -90,11 +90,11 @@ def _labels(
 ) -> Iterable[str]:
     """Names over those groups that keep together, as far as there is room."""
     taken: list[tuple[float, float, float]] = []
-    for group, own in by_group.items():
-        x, y = _middle(own)
+    for group, points in by_group.items():
+        x, y = _middle(points)
         half = 4 * len(names[group]) + 2
         free = all(abs(x - tx) > half + th or abs(y - ty) > 14 for tx, ty, th in taken)
-        if free and _width(own) < 0.7 * width:
+        if free and _width(points) < 0.7 * width:
             taken.append((x, y, half))
             yield label(x, y + 4, names[group], "halo", "middle")
 
@@ -108,9 +108,9 @@ def dot(group: int) -> str:
 
 
 def svg(parts: Iterable[str], wide: float, high: float, words: str, *, style: str = "") -> str:
-    told = f'role="img" aria-label="{escape(words)}"' if words else 'aria-hidden="true"'
+    accessibility = f'role="img" aria-label="{escape(words)}"' if words else 'aria-hidden="true"'
     style = f' style="{style}"' if style else ""
-    return f'<svg viewBox="0 0 {wide:g} {high:g}" {told}{style}>{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {wide:g} {high:g}" {accessibility}{style}>{"".join(parts)}</svg>'
 
 
 def _polyline(places: Sequence[Point], number: int) -> str:
@@ -181,13 +181,13 @@ def _ticks(scale: Scale) -> list[float]:
     return [k * step for k in range(first, last + 1)]
 
 
-def _thinned(points: Sequence[Point]) -> Sequence[Point]:
+def _thin(points: Sequence[Point]) -> Sequence[Point]:
     """At most so many points, the last one always among them."""
     every = math.ceil(len(points) / MOST)
     return points if every <= 1 else [*points[:-1:every], points[-1]]
 
 
-def _fitted(places: Sequence[Point], side: float, *, margin: float = 8.0) -> list[Point]:
+def _fit_square(places: Sequence[Point], side: float, *, margin: float = 8.0) -> list[Point]:
     """Points moved and scaled into a square, their proportions kept."""
     xs, ys = [x for x, _ in places], [y for _, y in places]
     span = max(max(xs) - min(xs), max(ys) - min(ys)) or 1.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .pictures import SMALL, overlaid, uri
+from .pictures import SMALL, overlay, uri
 
 Sample = Mapping[str, Any]
 Marks = Callable[[Sample], Sequence[str]]  # what a sample can be filtered by
@@ -54,15 +54,15 @@ class Look:
 
 def shelves(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], marks: Marks) -> list[Shelf]:
     """The gallery by class, in the order of the classes; only those that have something to show."""
-    found = {
+    by_label = {
         label: Shelf(facts["classes"][label], count["samples"], count["flagged"])
         for label, count in enumerate(facts["counts"])
     }
     for sample, picture in zip(facts["gallery"], tensors["gallery.images"], strict=True):
-        shelf = found[sample["label"]]
+        shelf = by_label[sample["label"]]
         side = shelf.suspects if sample["role"] == "suspect" else shelf.typical
         side.append(card(sample, picture, facts, (*known(sample), *marks(sample))))
-    return [shelf for shelf in found.values() if shelf.suspects or shelf.typical]
+    return [shelf for shelf in by_label.values() if shelf.suspects or shelf.typical]
 
 
 def known(sample: Sample) -> list[str]:
@@ -71,9 +71,9 @@ def known(sample: Sample) -> list[str]:
     return [*(["flagged"] if sample["flagged"] else []), *truth]
 
 
-def filters(found: Sequence[Shelf], more: Mapping[str, str]) -> dict[str, str]:
+def filters(shelves: Sequence[Shelf], more: Mapping[str, str]) -> dict[str, str]:
     """What to filter a gallery by: what all have, more, and the truth where it is known."""
-    marks = {mark for shelf in found for each in shelf.suspects for mark in each.marks}
+    marks = {mark for shelf in shelves for each in shelf.suspects for mark in each.marks}
     return {**FILTERS, **more, **(TRUTH if marks & TRUTH.keys() else {})}
 
 
@@ -84,16 +84,16 @@ def tiny(images: Tensor) -> bool:
 
 def looks(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[Look]:
     """Suspects with the heat of each network laid over them."""
-    found = []
+    result = []
     for place, sample in enumerate(facts["looks"]):
         picture = tensors["looks.images"][place]
         heats = {
-            name: uri(overlaid(picture, tensors[f"looks.{name}"][place]))
+            name: uri(overlay(picture, tensors[f"looks.{name}"][place]))
             for name in ("ordinary", "debiased")
             if f"looks.{name}" in tensors
         }
-        found.append(Look(card(sample, picture, facts), heats))
-    return found
+        result.append(Look(card(sample, picture, facts), heats))
+    return result
 
 
 def card(

@@ -57,7 +57,7 @@ def render(run: Finished) -> str:
 def content(run: Finished) -> dict[str, Any]:
     """Everything the page shows, by the names its template uses."""
     settings = tomllib.loads(run.recipe)
-    names = words.spoken(run.scores, settings["plan"])
+    names = words.network_titles(run.scores, settings["plan"])
     intervals = _intervals(run.stages.get("evaluate"))
     inspected = run.stages.get("inspect")
     facts, tensors = (inspected.facts, inspected.tensors) if inspected else ({}, {})
@@ -112,8 +112,8 @@ def _charts(run: Finished) -> dict[str, list[curves.Chart]]:
     trained = {name: stage for name, stage in run.stages.items() if name not in UNTRAINED}
     chosen = run.scores["selection"].get("step")
     last = next(reversed(trained), None)
-    found = {
+    charts = {
         name: curves.charts_of(name, stage.log, chosen=chosen if name == last else None)
         for name, stage in trained.items()
     }
-    return {name: drawn for name, drawn in found.items() if drawn}
+    return {name: stage_charts for name, stage_charts in charts.items() if stage_charts}

@@ -36,7 +36,7 @@ def rows(picture: Tensor) -> Pixels:
     return pixels
 
 
-def overlaid(picture: Tensor, heat: Tensor) -> Pixels:
+def overlay(picture: Tensor, heat: Tensor) -> Pixels:
     """A picture in grey with what matters in orange: the more it matters, the less grey is left."""
     grey = rows(picture).astype(np.float64) @ [0.299, 0.587, 0.114]
     weight = (heat.numpy() / 255.0)[..., None]

@@ -34,15 +34,15 @@ class Lines:
 
     def __init__(self, stage: str, *, every: float = 10.0):
         self.stage, self.every = stage, every
-        self.said = time.monotonic()
+        self.printed_at = time.monotonic()
         self.first: tuple[int, float] | None = None
 
     def update(self, step: int, steps: int, loss: float) -> None:
         now = time.monotonic()
         self.first = self.first or (step, now)  # a resumed stage does not begin at step 0
-        if step < steps and now - self.said < self.every:
+        if step < steps and now - self.printed_at < self.every:
             return
-        self.said = now
+        self.printed_at = now
         done = step - self.first[0]
         left = f", {(now - self.first[1]) / done * (steps - step):.0f} s left" if done else ""
         err.print(f"{self.stage}: step {step} of {steps}, loss {loss:.4f}{left}", markup=False)

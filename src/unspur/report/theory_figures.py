@@ -154,9 +154,9 @@ def _mixtures(figure: Figure, n: Numbers) -> None:
         _dots(right, curve["phi"][every], curve["sampled"][every], colour, marker, None)
     left.axhline(n["test"]["bound"], color=INK, linestyle=":", label="test data")
     right.axhline(n["test"]["loss"], color=INK, linestyle=":")
-    kept = rf"D = {n['d']}, $\alpha$ = {n['ratio']:g}, all $\pi_j$ = {n['kept']:g}"
-    left.set(ylabel="bound", title=kept)
-    right.set(ylabel=r"loss $\ell$: exact, and sampled (marks)", title=kept)
+    title = rf"D = {n['d']}, $\alpha$ = {n['ratio']:g}, all $\pi_j$ = {n['kept']:g}"
+    left.set(ylabel="bound", title=title)
+    right.set(ylabel=r"loss $\ell$: exact, and sampled (marks)", title=title)
     for axes in (left, right):
         axes.set_xlabel(r"share $\varphi$ turned against the label")
         axes.set_ylim(bottom=0)
@@ -186,14 +186,14 @@ def _corners(figure: Figure, n: Numbers) -> None:
 
 def _flows(figure: Figure, n: Numbers) -> None:
     left, right = figure.subplots(1, 2)
-    shown = next(run for run in n["runs"] if run["p"] == 0.9)
+    example = next(run for run in n["runs"] if run["p"] == 0.9)
     t = n["t"][1:]
     for key, colour, label in (("w_inv", BLUE, r"$w_{inv}$"), ("w_sp", RED, r"$w_i$")):
-        left.plot(t, shown[key][1:], color=colour, label=label)
-        left.plot(t, shown[f"{key}_lower"][1:], "--", color=colour, label=f"{label}, lower bound")
-    left.plot(t, shown["w_inv_upper"][1:], "-.", color=BLUE, label=r"$w_{inv}$, upper bound")
+        left.plot(t, example[key][1:], color=colour, label=label)
+        left.plot(t, example[f"{key}_lower"][1:], "--", color=colour, label=f"{label}, lower bound")
+    left.plot(t, example["w_inv_upper"][1:], "-.", color=BLUE, label=r"$w_{inv}$, upper bound")
     left.axhline(
-        shown["w_sp_limit"], color=INK, linestyle=":", label=r"$\frac{1}{2}\log\frac{p}{1-p}$"
+        example["w_sp_limit"], color=INK, linestyle=":", label=r"$\frac{1}{2}\log\frac{p}{1-p}$"
     )
     left.set(
         title=f"weights, D = {n['d']}, p = 0.9", ylabel="weight", xscale="log", xlabel="time t"
@@ -253,8 +253,8 @@ def _cosines(figure: Figure, n: Numbers) -> None:
             ("across", RED, "s", "a biased and an unbiased one"),
         ):
             axes.plot(x, [row[kind] for row in rows], color=colour, label=label)
-            drawn = [row[f"sampled_{kind}"][0] for row in rows]
-            _dots(axes, x, drawn, colour, marker, f"{label}, sampled")
+            sampled = [row[f"sampled_{kind}"][0] for row in rows]
+            _dots(axes, x, sampled, colour, marker, f"{label}, sampled")
     left.set(xlabel="p", ylabel="mean cosine of their features", ylim=(0, 1.05))
     left.set_title(f"D = {n['d']}, all columns kept")
     right.set(xlabel="spurious columns kept", title=f"p = {n['p']:g}")

@@ -76,22 +76,22 @@ def compute(settings: Settings, say: Say) -> Numbers:
     return {"about": _about(seconds), "settings": asdict(settings), **parts}
 
 
-def page(numbers: Numbers, drawn: dict[str, str], *, quick: bool) -> str:
+def page(numbers: Numbers, svgs: dict[str, str], *, quick: bool) -> str:
     """The HTML page."""
     jinja2 = need("jinja2")
     template = resources.files(__package__).joinpath("assets/theory.html.j2").read_text("utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    shown = {name: figures.inline(svg, name) for name, svg in drawn.items()}
-    written = {
+    inline_figures = {name: figures.inline(svg, name) for name, svg in svgs.items()}
+    inline_formulas = {
         name: figures.inline(figures.formula(name), f"formula-{name}")
         for name in ("model", "ties", "conserved")
     }
     text: str = environment.from_string(template).render(
         n=numbers,
-        figures=shown,
-        formulas=written,
+        figures=inline_figures,
+        formulas=inline_formulas,
         words=describe(numbers),
         tables=tables(numbers),
         quick=quick,

@@ -38,11 +38,14 @@ def rows(
     features = {name: tensors[prefix + name] for name in networks if prefix + name in tensors}
     if not features or len(tensors["map.targets"]) < FEWEST:
         return []
-    places = {name: layout(found) for name, found in features.items()}
-    told = [("By label", "label", "map.targets", classes), ("By bias", "bias", "map.bias", biases)]
+    places = {name: layout(network_features) for name, network_features in features.items()}
+    colourings = [
+        ("By label", "label", "map.targets", classes),
+        ("By bias", "bias", "map.bias", biases),
+    ]
     return [
         _row(title, kind, places, networks, tensors[key].tolist(), names)
-        for title, kind, key, names in told
+        for title, kind, key, names in colourings
         if key in tensors
     ]
 
@@ -83,5 +86,5 @@ def layout(features: Tensor, *, seed: int = 0) -> list[charts.Point]:
         random_state=seed,
     )
     with threads.threadpool_limits(1):  # as fast for so few, and the same each time
-        found = how.fit_transform(x)
-    return [(float(a), float(b)) for a, b in found]
+        places = how.fit_transform(x)
+    return [(float(a), float(b)) for a, b in places]

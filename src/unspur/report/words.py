@@ -44,31 +44,31 @@ class PageVerdict:
 
 def verdict(scores: Mapping[str, Any], plan: str) -> PageVerdict:
     """Say whether there is a shortcut: the judge's answer where it was asked, otherwise the miner's."""
-    found = scores.get("judge") or scores["mining"]
-    if not found:
+    answer = scores.get("judge") or scores["mining"]
+    if not answer:
         about = all_methods().get(plan)
         title = about.title if about else plan
         return PageVerdict("none", f"{title}: scores of a run", "This plan looks for no suspects.")
-    return judged(found)
+    return page_verdict(answer)
 
 
-def judged(found: Mapping[str, Any]) -> PageVerdict:
+def page_verdict(answer: Mapping[str, Any]) -> PageVerdict:
     """A verdict as the miner or an audit gives it: what is before its colon is the headline."""
-    headline, colon, text = found["text"].partition(": ")
+    headline, colon, text = answer["text"].partition(": ")
     if not colon or len(headline) > SHORT:
-        headline, text = "A shortcut, or wrong labels", found["text"]
-    return PageVerdict(KINDS[found["verdict"]], headline, unbroken(text[:1].upper() + text[1:]))
+        headline, text = "A shortcut, or wrong labels", answer["text"]
+    return PageVerdict(KINDS[answer["verdict"]], headline, unbroken(text[:1].upper() + text[1:]))
 
 
-def spoken(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
+def network_titles(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
     """The networks of a run that differ, as people call them."""
     names = {"ordinary": "ordinary model", "pruned": "pruned model", "debiased": "debiased model"}
     if plan in all_methods() and plan != "dcwp":
         names["debiased"] = all_methods()[plan].title
-    found = {name: names[name] for name in MODELS if scores[name]}
+    titles = {name: names[name] for name in MODELS if scores[name]}
     if scores["ordinary"] and scores["debiased"] == scores["ordinary"] and not scores["pruned"]:
-        found.pop("debiased", None)
-    return found
+        titles.pop("debiased", None)
+    return titles
 
 
 def scored_on(scores: Mapping[str, Any]) -> str:
@@ -185,15 +185,15 @@ def _gains(
 
 def unseen(scores: Mapping[str, Any], names: Mapping[str, str]) -> Table | None:
     """Accuracy outside training, the miner's suspects apart; what there is where nobody knows the bias."""
-    found = scores.get("unseen")
-    if not found or scores["debiased"]["unbiased"] is not None:
+    accuracy = scores.get("unseen")
+    if not accuracy or scores["debiased"]["unbiased"] is not None:
         return None
-    counts = found["counts"]
+    counts = accuracy["counts"]
     columns = [(part, f"{counts[part]} samples") for part in ("all", "suspects", "others")]
     rows = [
-        (title, [_share(found[name][part], counts[part]) for part, _ in columns])
+        (title, [_share(accuracy[name][part], counts[part]) for part, _ in columns])
         for name, title in names.items()
-        if name in found
+        if name in accuracy
     ]
     return Table(columns, rows)
 
@@ -229,16 +229,16 @@ def matrices(
     biases: Sequence[str],
 ) -> list[Matrix]:
     """The group matrix of the first and the last network; none where groups are unknown or too many."""
-    shown = [name for name in ("ordinary", "debiased") if name in names]
-    found = []
-    for name in shown:
+    compared = [name for name in ("ordinary", "debiased") if name in names]
+    result = []
+    for name in compared:
         groups = scores[name]["groups"]
         if groups is None or max(len(groups), len(groups[0])) > LARGEST:
             return []
         columns = [biases[k] if k < len(biases) else f"bias {k}" for k in range(len(groups[0]))]
         rows = [(classes[c], [_square(a) for a in row]) for c, row in enumerate(groups)]
-        found.append(Matrix(names[name], columns, rows))
-    return found
+        result.append(Matrix(names[name], columns, rows))
+    return result
 
 
 def _square(accuracy: float | None) -> Square:

@@ -89,10 +89,10 @@ def row_of(recipe: Recipe, runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _intervals(scores: Artifact, metric: str) -> dict[str, list[float]]:
     """95 % bootstrap intervals, over test samples, of each network's accuracy and of the gain."""
-    found = bootstrap(scores.tensors)
-    told = {name: each[metric] for name, each in found.accuracy.items() if metric in each}
-    told |= {"gain": found.gain[metric]} if metric in found.gain else {}
-    return {name: [round(bound, 4) for bound in each] for name, each in told.items()}
+    intervals = bootstrap(scores.tensors)
+    chosen = {name: each[metric] for name, each in intervals.accuracy.items() if metric in each}
+    chosen |= {"gain": intervals.gain[metric]} if metric in intervals.gain else {}
+    return {name: [round(bound, 4) for bound in each] for name, each in chosen.items()}
 
 
 def _in_groups(runs: Sequence[Recipe], size: int) -> Iterator[list[Recipe]]:
@@ -104,18 +104,18 @@ def _in_groups(runs: Sequence[Recipe], size: int) -> Iterator[list[Recipe]]:
 
 def summarise(runs: list[dict[str, Any]], *, metric: str = "unbiased") -> dict[str, Any]:
     """Mean and standard deviation over seeds of what the table shows."""
-    found = {
+    values_by_name = {
         model: [run[model][metric] for run in runs]
         for model in MODELS
         if all(run[model] and run[model][metric] is not None for run in runs)
     }
-    found["density"] = [run["density"]["overall"] for run in runs]
+    values_by_name["density"] = [run["density"]["overall"] for run in runs]
     for name in ("precision", "recall"):
-        found[name] = [run["mining"][name] for run in runs if run["mining"]]
-    found["seconds"] = [run["run"]["seconds"] for run in runs]
+        values_by_name[name] = [run["mining"][name] for run in runs if run["mining"]]
+    values_by_name["seconds"] = [run["run"]["seconds"] for run in runs]
     return {
         name: dict(zip(("mean", "sd"), mean_sd(values), strict=True))
-        for name, values in found.items()
+        for name, values in values_by_name.items()
         if values and None not in values
     }
 
@@ -144,9 +144,9 @@ def save_numbers(results: dict[str, Any], path: Path) -> None:
 
 
 def _without_groups(facts: dict[str, Any]) -> dict[str, Any]:
-    kept = dict(facts)
+    remaining = dict(facts)
     for model in MODELS:
-        if kept[model]:
-            kept[model] = {k: v for k, v in kept[model].items() if k != "groups"}
-    kept.pop("iterates", None)
-    return kept
+        if remaining[model]:
+            remaining[model] = {k: v for k, v in remaining[model].items() if k != "groups"}
+    remaining.pop("iterates", None)
+    return remaining

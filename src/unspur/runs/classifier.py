@@ -46,10 +46,10 @@ class Classifier(nn.Module):
         """An image file as uint8 (C, H, W), decoded and resized as images in files are for training."""
         channels, high, wide = self.shape
         try:
-            found = torch.from_numpy(pixels.read(path, (high, wide), self.crop).copy())
+            image = torch.from_numpy(pixels.read(path, (high, wide), self.crop).copy())
         except pixels.DAMAGES as error:
             raise DataError(f"{path}: not a readable image ({error}).") from None
-        return found if channels == 3 else found.float().mean(0, keepdim=True).to(torch.uint8)
+        return image if channels == 3 else image.float().mean(0, keepdim=True).to(torch.uint8)
 
     @torch.no_grad()
     def predict(self, paths: Sequence[Path | str]) -> list[tuple[str, float]]:

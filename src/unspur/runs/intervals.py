@@ -37,18 +37,18 @@ def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0) -> Intervals:
         for name, t in sorted(tensors.items())
         if name.startswith("predicted.")
     }
-    drawn = _draws(cells, np.stack(list(right.values())), seed)
-    found: dict[str, dict[str, Array]] = {}
+    counts = _draws(cells, np.stack(list(right.values())), seed)
+    accuracies: dict[str, dict[str, Array]] = {}
     for number, (name, correct) in enumerate(right.items()):
         worst = _worst(cells, correct)
-        found[name] = _accuracies(drawn[0], drawn[1 + number], conflict, worst)
+        accuracies[name] = _accuracies(counts[0], counts[1 + number], conflict, worst)
     accuracy = {
         name: {metric: _interval(draws) for metric, draws in metrics.items()}
-        for name, metrics in found.items()
+        for name, metrics in accuracies.items()
     }
     gain: dict[str, Interval] = {}
-    if {"ordinary", "debiased"} <= found.keys():
-        before, after = found["ordinary"], found["debiased"]
+    if {"ordinary", "debiased"} <= accuracies.keys():
+        before, after = accuracies["ordinary"], accuracies["debiased"]
         gain = {metric: _interval(after[metric] - before[metric]) for metric in before}
     return Intervals(accuracy, gain)
 
@@ -76,10 +76,10 @@ def _draws(cells: NDArray[np.int64], right: NDArray[np.bool_], seed: int) -> lis
     bits = (right.T * 2 ** np.arange(len(right))).sum(1)
     kinds, counts = np.unique(cells * 2 ** len(right) + bits, return_counts=True)
     group, bits = kinds >> len(right), kinds & (2 ** len(right) - 1)
-    drawn = np.random.default_rng(seed).multinomial(len(cells), counts / len(cells), size=DRAWS)
+    resamples = np.random.default_rng(seed).multinomial(len(cells), counts / len(cells), size=DRAWS)
     starts = np.searchsorted(group, np.arange(cells.max() + 1))  # kinds are sorted by group
     weights = [np.ones_like(bits), *((bits >> k) & 1 for k in range(len(right)))]
-    return [np.add.reduceat(drawn * w, starts, axis=1).astype(np.float64) for w in weights]
+    return [np.add.reduceat(resamples * w, starts, axis=1).astype(np.float64) for w in weights]
 
 
 def _worst(cells: NDArray[np.int64], correct: NDArray[np.bool_]) -> int:

@@ -95,8 +95,8 @@ def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, 
     """Add what the judge said, where it was asked, to what was measured."""
     if advice is None:
         return dict(numbers)
-    said = {"verdict": advice.verdict, "debias": advice.debias, "text": advice.text}
-    return {**numbers, "judge": said}
+    answer = {"verdict": advice.verdict, "debias": advice.debias, "text": advice.text}
+    return {**numbers, "judge": answer}
 
 
 def record(
