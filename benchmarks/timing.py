@@ -49,7 +49,7 @@ class Timed:
     peak_mib: float | None
 
 
-def timed(trainings: Sequence[Training], *, steps: int = 200) -> Timed:
+def time_steps(trainings: Sequence[Training], *, steps: int = 200) -> Timed:
     """The time of a step: the best of four stretches, divided by the trainings done side by side."""
     device = next(trainings[0].method.parameters()).device
     stretch = max(steps // 5, 1)
@@ -111,14 +111,14 @@ def method(kind: str, model: nn.Module) -> Method:
 
 
 def training(
-    kind: str, model: nn.Module, split: Split, *, batch: int, plan: FitOptions | None = None
+    kind: str, model: nn.Module, split: Split, *, batch: int, options: FitOptions | None = None
 ) -> Training:
     """A training on resident images, a third of them suspects."""
     device = next(model.parameters()).device
     conflict = torch.arange(len(split)) % 3 == 0
     source = Resident(split, device=device, preprocess=Preprocess(), conflict=conflict)
     order = sampling.Weighted(torch.ones(len(split), device=device), batch=batch, seed=0)
-    return Training(method(kind, model), source, order, plan or PLAN)
+    return Training(method(kind, model), source, order, options or OPTIONS)
 
 
-PLAN = FitOptions(steps=1, optimiser=Optimiser(), precision="tf32")
+OPTIONS = FitOptions(steps=1, optimiser=Optimiser(), precision="tf32")
