@@ -42,7 +42,7 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")
 
 
 def loops(device: torch.device, workers: int) -> list[Row]:
-    """CMNIST: the tutorial's loop against ours."""
+    """Compare the tutorial's loop with ours on CMNIST."""
     split = noise_images(4000, 28)
     rows = []
     for kind in ("dense", "masks"):
@@ -79,7 +79,7 @@ def _ours(device: torch.device) -> dict[str, Any]:
 
 
 def masks(device: torch.device, workers: int) -> list[Row]:
-    """A step that learns masks against a dense one, captured, and compiled."""
+    """Compare a step that learns masks with a dense one, captured, and compiled."""
     cuda = device.type == "cuda"
     cases = [("convnet", 28, BATCH if cuda else 64), ("resnet18", 32, BATCH if cuda else 32)]
     cases += [("resnet18", 128, 64), ("resnet18", 224, 64)] if cuda else []
@@ -149,7 +149,7 @@ def batches(device: torch.device, workers: int) -> list[Row]:
 
 
 def modes(device: torch.device, workers: int) -> list[Row]:
-    """Deterministic against fast, in every precision."""
+    """Compare deterministic with fast steps, in every precision."""
     split = noise_images(4000, 28)
     rows = []
     for deterministic in (True, False):
@@ -174,7 +174,7 @@ def modes(device: torch.device, workers: int) -> list[Row]:
 
 
 def together(device: torch.device, workers: int) -> list[Row]:
-    """Trainings side by side on one GPU: the time of a step of each."""
+    """Time a step of each of several trainings side by side on one GPU."""
     if device.type != "cuda":
         return []
     split = noise_images(4000, 28)
@@ -197,7 +197,7 @@ def together(device: torch.device, workers: int) -> list[Row]:
 
 
 def streaming(device: torch.device, workers: int) -> list[Row]:
-    """Images that stay on the device against JPEG files decoded as they are needed."""
+    """Compare images that stay on the device with JPEG files decoded as they are needed."""
     cuda = device.type == "cuda"
     count, size, batch = (2048, 128, BATCH) if cuda else (256, 64, 32)
     options = replace(OPTIONS, precision="bf16" if cuda else "fp32")
@@ -229,7 +229,7 @@ def streaming(device: torch.device, workers: int) -> list[Row]:
 
 
 def shares(device: torch.device, workers: int) -> list[Row]:
-    """Where the time of the demo's steps goes on a CPU, by kind of operation."""
+    """Measure the share of each kind of operation in the demo's steps on a CPU."""
     settings = recipes.load("demo")
     splits = data.load("demo", ratio=settings.data.ratio)
     assert isinstance(splits.train, Split)  # the demo's images are in memory

@@ -25,7 +25,7 @@ KINDS = {
 
 
 def demo_method(stage: str, model: nn.Module, settings: Recipe) -> Method:
-    """What a stage of the demo minimises."""
+    """Return the method of a stage of the demo."""
     if stage == "mine":
         return Amplified(model)
     if stage == "pretrain":
@@ -40,7 +40,7 @@ def demo_method(stage: str, model: nn.Module, settings: Recipe) -> Method:
 
 
 def profile_step(loop: Loop, indices: Tensor) -> dict[str, Any]:
-    """Milliseconds of a step, and the share of each kind of operation in it."""
+    """Return the milliseconds of a step, and the share of each kind of operation in it."""
     for index in indices[:8]:
         loop.advance(index)
     began = time.perf_counter()

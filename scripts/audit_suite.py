@@ -97,7 +97,7 @@ class Case:
 
 
 def every(bases: Iterable[str]) -> Iterator[Case]:
-    """All cases, those of development first."""
+    """Yield all cases, those of development first."""
     for role, about in ROLES.items():
         for base in bases:
             for seed in about["seeds"]:
@@ -121,13 +121,13 @@ def _base(name: str, root: Path | None) -> Base:
 
 
 def _two(base: Base) -> Base:
-    """Two classes of five: of CIFAR-10, vehicles and animals, as far as that goes."""
+    """Return two classes of five: of CIFAR-10, roughly vehicles and animals."""
     first = torch.tensor([0, 1, 8, 9, 6])
     return Base(base.images, torch.isin(base.labels, first).long(), base.name)
 
 
 def available_bases(names: Sequence[str], root: Path | None) -> list[str]:
-    """The bases that are there."""
+    """Return the bases whose data is available."""
     available_names = []
     for name in names:
         try:
@@ -155,7 +155,7 @@ def context_of(
 
 
 def result_row(case: Case, context: Context, result: Audit) -> dict[str, Any]:
-    """One row of the results."""
+    """Return one row of the results."""
     conflicting = context.splits.conflicting("train")
     quality: dict[str, float] = {}
     if conflicting is not None and case.truth == "shortcut":

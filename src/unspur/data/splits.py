@@ -74,15 +74,15 @@ class Split:
         return self.images.dtype
 
     def take(self, index: Tensor) -> Tensor:
-        """The images of some samples."""
+        """Return the images of some samples."""
         return self.images[index]
 
     def is_on(self, device: torch.device) -> bool:
-        """Whether the images are on a device already."""
+        """Return whether the images are on a device already."""
         return device in self._placed or self.images.device == device
 
     def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Images and targets on a device; they are moved there once, whoever asks."""
+        """Return images and targets on a device; they are moved there once."""
         if device not in self._placed:
             # One layout in memory, however the images came: results depend on it in their last bits.
             images = self.images.to(device).contiguous(memory_format=fast_layout(device))

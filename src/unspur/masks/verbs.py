@@ -32,7 +32,7 @@ _PROJECTIONS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weig
 
 
 def weights(module: nn.Module, name: str, tensor: Tensor) -> bool:
-    """The default selection: conv and linear weights and attention's projections; no bias, no norm."""
+    """Select by default: conv and linear weights and attention's projections; no bias, no norm."""
     if isinstance(module, (nn.Linear, *CONVS, *CONVS_T)):
         return name == "weight"
     return isinstance(module, nn.MultiheadAttention) and name in _PROJECTIONS
@@ -88,7 +88,7 @@ def apply(
 
 
 def harden(model: nn.Module) -> dict[str, Tensor]:
-    """Fix every learned mask at its threshold, in place; the masks by weight name."""
+    """Fix every learned mask at its threshold, in place; return the masks by weight name."""
     _harden_shared(model)
     masks = {}
     for name, parametrizations, mask in masked(model):
@@ -124,12 +124,12 @@ def _harden_shared(model: nn.Module) -> None:
 
 
 def logits(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The logits of every learned mask, by weight name; of channels, by the weight that makes them."""
+    """Return the logits of every learned mask, by weight name; of channels, by the weight that makes them."""
     return {name: mask.logits for name, mask in learned(model).items()}
 
 
 def learned(model: nn.Module) -> dict[str, LearnedMask]:
-    """Every learned mask, by the same names."""
+    """Return every learned mask, by the same names."""
     masks: dict[str, LearnedMask] = {}
     for name, chain, _ in masked(model):
         for mask in chain:
@@ -141,7 +141,7 @@ def learned(model: nn.Module) -> dict[str, LearnedMask]:
 
 
 def plain_state(model: nn.Module) -> dict[str, Tensor]:
-    """The state dict of a masked model as a plain one, on the CPU: masked weights, plain names."""
+    """Return the state dict of a masked model as a plain one, on the CPU: masked weights, plain names."""
     state: dict[str, Tensor] = {}
     with evaluating(model), torch.no_grad():
         for name, tensor in model.state_dict().items():
@@ -176,7 +176,7 @@ def density(masks: Mapping[str, Tensor], reachable: Mapping[str, Tensor] | None 
 
 
 def masked(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList, nn.Module]]:
-    """(weight name, its parametrizations, its mask) of every masked weight."""
+    """Yield (weight name, its parametrizations, its mask) of every masked weight."""
     for path, module in model.named_modules():
         if not parametrize.is_parametrized(module):
             continue
@@ -189,7 +189,7 @@ def masked(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList, nn.Module]]:
 def selected(
     model: nn.Module, select: Callable[[str, nn.Module, str, Tensor], bool]
 ) -> dict[str, tuple[nn.Module, str]]:
-    """The selected weights by name, in the order of the model; an error for one that cannot be masked."""
+    """Return the selected weights by name, in the model's order; raise if one cannot be masked."""
     places: dict[str, tuple[nn.Module, str]] = {}
     owners: dict[int, list[str]] = {}
     for path, module in model.named_modules():

@@ -26,7 +26,7 @@ class Head:
         return features @ self.weight.mT + self.bias[..., None, :]
 
     def after_scaling(self, mean: Tensor, sd: Tensor) -> Head:
-        """The same layer for features as they were before (x - mean) / sd."""
+        """Return the same layer for features before the scaling (x - mean) / sd."""
         weight = self.weight / sd
         return Head(weight, self.bias - weight @ mean)
 
@@ -42,7 +42,7 @@ def refit(
     seed: int,
     device: torch.device | None = None,
 ) -> tuple[Head, dict[str, float]]:
-    """A new head: L1 logistic regressions on balanced subsets of standardised features, averaged.
+    """Fit a new head: L1 logistic regressions on balanced subsets of standardised features, averaged.
 
     A group is a class with or without conflict. Half of the samples choose the strength of the data term
     (by mean accuracy over groups), after fits on the other half.
@@ -72,7 +72,7 @@ def refit(
 
 
 def balanced(groups: Tensor, among: Tensor, *, seed: int, draw: int) -> Tensor:
-    """A random subset of some samples with as many of every group as the smallest has."""
+    """Return a random subset of some samples with as many of every group as the smallest has."""
     keys = noise.uniform(seed, draw, noise.PERMUTE, (len(groups),))
     order = torch.sort(keys).indices
     order = order[among[order]]
@@ -82,7 +82,7 @@ def balanced(groups: Tensor, among: Tensor, *, seed: int, draw: int) -> Tensor:
 
 
 def mean_by_group(right: Tensor, groups: Tensor) -> float:
-    """Accuracy, every group weighing the same."""
+    """Return the accuracy with every group weighing the same."""
     shares = [right[groups == g].double().mean() for g in torch.unique(groups)]
     return float(torch.stack(shares).mean())
 
@@ -129,13 +129,13 @@ def l1_logistic(
 
 
 def shrink(weights: Tensor, by: Tensor) -> Tensor:
-    """Soft thresholding of all but the last column, the intercept."""
+    """Soft-threshold all but the last column, the intercept."""
     shrunk = weights.sign() * (weights.abs() - by).clamp(min=0)
     return torch.cat((shrunk[..., :-1], weights[..., -1:]), dim=-1)
 
 
 def objective(head: Head, x: Tensor, y: Tensor, *, strength: float) -> float:
-    """What `l1_logistic` minimises."""
+    """Return the objective that `l1_logistic` minimises."""
     fit = losses.cross_entropy(head(x.double()), y).sum()
     return float(strength * fit + head.weight.abs().sum())
 

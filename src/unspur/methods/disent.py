@@ -74,7 +74,7 @@ class DisEnt(ERM):
         }
 
     def heads(self, intrinsic_features: Tensor, biased_features: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of the intrinsic and of the biased head; each sees the other's feature as a constant."""
+        """Return logits of the intrinsic and the biased head; each sees the other's feature as a constant."""
         intrinsic: Tensor = self.pair.head(
             torch.cat((intrinsic_features, biased_features.detach()), dim=1)
         )
@@ -84,7 +84,7 @@ class DisEnt(ERM):
         return intrinsic, biased
 
     def shuffled(self, batch: Batch) -> Tensor:
-        """A permutation of the batch, of this step."""
+        """Return a permutation of the batch, for this step."""
         keys = noise.bits(self.seed, batch.step, noise.PERMUTE, (len(batch.y),), batch.y.device)
         return torch.sort(keys, stable=True).indices
 

@@ -15,7 +15,7 @@ from .entry import MethodEntry
 def scores(
     model: nn.Module, names: Iterable[str], x: Tensor, y: Tensor, *, temperature: float = 200.0
 ) -> dict[str, Tensor]:
-    """-θ·(Hg) of every named weight: the higher, the more the gradient flows without it.
+    """Return -θ·(Hg) of every named weight: the higher, the more the gradient flows without it.
 
     The batch is taken in two halves, each with its own mean loss; g and Hg are sums over them.
     """
@@ -39,7 +39,7 @@ def hessian_product(
     *,
     temperature: float,
 ) -> dict[str, Tensor]:
-    """The Hessian of the loss (a sum over parts of the data) times a direction, by weight name."""
+    """Return the Hessian of the loss (a sum over parts of the data) times a direction, by weight name."""
     product = [torch.zeros_like(w) for w in weights.values()]
     for x, y in parts:
         loss = _loss(model, x, y, temperature)
@@ -55,7 +55,7 @@ def _loss(model: nn.Module, x: Tensor, y: Tensor, temperature: float) -> Tensor:
 
 
 def balanced(targets: Tensor, among: Tensor, *, each: int, seed: int) -> Tensor:
-    """`each` samples of every class (fewer where there are no more), sorted by class."""
+    """Return `each` samples of every class (fewer if there are no more), sorted by class."""
     keys = noise.uniform(seed, 0, noise.PERMUTE, (len(targets),))
     order = torch.sort(torch.where(among, keys, 2.0)).indices[: int(among.sum())]
     picks = [order[targets[order] == c][:each] for c in range(int(targets.max()) + 1)]

@@ -42,7 +42,7 @@ class ReBias(ERM):
         self.radius = radius
 
     def players(self) -> tuple[Player, ...]:
-        """The biased network moves first; the other answers it as it is then."""
+        """Return the biased network, which moves first, and then the other."""
         return (
             Player("biased", tuple(self.biased.parameters())),
             Player("model", tuple(self.model.parameters())),

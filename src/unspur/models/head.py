@@ -98,7 +98,7 @@ class Tap:
 
 @torch.no_grad()
 def penultimate(model: nn.Module, head: str, inputs: Iterator[Tensor]) -> Tensor:
-    """What enters the head, for every input, on the CPU."""
+    """Return the input of the head, for every input, on the CPU."""
     tap = Tap(model, head)
     try:
         with evaluating(model):

@@ -33,7 +33,7 @@ class Chart:
 def charts_of(
     stage: str, log: Sequence[Mapping[str, Any]], *, chosen: int | None = None
 ) -> list[Chart]:
-    """The charts of a stage that trained: loss, accuracy outside training, error by suspicion."""
+    """Return the charts of a stage that trained: loss, accuracy outside training, error by suspicion."""
     names = {name for row in log for name in row} - ASIDE - set(WATCHED)
     losses = [_line(log, name) for name in ("loss", *sorted(names))]
     losses = [line for line in losses if line.points]
@@ -81,7 +81,7 @@ def _chart(
 
 
 def _words(title: str, series: Sequence[Line], percent: bool) -> str:
-    """The chart in words."""
+    """Describe the chart in words."""
 
     def format_value(value: float) -> str:
         return f"{100 * value:.1f} %" if percent else f"{value:.3g}"

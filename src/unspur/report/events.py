@@ -12,7 +12,7 @@ ASIDE = ("step", "seconds", "setup_seconds")
 
 
 def write_events(run: Finished, folder: Path) -> list[str]:
-    """Write one TensorBoard run a stage into a folder; the stages that had something to tell."""
+    """Write one TensorBoard run per stage into a folder; return the names of stages that have a log."""
     logs = {
         name: rows
         for name, stage in run.stages.items()

@@ -53,7 +53,7 @@ class Look:
 
 
 def shelves(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], marks: Marks) -> list[Shelf]:
-    """The gallery by class, in the order of the classes; only those that have something to show."""
+    """Return the gallery by class, in the order of the classes; only those that have something to show."""
     by_label = {
         label: Shelf(facts["classes"][label], count["samples"], count["flagged"])
         for label, count in enumerate(facts["counts"])
@@ -66,24 +66,24 @@ def shelves(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], marks: Mark
 
 
 def known(sample: Sample) -> list[str]:
-    """Marks of a sample that every gallery has."""
+    """Return the marks of a sample that every gallery has."""
     truth = {True: ["contradicts"], False: ["follows"]}.get(sample["conflicting"], [])
     return [*(["flagged"] if sample["flagged"] else []), *truth]
 
 
 def filters(shelves: Sequence[Shelf], more: Mapping[str, str]) -> dict[str, str]:
-    """What to filter a gallery by: what all have, more, and the truth where it is known."""
+    """Return the filters of a gallery: the common ones, `more`, and the truth where it is known."""
     marks = {mark for shelf in shelves for each in shelf.suspects for mark in each.marks}
     return {**FILTERS, **more, **(TRUTH if marks & TRUTH.keys() else {})}
 
 
 def tiny(images: Tensor) -> bool:
-    """Whether pictures are so small that their pixels should be seen."""
+    """Return whether pictures are so small that their pixels should be seen."""
     return max(images.shape[-2:]) <= SMALL
 
 
 def looks(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[Look]:
-    """Suspects with the heat of each network laid over them."""
+    """Return suspects with the heat map of each network over them."""
     result = []
     for place, sample in enumerate(facts["looks"]):
         picture = tensors["looks.images"][place]
@@ -99,7 +99,7 @@ def looks(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[Look]
 def card(
     sample: Sample, picture: Tensor, facts: Mapping[str, Any], marks: tuple[str, ...] = ()
 ) -> Card:
-    """A sample with its picture, classes by name."""
+    """Return a sample with its picture, classes by name."""
     classes: Sequence[str] = facts["classes"]
     return Card(
         picture=uri(picture),

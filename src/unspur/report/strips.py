@@ -50,7 +50,7 @@ class Axis:
 
 
 def strip(marks: Sequence[Mark], axis: Axis, *, words: str) -> str:
-    """The marks, each on a line of its own over the zones of the axis."""
+    """Draw the marks, each on a line of its own over the zones of the axis."""
     across = Scale(axis.low, axis.high, EDGE, WIDE - EDGE)
     foot = HEAD + ROW * len(marks)
     elements = list(_zones(axis, across, foot))
@@ -74,7 +74,7 @@ def _zones(axis: Axis, across: Scale, foot: float) -> Iterable[str]:
 
 
 def _lines(axis: Axis, across: Scale, top: float) -> Iterable[str]:
-    """Where the verdict turns and what chance would give, at the mark of a row and not through its name."""
+    """Draw the thresholds and the chance level beside the mark of a row, not through its name."""
     for zone in axis.zones[:-1]:
         yield f'<path d="M{across(zone.end):.1f} {top + 22}v20" class="turn"/>'
     if axis.chance is not None:
@@ -95,7 +95,7 @@ def _row(mark: Mark, across: Scale, top: float) -> Iterable[str]:
 
 
 def _numbers(axis: Axis, across: Scale, foot: float) -> Iterable[str]:
-    """The ends of the axis and where it turns, as far as there is room between them."""
+    """Label the ends of the axis and its thresholds, as far as there is room between them."""
     turns = [zone.end for zone in axis.zones[:-1]]
     chance = [] if axis.chance is None else [axis.chance]
     taken: list[float] = []

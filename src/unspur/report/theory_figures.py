@@ -73,7 +73,7 @@ STYLE = {
 
 
 def draw(name: str, numbers: Numbers) -> str:
-    """The figure of that name as SVG, its formula above it."""
+    """Draw the figure of that name as SVG, its formula above it."""
     with need("matplotlib").rc_context(STYLE):
         figure: Figure = need("matplotlib.figure").Figure(figsize=(9.2, 4.3), layout="constrained")
         figure.suptitle(FORMULAS[name], fontsize=12)
@@ -82,7 +82,7 @@ def draw(name: str, numbers: Numbers) -> str:
 
 
 def formula(name: str) -> str:
-    """A formula by itself as SVG, cut to its size."""
+    """Draw a formula by itself as SVG, cut to its size."""
     with need("matplotlib").rc_context(STYLE):
         figure: Figure = need("matplotlib.figure").Figure(figsize=(0.1, 0.1))
         figure.text(0, 0, FORMULAS[name], fontsize=12)
@@ -90,7 +90,7 @@ def formula(name: str) -> str:
 
 
 def inline(svg: str, prefix: str) -> str:
-    """The SVG for use inside a page: its ids made its own, its ink the page's text colour."""
+    """Return the SVG for use inside a page: unique ids, ink in the page's text colour."""
     svg = re.sub(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r'((?:xlink:)?href="|url\()#', rf"\1#{prefix}-", svg)
@@ -98,7 +98,7 @@ def inline(svg: str, prefix: str) -> str:
 
 
 def on_white(svg: str) -> str:
-    """The SVG as a file of its own: with a white ground, so that its dark ink is seen anywhere."""
+    """Return the SVG as a file of its own, on white ground."""
     return re.sub(
         r"(<svg\b[^>]*>)", r'\1<rect width="100%" height="100%" fill="#fff"/>', svg, count=1
     )
@@ -264,7 +264,7 @@ def _cosines(figure: Figure, n: Numbers) -> None:
 def _band(
     axes: Axes, x: Sequence[float], values: Numbers, colour: str, marker: str, label: str
 ) -> None:
-    """A mean with a band of one standard deviation on both sides."""
+    """Draw a mean with a band of one standard deviation on both sides."""
     low = [mean - sd for mean, sd in zip(values["mean"], values["sd"], strict=True)]
     high = [mean + sd for mean, sd in zip(values["mean"], values["sd"], strict=True)]
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
@@ -278,7 +278,7 @@ def _dots(
 
 
 def _seen(values: Sequence[float]) -> list[float]:
-    """Values for a logarithmic axis: those below it are gaps."""
+    """Return values for a logarithmic axis: those below it are gaps."""
     return [value if value >= LOWEST else float("nan") for value in values]
 
 

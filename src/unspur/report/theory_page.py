@@ -56,7 +56,7 @@ def write_figures(
 
 
 def compute(settings: Settings, say: Say) -> Numbers:
-    """Every number of the report."""
+    """Compute every number of the report."""
     parts: Numbers = {}
     seconds: dict[str, float] = {}
     for name, study in (
@@ -77,7 +77,7 @@ def compute(settings: Settings, say: Say) -> Numbers:
 
 
 def page(numbers: Numbers, svgs: dict[str, str], *, quick: bool) -> str:
-    """The HTML page."""
+    """Render the HTML page."""
     jinja2 = need("jinja2")
     template = resources.files(__package__).joinpath("assets/theory.html.j2").read_text("utf-8")
     environment = jinja2.Environment(
@@ -125,7 +125,7 @@ def _about(seconds: dict[str, float]) -> Numbers:
 
 
 def _check_extras() -> None:
-    """Say at once what is missing, not after a minute of work."""
+    """Raise at once if a package is missing, not after a minute of work."""
     for name in ("jinja2", "matplotlib", "scipy"):
         try:
             need(name)
@@ -143,6 +143,6 @@ def _make_folder(out: Path) -> None:
 
 
 def _json(numbers: Numbers) -> bytes:
-    """One line a part: large, but a person can still find things."""
+    """Return JSON with one line a part, so that a person can find things."""
     lines = (f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in numbers.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()

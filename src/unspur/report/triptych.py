@@ -33,7 +33,7 @@ def rows(
     classes: Sequence[str],
     biases: Sequence[str],
 ) -> list[MapRow]:
-    """The maps by label and, where it is known, by bias; nothing where there are too few samples."""
+    """Return the maps by label and, where it is known, by bias; none for too few samples."""
     prefix = "map.features."
     features = {name: tensors[prefix + name] for name in networks if prefix + name in tensors}
     if not features or len(tensors["map.targets"]) < FEWEST:
@@ -75,7 +75,7 @@ def _row(
 
 
 def layout(features: Tensor, *, seed: int = 0) -> list[charts.Point]:
-    """Places in the plane that keep neighbours together (t-SNE)."""
+    """Return places in the plane that keep neighbours together (t-SNE)."""
     manifold, threads = need("sklearn.manifold"), need("threadpoolctl")
     x = features.numpy().astype(np.float32)
     x = x / max(float(x.std()), 1e-12)

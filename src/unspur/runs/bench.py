@@ -82,13 +82,13 @@ def run_of(run: stages.Run, scores: Artifact) -> dict[str, Any]:
 
 
 def row_of(recipe: Recipe, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The runs of one recipe as the results hold them."""
+    """Return the runs of one recipe as the results hold them."""
     summary = summarise(runs, metric=METRICS.get(recipe.data.name, "unbiased"))
     return {"recipe": recipe.model_dump(mode="json"), "runs": runs, "summary": summary}
 
 
 def _intervals(scores: Artifact, metric: str) -> dict[str, list[float]]:
-    """95 % bootstrap intervals, over test samples, of each network's accuracy and of the gain."""
+    """Return 95 % bootstrap intervals, over test samples, of each network's accuracy and of the gain."""
     intervals = bootstrap(scores.tensors)
     chosen = {name: each[metric] for name, each in intervals.accuracy.items() if metric in each}
     chosen |= {"gain": intervals.gain[metric]} if metric in intervals.gain else {}
@@ -96,14 +96,14 @@ def _intervals(scores: Artifact, metric: str) -> dict[str, list[float]]:
 
 
 def _in_groups(runs: Sequence[Recipe], size: int) -> Iterator[list[Recipe]]:
-    """Neighbours with the same plan, at most `size` of them at a time."""
+    """Yield neighbours with the same plan, at most `size` of them at a time."""
     for _, same in itertools.groupby(runs, key=lambda each: each.plan):
         while some := list(itertools.islice(same, size)):
             yield some
 
 
 def summarise(runs: list[dict[str, Any]], *, metric: str = "unbiased") -> dict[str, Any]:
-    """Mean and standard deviation over seeds of what the table shows."""
+    """Return mean and standard deviation over seeds of what the table shows."""
     values_by_name = {
         model: [run[model][metric] for run in runs]
         for model in MODELS
@@ -121,7 +121,7 @@ def summarise(runs: list[dict[str, Any]], *, metric: str = "unbiased") -> dict[s
 
 
 def spent(results: dict[str, Any]) -> str:
-    """How long the runs took, and how much of it went into compiling and recording steps."""
+    """Return how long the runs took, and how much of it went into compiling and recording steps."""
     runs = [run["run"] for row in results["results"] for run in row["runs"]]
     seconds = sum(run["seconds"] for run in runs)
     setup = sum(s.get("setup_seconds", 0.0) for run in runs for s in run["stages"].values())

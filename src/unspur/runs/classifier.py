@@ -38,12 +38,12 @@ class Classifier(nn.Module):
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits of images (N, C, H, W) as the data held them: uint8, or the floats it was trained on."""
+        """Return logits of images (N, C, H, W) as the data held them: uint8, or floats as in training."""
         logits: Tensor = self.model(self.preprocess(images))
         return logits
 
     def read(self, path: Path | str) -> Tensor:
-        """An image file as uint8 (C, H, W), decoded and resized as images in files are for training."""
+        """Read an image file as uint8 (C, H, W), decoded and resized as images in files are for training."""
         channels, high, wide = self.shape
         try:
             image = torch.from_numpy(pixels.read(path, (high, wide), self.crop).copy())
@@ -53,14 +53,14 @@ class Classifier(nn.Module):
 
     @torch.no_grad()
     def predict(self, paths: Sequence[Path | str]) -> list[tuple[str, float]]:
-        """For each image file, the class and its probability."""
+        """Return the class and its probability for each image file."""
         images = torch.stack([self.read(path) for path in paths])
         best = torch.softmax(self(images), dim=1).max(1)
         return [(self.classes[int(i)], float(p)) for p, i in zip(*best, strict=True)]
 
 
 def score(model: Classifier, splits: Splits) -> Accuracy:
-    """Every accuracy of a loaded model on the test split of a data set (or what it has instead)."""
+    """Return every accuracy of a loaded model on the test split of a data set (or what it has instead)."""
     if model.shape != splits.train.shape or len(model.classes) != len(splits.classes):
         raise DataError(
             f"the model takes {model.shape} images of {len(model.classes)} classes; {splits.name} has "
@@ -74,7 +74,7 @@ def score(model: Classifier, splits: Splits) -> Accuracy:
 
 
 def load(folder: Path | str, model: nn.Module | None = None) -> Classifier:
-    """The model of a run; `model` is needed only where the run was given one as an object."""
+    """Load the model of a run; `model` is needed only where the run was given one as an object."""
     folder = Path(folder)
     about = read_json(folder / "model.json")
     if about.get("format") != FORMAT:

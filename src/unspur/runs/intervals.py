@@ -29,7 +29,7 @@ class Intervals:
 
 
 def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0) -> Intervals:
-    """Intervals from what `evaluate` keeps: targets, predictions, and bias and conflict where known."""
+    """Compute intervals from what `evaluate` stores: targets, predictions, and bias and conflict if known."""
     cells, conflict = _cells(tensors)
     truth = tensors["targets"].numpy()
     right = {
@@ -54,13 +54,13 @@ def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0) -> Intervals:
 
 
 def share_interval(share: float, count: int, *, seed: int = 0) -> Interval:
-    """The interval of a share among so many samples."""
+    """Return the interval of a share among `count` samples."""
     draws = np.random.default_rng(seed).binomial(count, share, size=DRAWS) / count
     return _interval(draws)
 
 
 def _cells(tensors: Mapping[str, Tensor]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """The number of each sample's group, and which groups contradict the bias (None: nobody knows)."""
+    """Return the number of each sample's group, and which groups conflict (None without bias labels)."""
     targets = tensors["targets"].numpy().astype(np.int64)
     if "bias" not in tensors or "conflict" not in tensors:
         return np.zeros_like(targets), None
@@ -72,7 +72,7 @@ def _cells(tensors: Mapping[str, Tensor]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def _draws(cells: NDArray[np.int64], right: NDArray[np.bool_], seed: int) -> list[Array]:
-    """Resampled counts (draw, group): of samples, then of those each network gets right."""
+    """Return resampled counts (draw, group): of samples, then of those each network gets right."""
     bits = (right.T * 2 ** np.arange(len(right))).sum(1)
     kinds, counts = np.unique(cells * 2 ** len(right) + bits, return_counts=True)
     group, bits = kinds >> len(right), kinds & (2 ** len(right) - 1)
@@ -83,14 +83,14 @@ def _draws(cells: NDArray[np.int64], right: NDArray[np.bool_], seed: int) -> lis
 
 
 def _worst(cells: NDArray[np.int64], correct: NDArray[np.bool_]) -> int:
-    """The group a network does worst in."""
+    """Return the group with a network's lowest accuracy."""
     return int(np.argmin(np.bincount(cells, correct) / np.bincount(cells)))
 
 
 def _accuracies(
     total: Array, hits: Array, conflict: NDArray[np.bool_] | None, worst: int
 ) -> dict[str, Array]:
-    """Every accuracy of every draw; that of the worst group is of the group that is worst in the data."""
+    """Return every accuracy of every draw; the worst group is the one that is worst in the data."""
     average = hits.sum(1) / total.sum(1)
     if conflict is None:
         return {"average": average}

@@ -37,7 +37,7 @@ def write_suspects(
     suspects: Suspects,
     corrections: Corrections | None = None,
 ) -> None:
-    """Write the file; flags and notes that a user gave are kept."""
+    """Write the file, with the user's flags and notes."""
     names = sample_names(part)
     label, predicted = part.targets.tolist(), suspects.predicted.tolist()
     flags = [SUSPECT if flagged else "" for flagged in suspects.conflict.tolist()]
@@ -58,7 +58,7 @@ def write_suspects(
 
 
 def _move_aside(path: Path, content: bytes) -> None:
-    """Move a file aside that says something else: a person may have worked on it."""
+    """Rename a file with other content: a person may have worked on it."""
     if not path.exists() or path.read_bytes() == content:
         return
     free = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(1))
@@ -93,7 +93,7 @@ def read_suspects(path: Path | str, names: Sequence[str]) -> Corrections:
 
 
 def _meaning(flag: str, where: str) -> tuple[bool, bool]:
-    """A flag as (is a suspect, is left out)."""
+    """Return a flag as (is a suspect, is left out)."""
     word = flag.strip().lower()
     if word not in YES | NO | {EXCLUDE}:
         raise DataError(
@@ -103,7 +103,7 @@ def _meaning(flag: str, where: str) -> tuple[bool, bool]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
-    """Line, name, flag and note of every row, however a spreadsheet separated the cells."""
+    """Yield line, name, flag and note of every row, for any separator of cells."""
     try:
         text = path.read_text("utf-8-sig")
     except OSError as error:

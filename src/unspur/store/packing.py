@@ -24,7 +24,7 @@ BITS, VALUES = ".bits", ".values"
 
 
 def plain_zeros(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same weights with no negative zero among them."""
+    """Return the same weights with no negative zero among them."""
     return {name: t + 0.0 if t.is_floating_point() else t.clone() for name, t in weights.items()}
 
 
@@ -45,7 +45,7 @@ def write_packed(path: Path, weights: Mapping[str, Tensor]) -> str:
 
 
 def read_packed(path: Path) -> dict[str, Tensor]:
-    """The weights of a packed file."""
+    """Read the weights of a packed file."""
     stored = read_tensors(path)
     with safetensors.safe_open(path, framework="pt") as file:
         text = (file.metadata() or {}).get("shapes")

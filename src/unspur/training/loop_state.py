@@ -61,17 +61,17 @@ class Loop:
         return replace(self.options, seed=0, optimiser=Optimiser())
 
     def feed(self) -> Iterator[tuple[Tensor, ...]]:
-        """The inputs of every step to come."""
+        """Yield the inputs of every remaining step."""
         return self.source.feed(_indices(self.order, self.step, self.options.steps))
 
     def ready(self, seconds: float) -> None:
-        """Note how long compiling and recording the step took; the clock of the log starts here."""
+        """Record how long compiling and recording the step took, and start the clock of the log."""
         self.began = time.perf_counter()
         if self.checkpointer and self.device.type == "cuda":
             self.checkpointer.log({"step": self.step, "setup_seconds": round(seconds, 3)})
 
     def set_rate(self) -> None:
-        """The learning rate of the coming step."""
+        """Set the learning rate of the next step."""
         rate = self.options.optimiser.rate_at(self.step, self.options.steps)
         if rate == self.rate:
             return
@@ -84,7 +84,7 @@ class Loop:
                     group["lr"] = rate
 
     def advance(self, *inputs: Tensor) -> None:
-        """One update of every player. Reads and writes tensors on the device, and nothing else."""
+        """Update every player once. Reads and writes tensors on the device, and nothing else."""
         batch = self._batch(inputs[0], self.clock, *inputs[1:])
         for player, optimiser in zip(self.players, self.optimisers, strict=True):
             losses = self._forward(batch, player.name)
@@ -96,7 +96,7 @@ class Loop:
         self.clock += 1
 
     def _losses(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        """The named losses of a player, and their sum as `loss`."""
+        """Return the named losses of a player, and their sum as `loss`."""
         with autocast(self.device, self.options.precision):
             losses = self.method(batch, player)
         return {**losses, "loss": reduce(torch.add, losses.values())}
@@ -111,7 +111,7 @@ class Loop:
         self.health.add_(losses["loss"].detach() * 0)
 
     def stepped(self, progress: Progress | None) -> None:
-        """After a step: count it, log what is due, let watchers look."""
+        """Count a step, log what is due and call the watchers."""
         self.step = done = self.step + 1
         last = done == self.options.steps
         if last or done % self.options.log_every == 0:
@@ -129,14 +129,14 @@ class Loop:
             self.check_weights()
 
     def _show(self, watcher: Watcher) -> Mapping[str, float]:
-        """Let a watcher look at the method in eval mode."""
+        """Call a watcher with the method in eval mode."""
         self.method.eval()
         seen = watcher(self.method, self.step)
         self.method.train()
         return seen
 
     def read_losses(self) -> dict[str, Any]:
-        """Mean losses since the last reading; raises if one of them was no number."""
+        """Return mean losses since the last reading; raise if one of them was not finite."""
         count = self.step - self.losses_since
         names = list(self.losses)
         seen = [*self.losses.values(), self.health, self.healthy]
@@ -185,7 +185,7 @@ class Loop:
         self.checkpointer.checkpoint(tensors, {"step": self.step})
 
     def memory(self) -> dict[str, Tensor]:
-        """What the optimisers remember, by optimiser, parameter and name."""
+        """Return the optimisers' state, by optimiser, parameter and name."""
         return {
             f"{number}.{key}.{name}": value
             for number, optimiser in enumerate(self.optimisers)

@@ -92,7 +92,7 @@ def _extra(folder: Path) -> list[Entry]:
 
 
 def _check_labels(entries: dict[str, list[Entry]]) -> None:
-    """Both labels of every file must be 0 or 1."""
+    """Raise unless both labels of every file are 0 or 1."""
     all_entries = [entry for part in entries.values() for entry in part]
     _class_names(CLASSES, "target", [(entry.target, entry.path) for entry in all_entries])
     _class_names(GENDERS, "bias", [(entry.bias, entry.path) for entry in all_entries])

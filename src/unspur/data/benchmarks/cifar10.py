@@ -45,7 +45,7 @@ class Cifar(NamedTuple):
 
 
 def read(root: Path, *, records: int = RECORDS) -> Cifar:
-    """All of CIFAR-10, from the binary files or their archive in `root`, or from the archive itself."""
+    """Read all of CIFAR-10 from the binary files or their archive in `root`, or from the archive itself."""
     source = find(root)
     contents = dict(_read_archive(source, records) if source.is_file() else _read_folder(source))
     for name in FILES:
@@ -61,12 +61,12 @@ def read(root: Path, *, records: int = RECORDS) -> Cifar:
 
 
 def load_plain(root: Path, seed: int = 0, *, records: int = RECORDS) -> Splits:
-    """CIFAR-10 without any bias: 45,000 images to train, 5,000 to validate, 10,000 to test."""
+    """Load CIFAR-10 without any bias: 45,000 images to train, 5,000 to validate, 10,000 to test."""
     return with_validation(*read(root, records=records), classes=CLASSES, name="cifar10", seed=seed)
 
 
 def find(root: Path) -> Path:
-    """The folder of the binary files, or else the archive of them."""
+    """Return the folder of the binary files, or their archive."""
     folders = [root / name for name in SUBFOLDERS]
     for folder in [path for parent in folders for path in (parent, parent / FOLDER)]:
         if any((folder / name).is_file() for name in FILES):
@@ -97,7 +97,7 @@ def _read_folder(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _read_archive(archive: Path, records: int) -> Iterator[tuple[str, bytes]]:
-    """The files in the archive, wherever they lie in it. Nothing is written to disk."""
+    """Yield the files in the archive, wherever they lie in it. Nothing is written to disk."""
     try:
         with gzip.open(archive) as stream, tarfile.open(fileobj=stream) as members:
             for member in members:
@@ -112,7 +112,7 @@ def _read_archive(archive: Path, records: int) -> Iterator[tuple[str, bytes]]:
 
 
 def _check_names(content: bytes | None, source: Path) -> None:
-    """The names, where they are given, must be those of CIFAR-10 in its order."""
+    """Raise unless the class names, if present, are those of CIFAR-10 in its order."""
     if content is not None and content.split() != [name.encode() for name in CLASSES]:
         raise DataError(
             f"{source / NAMES_FILE} does not name the ten classes {', '.join(CLASSES)}. This is another "
@@ -121,7 +121,7 @@ def _check_names(content: bytes | None, source: Path) -> None:
 
 
 def _parse(content: bytes, name: str, records: int) -> tuple[Tensor, Tensor]:
-    """Images and labels of one file."""
+    """Return images and labels of one file."""
     if len(content) != records * RECORD:
         raise DataError(
             f"{name} is {'truncated' if len(content) < records * RECORD else 'too long'}: {records} "

@@ -46,7 +46,7 @@ STREAMS = {"carve": 0, "train": 1, "test": 2}
 def load(
     root: Path, ratio: str, *, seed: int = 0, severity: int = 5, cache: Path | None = None
 ) -> Splits:
-    """The benchmark from a folder of real data: the public release where it is there, else generated.
+    """Load the benchmark: the public release if it is in the folder of real data, otherwise generated.
 
     Frost comes from the photographs in `root`/frost, or else is procedural and called so.
     """

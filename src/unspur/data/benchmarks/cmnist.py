@@ -46,7 +46,7 @@ STREAMS = {"carve": 0, "train": 1, "valid": 2, "test": 3}
 
 
 def make(digits: Digits, ratio: Ratio, *, seed: int = 0) -> Splits:
-    """The benchmark set of one ratio, from all of MNIST."""
+    """Generate the benchmark set of one ratio from all of MNIST."""
     if ratio not in CONFLICTING:
         raise DataError(
             f"there is no CMNIST ratio {ratio!r}. Choose one of {', '.join(CONFLICTING)}."

@@ -20,7 +20,7 @@ TRAIN_PER_CLASS, TEST_PER_CLASS = 1_000, 200  # the file holds them in this orde
 
 
 def digits() -> Digits:
-    """A class-balanced part of MNIST, without any download."""
+    """Return a class-balanced part of MNIST that comes with the package."""
     packed = (resources.files("unspur.data") / "assets" / FILE).read_bytes()
     if (checksum := hashlib.sha256(packed).hexdigest()) != SHA256:
         raise DataError(

@@ -32,12 +32,12 @@ Textures = tuple[Tensor, ...]
 
 
 def find(root: Path) -> Path | None:
-    """The folder of photographs below the folder of real data, where there is one."""
+    """Return the folder of photographs below the folder of real data, or None."""
     return root / FOLDER if _files(root / FOLDER) else None
 
 
 def photographs(folder: Path) -> Textures:
-    """The first five images of a folder, by name, as (3, H, W) in uint8, a fifth of their size."""
+    """Read the first five images of a folder, by name, as (3, H, W) in uint8, a fifth of their size."""
     paths = _files(folder)[:USED]
     if not paths:
         raise DataError(
@@ -48,7 +48,7 @@ def photographs(folder: Path) -> Textures:
 
 
 def procedural() -> Textures:
-    """Five made-up textures: noise of several grains on a bluish white, always the same."""
+    """Return five generated textures: noise of several grains on a bluish white, always the same."""
     return tuple(
         (torch.tensor(colour)[:, None, None] + _grain(number) * contrast)
         .clamp(0, 255)
@@ -75,7 +75,7 @@ def _shrink(path: Path) -> Tensor:
 
 
 def _grain(number: int) -> Tensor:
-    """Noise (H, W) of mean 0 and deviation 1 whose grains have several sizes."""
+    """Return noise (H, W) of mean 0 and deviation 1 whose grains have several sizes."""
     total = torch.zeros(HEIGHT, WIDTH)
     for octave, (size, weight) in enumerate(OCTAVES.items()):
         shape = (1, 1, HEIGHT // size + 2, WIDTH // size + 2)

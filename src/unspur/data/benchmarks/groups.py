@@ -34,7 +34,7 @@ PUBLISHED: dict[str, tuple[int, int]] = {
 
 
 def state(name: str, root: Path | None) -> str:
-    """ "ready", or what is missing and where it belongs; no image is opened."""
+    """Return "ready", or what is missing and where it belongs; no image is opened."""
     if name == "demo":
         return "ready (embedded)"
     try:
@@ -60,7 +60,7 @@ def _look(name: str, root: Path) -> None:
 
 
 def tables(splits: Splits) -> dict[str, list[list[str]]]:
-    """For each split a table of counts: a header of biases, then a row for each class."""
+    """Return a table of counts for each split: a header of biases, then a row for each class."""
     return {part: _table(splits, part) for part in splits.parts()}
 
 

@@ -51,7 +51,7 @@ class Base:
         return int(self.labels.max()) + 1
 
     def some(self, count: int, *, seed: int) -> Base:
-        """So many of them, drawn at random; all of them if there are no more."""
+        """Return `count` random images, or all of them if there are no more."""
         order = torch.sort(noise.bits(seed, 0, noise.PERMUTE, (len(self.labels),)), stable=True)
         return self.only(torch.sort(order.indices[:count]).values)
 
@@ -60,7 +60,7 @@ class Base:
 
 
 def from_digits(images: Tensor, labels: Tensor, *, name: str) -> Base:
-    """Grey digits (N, 28, 28) as a base, with a black border."""
+    """Return grey digits (N, 28, 28) as a base, with a black border."""
     padded = F.pad(images, (2, 2, 2, 2))
     return Base(padded[:, None].expand(-1, 3, -1, -1).contiguous(), labels, name)
 
@@ -110,7 +110,7 @@ def colour(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def hue(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """One of ten hues in place of the image's own, the luminance as it was up to a factor."""
+    """Replace the image's hue by one of ten, keeping the luminance up to a factor."""
     angle = styles * (2 * math.pi / STYLES)
     # A point on a circle around grey, at right angles to the luminance, so that all ten are equally bright.
     first = torch.tensor([LUMA[1], -LUMA[0], 0.0])
@@ -122,7 +122,7 @@ def hue(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def patch(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """A small patch in one of ten colours, in any of the corners."""
+    """Add a small patch in one of ten colours, in any of the corners."""
     anchors = _bytes(torch.tensor(list(cmnist.COLOURS.values())))[styles]
     corner = (noise.uniform(seed, 0, PLACE, (len(images),)) * 4).long()
     marked = images.clone()
@@ -137,7 +137,7 @@ def patch(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def texture(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Stripes that shine through the image, in one of five directions and two widths, at any phase."""
+    """Add faint stripes in one of five directions and two widths, at any phase."""
     angle = styles % 5 * (math.pi / 5)
     turns = torch.where(styles < 5, 3.0, 6.0) * (2 * math.pi / SIDE)
     phase = 2 * math.pi * noise.uniform(seed, 0, PHASE, (len(images),))
@@ -148,7 +148,7 @@ def texture(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def stamp(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """A white sign of five by five pixels, one of ten, anywhere in the upper quarter."""
+    """Add a white sign of five by five pixels, one of ten, anywhere in the upper quarter."""
     signs = (
         noise.uniform(0, torch.arange(STYLES), PLACE, (PATCH, PATCH)) < 0.5
     )  # the same for any seed
@@ -163,7 +163,7 @@ def stamp(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def light(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Light from one of ten directions: a gradient over the image."""
+    """Add light from one of ten directions: a gradient over the image."""
     angle = styles * (2 * math.pi / STYLES)
     place = torch.linspace(-1, 1, SIDE)
     slope = (
@@ -173,7 +173,7 @@ def light(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def corruption(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """One of the ten corruptions, at its strongest."""
+    """Apply one of the ten corruptions, at its strongest."""
     return corruptions.corrupt(images, styles, torch.arange(len(images)), seed=seed)
 
 
@@ -192,19 +192,19 @@ KINDS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
 
 
 def plain(base: Base) -> Splits:
-    """The images as they are."""
+    """Return the images as they are."""
     return _splits(base.images, base.labels, base)
 
 
 def imbalanced(base: Base, *, seed: int) -> Splits:
-    """Classes of falling size, the last a twentieth of the first."""
+    """Return classes of falling size, the last a twentieth of the first."""
     steps = max(base.classes - 1, 1)
     keep = FAINTEST ** (base.labels / steps)
     return plain(base.only((_uniform(base, THINNED, seed) < keep).nonzero().squeeze(1)))
 
 
 def rare_kinds(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
-    """Two kinds of images in every class, class 2k and class 2k + 1, the second of them rare."""
+    """Return classes of two kinds of images, class 2k and class 2k + 1, the second of them rare."""
     odd = base.labels % 2 == 1
     remaining = (~odd | (_uniform(base, THINNED, seed) < share / (1 - share))).nonzero().squeeze(1)
     thinned = base.only(remaining)
@@ -212,7 +212,7 @@ def rare_kinds(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
 
 
 def spoiled(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
-    """A share of the images of every class hard to make out: a fifth of the contrast, much noise."""
+    """Make a share of the images of every class hard: a fifth of the contrast, much noise."""
     hard = _uniform(base, SPOILED, seed) < share
     index = hard.nonzero().squeeze(1)
     grain = noise.uniform(seed, index, SPOILED, (3, SIDE, SIDE))
@@ -222,7 +222,7 @@ def spoiled(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
 
 
 def mislabelled(splits: Splits, *, share: float, seed: int) -> Splits:
-    """The same images, a share of the labels replaced by any other."""
+    """Return the same images with a share of the labels replaced by any other."""
     labels, classes = splits.train.targets, len(splits.classes)
     wrong = noise.uniform(seed, 0, MISLABELLED, (len(labels),)) < share
     shift = 1 + (noise.uniform(seed, 0, OTHER_LABEL, (len(labels),)) * (classes - 1)).long()

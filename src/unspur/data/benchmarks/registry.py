@@ -117,7 +117,7 @@ def dataset_names() -> tuple[str, ...]:
 def load(
     name: str, *, root: Path | None = None, ratio: str = "1pct", seed: int = 0, size: int = 0
 ) -> Splits:
-    """A data set by name; `root` is the folder of real data (UNSPUR_DATA or ./data by default)."""
+    """Load a data set by name; `root` is the folder of real data (UNSPUR_DATA or ./data by default)."""
     if name not in dataset_names():
         raise DataError(
             f"there is no data set {name!r}. Choose one of {', '.join(dataset_names())}."
@@ -130,7 +130,7 @@ def load(
 
 
 def cache_folder(root: Path) -> Path:
-    """Where decoded pixels are kept: beside the data, or with the user where that cannot be written."""
+    """Return the folder for decoded pixels: beside the data, or the user's cache if not writable."""
     beside = root / ".cache"
     if os.access(beside if beside.exists() else root, os.W_OK):
         return beside

@@ -60,7 +60,7 @@ class Files:
         return torch.uint8
 
     def take(self, index: Tensor) -> Tensor:
-        """The images of some samples, decoded now."""
+        """Decode the images of some samples."""
         wanted = [self.paths[i] for i in index.tolist()]
         images = np.empty((len(wanted), *self.shape), np.uint8)
         for place, image in zip(images, in_threads(self._read, wanted), strict=True):
@@ -83,7 +83,7 @@ class Files:
 
 
 def read(path: Path, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
-    """An image file as (3, high, wide); one clear error where it is none."""
+    """Read an image file as (3, high, wide); raise a DataError where it is none."""
     try:
         return pixels.read(path, size, crop)
     except DAMAGES as error:
