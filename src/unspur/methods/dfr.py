@@ -51,14 +51,14 @@ def refit(
     mean, sd = features.double().mean(0), features.double().std(0).clamp(min=1e-6)
     x = (features.double() - mean) / sd
     first = noise.uniform(seed, 0, noise.HOLD_OUT, (len(x),)) < 0.5
-    trial = balanced(groups, first, seed=seed, draw=0).expand(len(strengths), -1)
+    trial = balanced_subset(groups, first, seed=seed, draw=0).expand(len(strengths), -1)
     each = l1_logistic(x, targets, trial, classes=classes, strength=strengths, device=device)
     right = each(x[~first]).argmax(2) == targets[~first]
     accuracies = [mean_by_group(row, groups[~first]) for row in right]
     best = max(range(len(strengths)), key=accuracies.__getitem__)
     everyone = torch.ones_like(first)
     draws = torch.stack(
-        [balanced(groups, everyone, seed=seed, draw=draw) for draw in range(1, subsets + 1)]
+        [balanced_subset(groups, everyone, seed=seed, draw=draw) for draw in range(1, subsets + 1)]
     )
     again = [strengths[best]] * subsets
     heads = l1_logistic(x, targets, draws, classes=classes, strength=again, device=device)
@@ -71,7 +71,7 @@ def refit(
     return head, facts
 
 
-def balanced(groups: Tensor, among: Tensor, *, seed: int, draw: int) -> Tensor:
+def balanced_subset(groups: Tensor, among: Tensor, *, seed: int, draw: int) -> Tensor:
     """Return a random subset of some samples with as many of every group as the smallest has."""
     keys = noise.uniform(seed, draw, noise.PERMUTE, (len(groups),))
     order = torch.sort(keys).indices

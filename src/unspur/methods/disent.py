@@ -56,7 +56,7 @@ class DisEnt(ERM):
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
         intrinsic_features, biased_features = self.pair.encode(batch.x)
-        order = self.shuffled(batch)
+        order = self.shuffle_order(batch)
         each, biased = self.heads(intrinsic_features, biased_features)
         intrinsic = losses.cross_entropy(each, batch.y)
         weight = self.difficulty.weigh(
@@ -83,7 +83,7 @@ class DisEnt(ERM):
         )
         return intrinsic, biased
 
-    def shuffled(self, batch: Batch) -> Tensor:
+    def shuffle_order(self, batch: Batch) -> Tensor:
         """Return a permutation of the batch, for this step."""
         keys = noise.bits(self.seed, batch.step, noise.PERMUTE, (len(batch.y),), batch.y.device)
         return torch.sort(keys, stable=True).indices

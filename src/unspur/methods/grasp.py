@@ -54,7 +54,7 @@ def _loss(model: nn.Module, x: Tensor, y: Tensor, temperature: float) -> Tensor:
     return losses.cross_entropy(model(x) / temperature, y).mean()
 
 
-def balanced(targets: Tensor, among: Tensor, *, each: int, seed: int) -> Tensor:
+def balanced_subset(targets: Tensor, among: Tensor, *, each: int, seed: int) -> Tensor:
     """Return `each` samples of every class (fewer if there are no more), sorted by class."""
     keys = noise.uniform(seed, 0, noise.PERMUTE, (len(targets),))
     order = torch.sort(torch.where(among, keys, 2.0)).indices[: int(among.sum())]

@@ -66,11 +66,11 @@ def compute(settings: Settings, say: Say) -> Numbers:
         ("flows", studies.flows),
         ("cosines", studies.cosines),
     ):
-        with _timed(name, seconds, say):
+        with _time_study(name, seconds, say):
             parts[name] = study(settings)
-    with _timed("simulation", seconds, say):
+    with _time_study("simulation", seconds, say):
         parts["simulation"], weights = studies.simulate(settings, _epochs(say))
-    with _timed("pruning", seconds, say):
+    with _time_study("pruning", seconds, say):
         biased = weights[0, settings.ps.index(settings.p)]
         parts["pruning"] = studies.prune(settings, biased)
     return {"about": _about(seconds), "settings": asdict(settings), **parts}
@@ -100,7 +100,7 @@ def page(numbers: Numbers, svgs: dict[str, str], *, quick: bool) -> str:
 
 
 @contextmanager
-def _timed(name: str, seconds: dict[str, float], say: Say) -> Iterator[None]:
+def _time_study(name: str, seconds: dict[str, float], say: Say) -> Iterator[None]:
     say(name)
     began = time.perf_counter()
     yield

@@ -87,7 +87,7 @@ def _run(loops: Sequence[Loop], progress: Progress | None) -> None:
                 loop.set_rate()
             advance(inputs)
             for loop in loops:
-                loop.stepped(progress)
+                loop.finish_step(progress)
             if stop.is_set() or _is_checkpoint_due(loops[0], saved):
                 saved = time.perf_counter()
                 for loop in loops:

@@ -18,7 +18,7 @@ from ..errors import TrainingError
 from .fit_options import FitOptions, Optimiser
 from .inputs import Progress, Training, Watcher
 from .method import Player
-from .numerics import autocast, compiled
+from .numerics import autocast, compile_if
 from .prediction import under
 from .sampling import Order
 
@@ -50,8 +50,8 @@ class Loop:
         self.losses: dict[str, Tensor] = {}  # sums since the last reading, on the device
         self.losses_since = self.began_at = 0
         self.began = time.perf_counter()
-        self._batch = compiled(self.source.batch, self.options.compile)
-        self._forward = compiled(self._losses, self.options.compile)
+        self._batch = compile_if(self.source.batch, self.options.compile)
+        self._forward = compile_if(self._losses, self.options.compile)
         self.method.train()
         masks.follow(self.method, self.clock)
 
@@ -110,7 +110,7 @@ class Loop:
         torch._foreach_add_(sums, [loss.detach() for loss in losses.values()])
         self.health.add_(losses["loss"].detach() * 0)
 
-    def stepped(self, progress: Progress | None) -> None:
+    def finish_step(self, progress: Progress | None) -> None:
         """Count a step, log what is due and call the watchers."""
         self.step = done = self.step + 1
         last = done == self.options.steps
@@ -162,8 +162,8 @@ class Loop:
 
     def check_weights(self) -> None:
         """Raise if a step with a finite loss made weights that are no numbers."""
-        stepped = [p for player in self.players for p in player.parameters]
-        if not torch.stack([torch.isfinite(p).all() for p in stepped]).all():
+        finish_step = [p for player in self.players for p in player.parameters]
+        if not torch.stack([torch.isfinite(p).all() for p in finish_step]).all():
             raise TrainingError(
                 f"weights are no longer numbers after step {self.step - 1}, though its loss was one. "
                 "The checkpoint before it is kept. Lower the learning rate."

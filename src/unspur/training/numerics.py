@@ -55,7 +55,7 @@ def deterministic(on: bool) -> Iterator[None]:
         torch.backends.cudnn.benchmark = before[1]
 
 
-def compiled(function: FunctionT, on: bool) -> FunctionT:
+def compile_if(function: FunctionT, on: bool) -> FunctionT:
     """Compile the function with torch.compile if `on`; shapes are fixed."""
     if not on:
         return function

@@ -115,12 +115,7 @@ def generate(
     pictures = torch.cat([images.train_images, images.test_images])
     index = torch.cat(list(parts.values()))
     pixels = _corrupt_all(pictures, kinds, index, seed, severity, frosts, cache, name)
-    chunks = torch.split(pixels, [len(rows) for rows in parts.values()])
-    labels = torch.cat([images.train_labels, images.test_labels])
-    splits = {
-        part: Split(chunk, labels[rows])
-        for (part, rows), chunk in zip(parts.items(), chunks, strict=True)
-    }
+    splits = _split_pixels(pixels, torch.cat([images.train_labels, images.test_labels]), parts)
     return Splits(
         train=splits["train"],
         valid=splits["valid"],
@@ -130,6 +125,15 @@ def generate(
         bias_classes=_kinds(procedural=textures is None),
         name=name,
     )
+
+
+def _split_pixels(pixels: Tensor, labels: Tensor, parts: dict[str, Tensor]) -> dict[str, Split]:
+    """Divide the pixels, which are in the order of the parts, into splits with their labels."""
+    chunks = torch.split(pixels, [len(rows) for rows in parts.values()])
+    return {
+        part: Split(chunk, labels[rows])
+        for (part, rows), chunk in zip(parts.items(), chunks, strict=True)
+    }
 
 
 def _corrupt_all(

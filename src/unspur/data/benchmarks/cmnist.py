@@ -71,11 +71,7 @@ def generate(
     """
     total = len(digits.train_labels)
     train = total - valid
-    if not (0 < valid < total and 0 <= conflicting <= train):
-        raise DataError(
-            f"{name}: cannot take {valid} validation and {conflicting} conflicting training samples "
-            f"from {total} digits. Both must fit, and each split needs a sample."
-        )
+    _check_counts(total, valid, conflicting, name)
     order = _rng(seed, "carve").permutation(total)
     training, held_out = np.sort(order[valid:]), np.sort(order[:valid])
     labels = digits.train_labels.numpy()
@@ -98,6 +94,15 @@ def generate(
         bias_classes=tuple(COLOURS),
         name=name,
     )
+
+
+def _check_counts(total: int, valid: int, conflicting: int, name: str) -> None:
+    """Raise unless so many validation and conflicting samples can be taken from all digits."""
+    if not (0 < valid < total and 0 <= conflicting <= total - valid):
+        raise DataError(
+            f"{name}: cannot take {valid} validation and {conflicting} conflicting training samples "
+            f"from {total} digits. Both must fit, and each split needs a sample."
+        )
 
 
 def paint(images: Bytes, colours: Labels, rng: np.random.Generator) -> Bytes:

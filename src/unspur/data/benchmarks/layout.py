@@ -91,9 +91,9 @@ def write(splits: Splits, folder: Path, ratio: str, *, overwrite: bool = False) 
                 f"{test} holds another test split, which its other ratios share. Choose another "
                 "folder, or ask to overwrite it."
             )
-        with _staged(test) as stage:
+        with _staging_folder(test) as stage:
             _save(splits, "test", [stage / str(label) for label in parts["test"].targets.tolist()])
-    with _staged(target) as stage:
+    with _staging_folder(target) as stage:
         _save(splits, "train", _train_folders(splits, stage))
         if "valid" in parts:
             _save(splits, "valid", [stage / "valid"] * len(parts["valid"]))
@@ -263,7 +263,7 @@ def _same_test(splits: Splits, folder: Path) -> bool:
 
 
 @contextmanager
-def _staged(target: Path) -> Iterator[Path]:
+def _staging_folder(target: Path) -> Iterator[Path]:
     """Yield a folder to fill beside the target; it replaces the target if no error occurs."""
     stage, old = (target.with_name(f".{target.name}.{word}") for word in ("partial", "old"))
     for left_over in (stage, old):

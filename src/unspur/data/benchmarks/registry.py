@@ -20,7 +20,7 @@ from . import bffhq, celeba, cifar10, cifar10c, cmnist, embedded, layout, mnist
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of a set: where real data is, which of its ratios, its seed and size (0: its own)."""
+    """A request for a set: the folder of real data, the ratio, the seed and the size (0: the set's own)."""
 
     root: Path | None
     ratio: str
@@ -39,55 +39,55 @@ class Request:
 Loader = Callable[[Request], Splits]
 
 
-def _cmnist(wanted: Request) -> Splits:
-    if (wanted.data_root / "cmnist" / wanted.ratio).is_dir():
-        return layout.read(wanted.data_root / "cmnist", wanted.ratio)
-    return cmnist.make(mnist.mnist(wanted.data_root), wanted.ratio, seed=wanted.seed)  # type: ignore[arg-type]
+def _cmnist(request: Request) -> Splits:
+    if (request.data_root / "cmnist" / request.ratio).is_dir():
+        return layout.read(request.data_root / "cmnist", request.ratio)
+    return cmnist.make(mnist.mnist(request.data_root), request.ratio, seed=request.seed)  # type: ignore[arg-type]
 
 
-def _cifar10c(wanted: Request) -> Splits:
-    return cifar10c.load(wanted.data_root, wanted.ratio, seed=wanted.seed, cache=wanted.cache)
+def _cifar10c(request: Request) -> Splits:
+    return cifar10c.load(request.data_root, request.ratio, seed=request.seed, cache=request.cache)
 
 
-def _cifar10(wanted: Request) -> Splits:
-    return cifar10.load_plain(wanted.data_root, wanted.seed)
+def _cifar10(request: Request) -> Splits:
+    return cifar10.load_plain(request.data_root, request.seed)
 
 
-def _mnist(wanted: Request) -> Splits:
-    return mnist.load_plain(wanted.data_root, wanted.seed)
+def _mnist(request: Request) -> Splits:
+    return mnist.load_plain(request.data_root, request.seed)
 
 
-def _bffhq(wanted: Request) -> Splits:
-    size = wanted.size or bffhq.SIZE
-    return bffhq.load(wanted.data_root, wanted.ratio, size=size, cache=wanted.cache)
+def _bffhq(request: Request) -> Splits:
+    size = request.size or bffhq.SIZE
+    return bffhq.load(request.data_root, request.ratio, size=size, cache=request.cache)
 
 
-def _celeba(wanted: Request) -> Splits:
-    size = wanted.size or celeba.SIZE
+def _celeba(request: Request) -> Splits:
+    size = request.size or celeba.SIZE
     return celeba.load(
-        wanted.data_root, wanted.ratio, seed=wanted.seed, size=size, cache=wanted.cache
+        request.data_root, request.ratio, seed=request.seed, size=size, cache=request.cache
     )
 
 
-def _demo(wanted: Request) -> Splits:
+def _demo(request: Request) -> Splits:
     counts = {"1pct": 90, "2pct": 180, "5pct": 450}
-    if wanted.ratio not in counts:
+    if request.ratio not in counts:
         raise DataError(
-            f"the demo has no ratio {wanted.ratio!r}. Choose one of {', '.join(counts)}."
+            f"the demo has no ratio {request.ratio!r}. Choose one of {', '.join(counts)}."
         )
     return cmnist.generate(
         embedded.digits(),
-        conflicting=counts[wanted.ratio],
+        conflicting=counts[request.ratio],
         valid=1000,
-        seed=wanted.seed,
-        name=f"demo/{wanted.ratio}",
+        seed=request.seed,
+        name=f"demo/{request.ratio}",
     )
 
 
-def _folder(wanted: Request) -> Splits:
-    if wanted.root is None:
+def _folder(request: Request) -> Splits:
+    if request.root is None:
         raise DataError("give the folder in the public layout with --data-root.")
-    return layout.read(wanted.root, wanted.ratio)
+    return layout.read(request.root, request.ratio)
 
 
 DATASETS: dict[str, Loader] = {

@@ -61,9 +61,9 @@ class Files:
 
     def take(self, index: Tensor) -> Tensor:
         """Decode the images of some samples."""
-        wanted = [self.paths[i] for i in index.tolist()]
-        images = np.empty((len(wanted), *self.shape), np.uint8)
-        for place, image in zip(images, in_threads(self._read, wanted), strict=True):
+        paths = [self.paths[i] for i in index.tolist()]
+        images = np.empty((len(paths), *self.shape), np.uint8)
+        for place, image in zip(images, in_threads(self._read, paths), strict=True):
             place[:] = image
         return torch.from_numpy(images)
 

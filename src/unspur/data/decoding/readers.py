@@ -85,17 +85,17 @@ class FromFiles:
         self.decoders = _decoders(workers or available_cores())
 
     def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]:
-        wanted, start = index.tolist(), memory.offset(slot)
+        positions, start = index.tolist(), memory.offset(slot)
         high, wide = self.files.size
         work = []
-        for first in range(0, len(wanted), BLOCK):
+        for first in range(0, len(positions), BLOCK):
             task = {
                 "memory": memory.name,
                 "path": memory.path,
                 "offset": start + first * 3 * high * wide,
                 "size": self.files.size,
                 "crop": self.files.crop,
-                "files": [self.paths[i] for i in wanted[first : first + BLOCK]],
+                "files": [self.paths[i] for i in positions[first : first + BLOCK]],
             }
             work.append(self.decoders.submit(json.dumps(task)))
         return work
