@@ -33,8 +33,8 @@ from unspur.training.loop_state import Loop
 from unspur.training.numerics import Precision
 
 from . import textbook
-from .profiling import demo_method, profiled
-from .timing import PLAN, network, noise_images, photographs, timed, training
+from .profiling import demo_method, profile_step
+from .timing import OPTIONS, network, noise_images, photographs, time_steps, training
 
 Row = dict[str, Any]
 BATCH = 256
@@ -42,7 +42,7 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")
 
 
 def loops(device: torch.device, workers: int) -> list[Row]:
-    """CMNIST: the tutorial's loop against ours."""
+    """Compare the tutorial's loop with ours on CMNIST."""
     split = noise_images(4000, 28)
     rows = []
     for kind in ("dense", "masks"):
@@ -55,31 +55,31 @@ def loops(device: torch.device, workers: int) -> list[Row]:
             masked=kind == "masks",
         )
         rows.append({"loop": f"textbook, {workers} workers", "step": kind, "us": 1e6 / rate})
-        for name, plan in _ours(device).items():
-            found = timed(
-                [training(kind, network("convnet", device), split, batch=BATCH, plan=plan)]
+        for name, options in _ours(device).items():
+            timing = time_steps(
+                [training(kind, network("convnet", device), split, batch=BATCH, options=options)]
             )
-            row = {"loop": name, "step": kind, "us": found.step_us, "setup_s": found.setup_s}
-            rows.append({**row, "times": 1e6 / rate / found.step_us})
+            row = {"loop": name, "step": kind, "us": timing.step_us, "setup_s": timing.setup_s}
+            rows.append({**row, "times": 1e6 / rate / timing.step_us})
     return rows
 
 
 def _ours(device: torch.device) -> dict[str, Any]:
-    eager = replace(PLAN, capture=False)
+    eager = replace(OPTIONS, capture=False)
     if device.type == "cpu":
         return {"ours": eager}
-    bf16 = replace(PLAN, precision="bf16")
+    bf16 = replace(OPTIONS, precision="bf16")
     return {
         "ours, eager tf32": eager,
-        "ours, captured tf32": PLAN,
-        "ours, compiled and captured tf32": replace(PLAN, compile=True),
+        "ours, captured tf32": OPTIONS,
+        "ours, compiled and captured tf32": replace(OPTIONS, compile=True),
         "ours, captured bf16": bf16,
         "ours, compiled and captured bf16": replace(bf16, compile=True),
     }
 
 
 def masks(device: torch.device, workers: int) -> list[Row]:
-    """A step that learns masks against a dense one, captured, and compiled."""
+    """Compare a step that learns masks with a dense one, captured, and compiled."""
     cuda = device.type == "cuda"
     cases = [("convnet", 28, BATCH if cuda else 64), ("resnet18", 32, BATCH if cuda else 32)]
     cases += [("resnet18", 128, 64), ("resnet18", 224, 64)] if cuda else []
@@ -87,11 +87,11 @@ def masks(device: torch.device, workers: int) -> list[Row]:
     for name, size, batch in cases:
         split = noise_images(1000, size)
         for compiled in (False, True) if cuda and size < 200 else (False,):
-            plan = replace(PLAN, precision="bf16" if cuda else "fp32", compile=compiled)
+            options = replace(OPTIONS, precision="bf16" if cuda else "fp32", compile=compiled)
             steps = (100 if size < 200 else 50) if cuda else 10
             kinds = {
-                kind: timed(
-                    [training(kind, network(name, device), split, batch=batch, plan=plan)],
+                kind: time_steps(
+                    [training(kind, network(name, device), split, batch=batch, options=options)],
                     steps=steps,
                 )
                 for kind in ("dense", "masks")
@@ -124,8 +124,8 @@ def weights(device: torch.device, workers: int) -> list[Row]:
         }
         for kind in ("dense", "masks"):
             model = network("convnet", device, width=width)
-            found = timed([training(kind, model, split, batch=_batch(device))], steps=steps)
-            row |= {f"{kind}_us": found.step_us, f"{kind}_mib": found.peak_mib}
+            timing = time_steps([training(kind, model, split, batch=_batch(device))], steps=steps)
+            row |= {f"{kind}_us": timing.step_us, f"{kind}_mib": timing.peak_mib}
         rows.append(row)
     return rows
 
@@ -139,38 +139,42 @@ def batches(device: torch.device, workers: int) -> list[Row]:
     ):
         row: Row = {"batch": batch}
         for kind in ("dense", "masks"):
-            found = timed(
+            timing = time_steps(
                 [training(kind, network("convnet", device), split, batch=batch)],
                 steps=100 if device.type == "cuda" else 10,
             )
-            row |= {f"{kind}_us": found.step_us, f"{kind}_mib": found.peak_mib}
+            row |= {f"{kind}_us": timing.step_us, f"{kind}_mib": timing.peak_mib}
         rows.append(row)
     return rows
 
 
 def modes(device: torch.device, workers: int) -> list[Row]:
-    """Deterministic against fast, in every precision."""
+    """Compare deterministic with fast steps, in every precision."""
     split = noise_images(4000, 28)
     rows = []
     for deterministic in (True, False):
         row: Row = {"mode": "deterministic" if deterministic else "fast"}
         for precision in PRECISIONS if device.type == "cuda" else PRECISIONS[:1]:
-            plan = replace(PLAN, precision=precision, deterministic=deterministic)
-            found = timed(
+            options = replace(OPTIONS, precision=precision, deterministic=deterministic)
+            timing = time_steps(
                 [
                     training(
-                        "dense", network("convnet", device), split, batch=_batch(device), plan=plan
+                        "dense",
+                        network("convnet", device),
+                        split,
+                        batch=_batch(device),
+                        options=options,
                     )
                 ],
                 steps=200 if device.type == "cuda" else 10,
             )
-            row[f"{precision}_us"] = found.step_us
+            row[f"{precision}_us"] = timing.step_us
         rows.append(row)
     return rows
 
 
 def together(device: torch.device, workers: int) -> list[Row]:
-    """Trainings side by side on one GPU: the time of a step of each."""
+    """Time a step of each of several trainings side by side on one GPU."""
     if device.type != "cuda":
         return []
     split = noise_images(4000, 28)
@@ -180,23 +184,23 @@ def together(device: torch.device, workers: int) -> list[Row]:
         for precision, compiled in itertools.product(PRECISIONS[1:], (False, True)):
             if compiled and count not in (1, 16):
                 continue
-            plan = replace(PLAN, precision=precision, compile=compiled)
+            options = replace(OPTIONS, precision=precision, compile=compiled)
             for kind in ("dense", "masks"):
                 trainings = [
-                    training(kind, network("convnet", device), split, batch=BATCH, plan=plan)
+                    training(kind, network("convnet", device), split, batch=BATCH, options=options)
                     for _ in range(count)
                 ]
-                found = timed(trainings, steps=100)
-                row[f"{kind}_{precision}{'_compiled' if compiled else ''}_us"] = found.step_us
+                timing = time_steps(trainings, steps=100)
+                row[f"{kind}_{precision}{'_compiled' if compiled else ''}_us"] = timing.step_us
         rows.append(row)
     return rows
 
 
 def streaming(device: torch.device, workers: int) -> list[Row]:
-    """Images that stay on the device against JPEG files decoded as they are needed."""
+    """Compare images that stay on the device with JPEG files decoded as they are needed."""
     cuda = device.type == "cuda"
     count, size, batch = (2048, 128, BATCH) if cuda else (256, 64, 32)
-    plan = replace(PLAN, precision="bf16" if cuda else "fp32")
+    options = replace(OPTIONS, precision="bf16" if cuda else "fp32")
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         paths = photographs(Path(folder), count, size)
@@ -213,17 +217,19 @@ def streaming(device: torch.device, workers: int) -> list[Row]:
         for name, make in sources.items():
             model = network("resnet18", device)
             order = sampling.Passes(torch.arange(count, device=device), batch=batch, seed=0)
-            found = timed([Training(ERM(model), make(), order, plan)], steps=150 if cuda else 10)
-            rate = batch / found.step_us * 1e6
+            timing = time_steps(
+                [Training(ERM(model), make(), order, options)], steps=150 if cuda else 10
+            )
+            rate = batch / timing.step_us * 1e6
             share = rate / rows[0]["images_per_second"] if rows else 1.0
             rows.append(
-                {"source": name, "us": found.step_us, "images_per_second": rate, "share": share}
+                {"source": name, "us": timing.step_us, "images_per_second": rate, "share": share}
             )
     return rows
 
 
 def shares(device: torch.device, workers: int) -> list[Row]:
-    """Where the time of the demo's steps goes on a CPU, by kind of operation."""
+    """Measure the share of each kind of operation in the demo's steps on a CPU."""
     settings = recipes.load("demo")
     splits = data.load("demo", ratio=settings.data.ratio)
     assert isinstance(splits.train, Split)  # the demo's images are in memory
@@ -236,7 +242,7 @@ def shares(device: torch.device, workers: int) -> list[Row]:
         order = sampling.Passes(torch.arange(len(splits.train)), batch=how.batch, seed=0)
         model = network(settings.model.name, cpu, **settings.model.options)
         loop = Loop(Training(demo_method(stage, model, settings), source, order, how.options()))
-        rows.append({"stage": stage, **profiled(loop, order.draw(0, 24))})
+        rows.append({"stage": stage, **profile_step(loop, order.draw(0, 24))})
     return rows
 
 

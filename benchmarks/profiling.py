@@ -25,7 +25,7 @@ KINDS = {
 
 
 def demo_method(stage: str, model: nn.Module, settings: Recipe) -> Method:
-    """What a stage of the demo minimises."""
+    """Return the method of a stage of the demo."""
     if stage == "mine":
         return Amplified(model)
     if stage == "pretrain":
@@ -39,22 +39,22 @@ def demo_method(stage: str, model: nn.Module, settings: Recipe) -> Method:
     return Debiased(model, head="head", align=settings.finetune.align)
 
 
-def profiled(loop: Loop, indices: Tensor) -> dict[str, Any]:
-    """Milliseconds of a step, and the share of each kind of operation in it."""
+def profile_step(loop: Loop, indices: Tensor) -> dict[str, Any]:
+    """Return the milliseconds of a step, and the share of each kind of operation in it."""
     for index in indices[:8]:
         loop.advance(index)
     began = time.perf_counter()
     for index in indices[8:16]:
         loop.advance(index)
-    spent = (time.perf_counter() - began) / 8
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
+    seconds = (time.perf_counter() - began) / 8
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
         for index in indices[16:]:
             loop.advance(index)
     times: Counter[str] = Counter()
-    for event in seen.key_averages():
+    for event in profiler.key_averages():
         times[_kind(event.key)] += event.self_cpu_time_total
     total = times.total()
-    return {"ms": 1000 * spent, **{kind: times[kind] / total for kind in (*KINDS, "other")}}
+    return {"ms": 1000 * seconds, **{kind: times[kind] / total for kind in (*KINDS, "other")}}
 
 
 def _kind(operation: str) -> str:

@@ -64,7 +64,7 @@ class Gated(nn.Module):
 def steps_per_second(
     split: Split, model: nn.Module, *, batch: int, workers: int, steps: int, masked: bool
 ) -> float:
-    """Steps a second of pretraining, or of mask training, on files in a temporary folder."""
+    """Return steps a second of pretraining, or of mask training, on files in a temporary folder."""
     device = next(model.parameters()).device
     with tempfile.TemporaryDirectory() as folder:
         data = Files(Path(folder), split)

@@ -49,8 +49,8 @@ class Timed:
     peak_mib: float | None
 
 
-def timed(trainings: Sequence[Training], *, steps: int = 200) -> Timed:
-    """The time of a step: the best of four stretches, divided by the trainings done side by side."""
+def time_steps(trainings: Sequence[Training], *, steps: int = 200) -> Timed:
+    """Time a step: the best of four stretches, divided by the trainings done side by side."""
     device = next(trainings[0].method.parameters()).device
     stretch = max(steps // 5, 1)
     clock = Clock()
@@ -76,14 +76,14 @@ def _free(device: torch.device) -> None:
 
 
 def noise_images(n: int, size: int, classes: int = 10) -> Split:
-    """Random pixels: a step's time does not depend on what is in an image."""
+    """Return random pixels: a step's time does not depend on what is in an image."""
     g = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (n, 3, size, size), generator=g, dtype=torch.uint8)
     return Split(pixels, torch.randint(0, classes, (n,), generator=g))
 
 
 def photographs(folder: Path, count: int, size: int) -> list[Path]:
-    """JPEG files about as hard to decode as photographs: smooth colours and a little grain."""
+    """Write JPEG files about as hard to decode as photographs: smooth colours and a little grain."""
     g = torch.Generator().manual_seed(0)
     paths = []
     for number in range(count):
@@ -102,7 +102,7 @@ def network(name: str, device: torch.device, **options: Any) -> nn.Module:
 
 
 def method(kind: str, model: nn.Module) -> Method:
-    """A dense training step, or one that learns masks with the whole debiasing loss."""
+    """Return a dense training step, or one that learns masks with the whole debiasing loss."""
     if kind == "dense":
         return ERM(model)
     masks.attach(model)
@@ -111,14 +111,14 @@ def method(kind: str, model: nn.Module) -> Method:
 
 
 def training(
-    kind: str, model: nn.Module, split: Split, *, batch: int, plan: FitOptions | None = None
+    kind: str, model: nn.Module, split: Split, *, batch: int, options: FitOptions | None = None
 ) -> Training:
-    """A training on resident images, a third of them suspects."""
+    """Return a training on resident images, a third of them suspects."""
     device = next(model.parameters()).device
     conflict = torch.arange(len(split)) % 3 == 0
     source = Resident(split, device=device, preprocess=Preprocess(), conflict=conflict)
     order = sampling.Weighted(torch.ones(len(split), device=device), batch=batch, seed=0)
-    return Training(method(kind, model), source, order, plan or PLAN)
+    return Training(method(kind, model), source, order, options or OPTIONS)
 
 
-PLAN = FitOptions(steps=1, optimiser=Optimiser(), precision="tf32")
+OPTIONS = FitOptions(steps=1, optimiser=Optimiser(), precision="tf32")

@@ -97,7 +97,7 @@ class Case:
 
 
 def every(bases: Iterable[str]) -> Iterator[Case]:
-    """All cases, those of development first."""
+    """Yield all cases, those of development first."""
     for role, about in ROLES.items():
         for base in bases:
             for seed in about["seeds"]:
@@ -121,21 +121,21 @@ def _base(name: str, root: Path | None) -> Base:
 
 
 def _two(base: Base) -> Base:
-    """Two classes of five: of CIFAR-10, vehicles and animals, as far as that goes."""
+    """Return two classes of five: of CIFAR-10, roughly vehicles and animals."""
     first = torch.tensor([0, 1, 8, 9, 6])
     return Base(base.images, torch.isin(base.labels, first).long(), base.name)
 
 
-def found(names: Sequence[str], root: Path | None) -> list[str]:
-    """The bases that are there."""
-    there = []
+def available_bases(names: Sequence[str], root: Path | None) -> list[str]:
+    """Return the bases whose data is available."""
+    available_names = []
     for name in names:
         try:
             _base(name, root)
-            there.append(name)
+            available_names.append(name)
         except DataError as error:
             print(f"without {name}: {error}", file=sys.stderr)
-    return there
+    return available_names
 
 
 def context_of(
@@ -154,8 +154,8 @@ def context_of(
     )
 
 
-def scored(case: Case, context: Context, result: Audit) -> dict[str, Any]:
-    """One row of the results."""
+def result_row(case: Case, context: Context, result: Audit) -> dict[str, Any]:
+    """Return one row of the results."""
     conflicting = context.splits.conflicting("train")
     quality: dict[str, float] = {}
     if conflicting is not None and case.truth == "shortcut":
@@ -205,7 +205,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     options = arguments()
     device, store = pick_device(options.device), Store(options.store)
-    cases = list(every(found(options.bases, options.data_root)))
+    cases = list(every(available_bases(options.bases, options.data_root)))
     cases = [case for case in cases if case.role in options.roles]
     if options.quick:
         cases = [case for case in cases if f"{case.name}@{case.seed}" in QUICK]
@@ -217,7 +217,7 @@ def main() -> None:
         began, some = time.perf_counter(), cases[start : start + count]
         contexts = [context_of(case, options, store, device) for case in some]
         results = auditor.audit_together(contexts, together=options.together)
-        rows += [scored(*each) for each in zip(some, contexts, results, strict=True)]
+        rows += [result_row(*each) for each in zip(some, contexts, results, strict=True)]
         save(rows, options.out)
         took = time.perf_counter() - began
         for row in rows[-len(some) :]:

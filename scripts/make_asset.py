@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def pack(root: Path) -> bytes:
-    """The chosen images, training then test, class by class, as one xz file of raw pixels."""
+    """Pack the chosen images, training then test, class by class, as one xz file of raw pixels."""
     full = mnist(root)
     train = first_of_each(full.train_images, full.train_labels, TRAIN_PER_CLASS)
     test = first_of_each(full.test_images, full.test_labels, TEST_PER_CLASS)
@@ -42,7 +42,7 @@ def pack(root: Path) -> bytes:
 
 
 def first_of_each(images: Tensor, labels: Tensor, count: int) -> Tensor:
-    """The first `count` images of every class, class by class."""
+    """Return the first `count` images of every class, class by class."""
     return torch.cat([images[labels == label][:count] for label in range(CLASSES)])
 
 

@@ -62,7 +62,7 @@ def context(store, splits=None, **changes):
     return Context(
         recipe=recipes.change(base, [f"{key}={value}" for key, value in settings.items()]),
         splits=splits,
-        builder=models.given(network()),
+        builder=models.copies_of(network()),
         store=store,
         device=torch.device("cpu"),
         show=lambda stage: nullcontext(),

@@ -83,7 +83,7 @@ def context(
     return Context(
         recipe=recipes.change(Recipe(), recipes.parse_changes([*SMALL, *changes])),
         splits=shapes_set(seed=1) if splits is None else splits,
-        builder=builder or models.given(model),
+        builder=builder or models.copies_of(model),
         store=Store(store),
         device=torch.device("cpu"),
         show=lambda stage: nullcontext(),

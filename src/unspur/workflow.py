@@ -195,7 +195,7 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
                 f"init = {wanted.init!r} is for a network by name, and the model is a module. Load the "
                 "weights into it, and leave init out."
             )
-        return models.given(model)
+        return models.copies_of(model)
     return models.builder(wanted.name, len(splits.classes), wanted.options, init=wanted.init)
 
 

@@ -132,7 +132,7 @@ def test_a_changed_setting_of_the_others_keeps_the_miners(stored):
 def test_an_audit_that_was_stopped_goes_on(stored, tmp_path, monkeypatch):
     _, whole = stored
     steps = []
-    stepped = Loop.stepped
+    stepped = Loop.finish_step
 
     def stop_late(self, progress):
         steps.append(self.step)
@@ -140,7 +140,7 @@ def test_an_audit_that_was_stopped_goes_on(stored, tmp_path, monkeypatch):
             raise Interrupted("stopped")
         stepped(self, progress)
 
-    monkeypatch.setattr(Loop, "stepped", stop_late)
+    monkeypatch.setattr(Loop, "finish_step", stop_late)
     with pytest.raises(Interrupted):
         auditor.audit(context(Store(tmp_path)))
     counting = Counting(tmp_path)
@@ -212,7 +212,7 @@ def test_too_few_images_are_refused(tmp_path):
 
 
 def test_a_network_that_does_not_fit_is_refused(tmp_path):
-    wrong = replace(context(Store(tmp_path)), builder=models.given(network(classes=3)))
+    wrong = replace(context(Store(tmp_path)), builder=models.copies_of(network(classes=3)))
     with pytest.raises(ModelError):
         auditor.audit(wrong)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from toys import NoSync
 from unspur import noise
 from unspur.data import augmentation
-from unspur.data.augmentation import augmented
+from unspur.data.augmentation import augment_images
 
 
 def images(n: int = 40, high: int = 12, wide: int = 16) -> Tensor:
@@ -58,9 +58,9 @@ def test_windows_against_a_slow_oracle(high: int, wide: int) -> None:
 def test_pixels_against_pillow() -> None:
     """Cut, then enlarged bilinearly; Pillow rounds in fixed point, so a value may differ by one."""
     given = images(high=24, wide=24)
-    zoomed = augmented(given, "resized-crop-flip", seed=3, step=torch.tensor(7))
+    zoomed = augment_images(given, "resized-crop-flip", seed=3, step=torch.tensor(7))
     assert zoomed.dtype == torch.uint8
-    flipped = augmented(given, "flip", seed=3, step=torch.tensor(7))
+    flipped = augment_images(given, "flip", seed=3, step=torch.tensor(7))
     for i, (top, left, h, w) in enumerate(slow_windows(40, 24, 24, seed=3, step=7)):
         part = flipped[i, :, top : top + h, left : left + w].permute(1, 2, 0).numpy()
         large = Image.fromarray(np.ascontiguousarray(part)).resize(
@@ -72,7 +72,7 @@ def test_pixels_against_pillow() -> None:
 
 def test_floats_are_not_rounded() -> None:
     given = images().float() / 255
-    zoomed = augmented(given, "resized-crop-flip", seed=1, step=torch.tensor(0))
+    zoomed = augment_images(given, "resized-crop-flip", seed=1, step=torch.tensor(0))
     assert zoomed.dtype == torch.float32
     assert float(zoomed.min()) >= float(given.min())
     assert float(zoomed.max()) <= float(given.max())
@@ -81,10 +81,10 @@ def test_floats_are_not_rounded() -> None:
 def test_a_function_of_seed_and_step_without_a_host_sync() -> None:
     given, step = images(), torch.tensor(4)
     with NoSync():
-        first = augmented(given, "resized-crop-flip", seed=1, step=step)
-    assert torch.equal(first, augmented(given, "resized-crop-flip", seed=1, step=step))
-    assert not torch.equal(first, augmented(given, "resized-crop-flip", seed=1, step=step + 1))
-    assert not torch.equal(first, augmented(given, "resized-crop-flip", seed=2, step=step))
+        first = augment_images(given, "resized-crop-flip", seed=1, step=step)
+    assert torch.equal(first, augment_images(given, "resized-crop-flip", seed=1, step=step))
+    assert not torch.equal(first, augment_images(given, "resized-crop-flip", seed=1, step=step + 1))
+    assert not torch.equal(first, augment_images(given, "resized-crop-flip", seed=2, step=step))
 
 
 def test_the_parts_are_as_large_as_asked_for() -> None:

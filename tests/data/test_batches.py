@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unspur import noise
-from unspur.data.augmentation import augmented
+from unspur.data.augmentation import augment_images
 from unspur.data.batches import Preprocess, Resident, _column
 from unspur.data.splits import Split
 
@@ -118,7 +118,7 @@ def test_on_a_gpu_at_more_if_they_are_small() -> None:
 @pytest.mark.parametrize("step", [0, 7])
 def test_augmentation_against_a_slow_oracle(how: Any, step: int) -> None:
     pixels = images()
-    fast = augmented(pixels, how, seed=3, step=at(step))
+    fast = augment_images(pixels, how, seed=3, step=at(step))
     assert fast.dtype == torch.uint8
     assert torch.equal(fast, slowly_augmented(pixels, how, seed=3, step=step))
 
@@ -126,7 +126,7 @@ def test_augmentation_against_a_slow_oracle(how: Any, step: int) -> None:
 @pytest.mark.parametrize("how", ["flip", "crop-flip"])
 def test_augmentation_of_floats(how: Any) -> None:
     pixels = images().float() / 255 - 0.5
-    fast = augmented(pixels, how, seed=3, step=at(1))
+    fast = augment_images(pixels, how, seed=3, step=at(1))
     assert torch.equal(fast, slowly_augmented(pixels, how, seed=3, step=1))
 
 
@@ -153,7 +153,7 @@ def test_augmentation_is_a_function_of_seed_and_step(how: Any) -> None:
 
 def test_augmentation_goes_by_the_place_in_the_batch() -> None:
     one = images(1).expand(64, -1, -1, -1)
-    flipped = augmented(one, "flip", seed=0, step=at(0))
+    flipped = augment_images(one, "flip", seed=0, step=at(0))
     same = (flipped == one).flatten(1).all(1)
     assert 16 < int(same.sum()) < 48  # about half of 64
     assert torch.equal(flipped[~same], one[~same].flip(3))
@@ -162,7 +162,7 @@ def test_augmentation_goes_by_the_place_in_the_batch() -> None:
 def test_crops_reach_every_offset() -> None:
     dot = torch.zeros(2000, 1, 9, 9, dtype=torch.uint8)
     dot[:, :, 4, 4] = 1
-    moved = augmented(dot, "crop-flip", seed=0, step=at(0))
+    moved = augment_images(dot, "crop-flip", seed=0, step=at(0))
     counts = moved.sum(0)[0]  # the dot lands on each of the 9 x 9 places
     assert int(counts.sum()) == 2000
     assert int(counts.min()) > 5

@@ -192,7 +192,7 @@ def test_a_file_that_computes_something_else_is_refused():
 
 def test_a_missing_package_is_named_with_its_extra():
     with pytest.raises(UnspurError, match=r"nonesuch.*unspur\[deploy\]"):
-        formats.needed("nonesuch")
+        formats.import_extra("nonesuch")
 
 
 def test_the_card_says_what_was_found(run):

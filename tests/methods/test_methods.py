@@ -290,7 +290,7 @@ def golden_disent(inputs):
 @pytest.mark.parametrize(("inputs", "outputs"), cases("disent_losses"))
 def test_disent_golden(inputs, outputs, monkeypatch):
     method = golden_disent(inputs)
-    monkeypatch.setattr(method, "shuffled", lambda batch: torch.tensor(inputs["permutation"]))
+    monkeypatch.setattr(method, "shuffle_order", lambda batch: torch.tensor(inputs["permutation"]))
     step = torch.tensor(10_001 if inputs["swap_active"] else 10_000)
     found = method(golden_batch(inputs, step=step), "model")
     total = sum(found.values())
@@ -337,11 +337,11 @@ def test_the_swap_waits_for_its_step_and_is_drawn_anew_at_each():
     before, after, later = (source.batch(torch.arange(32), torch.tensor(s)) for s in (5, 6, 7))
     assert method(before, "model")["swapped"] == 0
     assert method(after, "model")["swapped"] > 0
-    orders = [method.shuffled(each).tolist() for each in (after, later)]
+    orders = [method.shuffle_order(each).tolist() for each in (after, later)]
     assert all(sorted(order) == list(range(32)) for order in orders)
     assert orders[0] != orders[1]
-    assert orders[0] == method.shuffled(after).tolist()
-    assert orders[0] != small_disent(seed=1).shuffled(after).tolist()
+    assert orders[0] == method.shuffle_order(after).tolist()
+    assert orders[0] != small_disent(seed=1).shuffle_order(after).tolist()
 
 
 def test_a_pair_predicts_from_both_features():
@@ -461,11 +461,11 @@ def test_grasp_takes_as_many_of_every_class():
     targets = torch.tensor([0] * 30 + [1] * 3 + [2] * 30)
     among = torch.ones(63, dtype=torch.bool)
     among[:20] = False
-    index = grasp.balanced(targets, among, each=5, seed=1)
+    index = grasp.balanced_subset(targets, among, each=5, seed=1)
     assert targets[index].tolist() == [0] * 5 + [1] * 3 + [2] * 5
     assert bool(among[index].all())
     assert len(set(index.tolist())) == 13
-    assert index.tolist() != grasp.balanced(targets, among, each=5, seed=2).tolist()
+    assert index.tolist() != grasp.balanced_subset(targets, among, each=5, seed=2).tolist()
 
 
 def test_masks_by_size():
@@ -570,10 +570,10 @@ def test_balanced_subsets():
     groups = torch.tensor([0] * 20 + [1] * 4 + [3] * 9)
     among = torch.ones(33, dtype=torch.bool)
     among[20] = False
-    some = dfr.balanced(groups, among, seed=0, draw=1)
+    some = dfr.balanced_subset(groups, among, seed=0, draw=1)
     assert groups[some].tolist() == [0] * 3 + [1] * 3 + [3] * 3
     assert 20 not in some.tolist()
-    assert some.tolist() != dfr.balanced(groups, among, seed=0, draw=2).tolist()
+    assert some.tolist() != dfr.balanced_subset(groups, among, seed=0, draw=2).tolist()
 
 
 def test_refitting_drops_the_feature_that_only_goes_with_the_class():

@@ -185,7 +185,7 @@ def test_reading_a_file_hides_no_module(tmp_path: Path) -> None:
 
 def test_given_is_copied_with_its_weights() -> None:
     model = TinyNet()
-    builder = models.given(model)
+    builder = models.copies_of(model)
     first, second = builder.build(0), builder.build(1)
     assert same(first, model)
     assert same(second, model)
@@ -201,16 +201,16 @@ def test_given_of_another_shape_or_class_is_another_source() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x) + 1
 
-    sources = {models.given(m).source for m in (TinyNet(2), TinyNet(3), Other(2))}
+    sources = {models.copies_of(m).source for m in (TinyNet(2), TinyNet(3), Other(2))}
     assert len(sources) == 3
-    assert models.given(TinyNet(2)).source in sources
+    assert models.copies_of(TinyNet(2)).source in sources
 
 
 def test_given_without_source_code() -> None:
     scope: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "typed"}
     exec("class Typed(TinyNet):\n    pass\n", scope)
     model = scope["Typed"]()
-    assert same(models.given(model).build(0), model)
+    assert same(models.copies_of(model).build(0), model)
 
 
 def test_parametrized_models_are_refused() -> None:
@@ -219,10 +219,10 @@ def test_parametrized_models_are_refused() -> None:
     unspur.attach(masked)
     for model in (normed, masked):
         with pytest.raises(ModelError, match=r"parametrized already.*unspur\.bake\(model\)"):
-            models.given(model)
+            models.copies_of(model)
     unspur.harden(masked)
     unspur.bake(masked)
-    assert same(models.given(masked).build(0), masked)
+    assert same(models.copies_of(masked).build(0), masked)
 
 
 # timm
@@ -360,7 +360,7 @@ def test_a_class_that_was_typed_is_known_by_what_it_does() -> None:
     def typed(change: str) -> str:
         names: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "console"}
         exec(CONSOLE.format(change=change), names)
-        return models.given(names["Net"]()).source
+        return models.copies_of(names["Net"]()).source
 
     assert typed("") == typed("")
     assert typed("") != typed(" * 0")
@@ -370,7 +370,7 @@ def test_a_class_is_also_those_it_comes_from() -> None:
     def typed(change: str) -> str:
         names: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "console"}
         exec(CONSOLE.format(change=change), names)
-        return models.given(type("Child", (names["Net"],), {})()).source
+        return models.copies_of(type("Child", (names["Net"],), {})()).source
 
     assert typed("") == typed("")
     assert typed("") != typed(" * 0")
@@ -380,9 +380,9 @@ def test_what_a_network_keeps_as_plain_attributes_counts() -> None:
     torch.manual_seed(0)
     first, second = TinyNet(), TinyNet()
     first.scale, second.scale = 1.0, 0.0  # type: ignore[assignment]
-    assert models.given(first).source != models.given(second).source
+    assert models.copies_of(first).source != models.copies_of(second).source
     second.scale = 1.0  # type: ignore[assignment]
-    assert models.given(first).source == models.given(second.eval()).source
+    assert models.copies_of(first).source == models.copies_of(second.eval()).source
 
 
 def test_a_file_is_also_the_classes_it_imports(
@@ -410,11 +410,11 @@ def test_a_file_is_also_the_classes_it_imports(
 
 def test_what_is_no_network_is_an_error() -> None:
     with pytest.raises(ModelError, match="not an nn"):
-        models.given(TinyNet)  # type: ignore[arg-type]
+        models.copies_of(TinyNet)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="'resnet18', not an nn"):
-        models.given("resnet18")  # type: ignore[arg-type]
+        models.copies_of("resnet18")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="lazy layers"):
-        models.given(nn.Sequential(nn.Flatten(), nn.LazyLinear(2)))
+        models.copies_of(nn.Sequential(nn.Flatten(), nn.LazyLinear(2)))
 
 
 KEY = """
@@ -428,7 +428,7 @@ class Net(TinyNet):
 
 net = Net()
 net.kind, net.parts, net.sizes = "a", [object()], (1, [2.0, None])
-print(models.given(net).source)
+print(models.copies_of(net).source)
 """
 
 

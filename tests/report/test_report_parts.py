@@ -288,7 +288,7 @@ def test_heat_is_orange_and_the_rest_grey():
     picture = torch.randint(0, 256, (3, 4, 4), dtype=torch.uint8)
     heat = torch.zeros(4, 4, dtype=torch.uint8)
     heat[0, 0] = 255
-    laid = pictures.overlaid(picture, heat)
+    laid = pictures.overlay(picture, heat)
     assert tuple(laid[0, 0]) == tuple(pictures.HEAT)
     assert (laid[1:].max(2) == laid[1:].min(2)).all()
 

@@ -43,7 +43,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Counting:
 
 def open_run(splits: Splits, store: Store) -> Any:
     torch.manual_seed(0)
-    builder = models.given(TinyNet())
+    builder = models.copies_of(TinyNet())
     return lambda settings: Run(
         Context(
             recipe=settings,

@@ -322,7 +322,12 @@ def assert_resumes(tmp_path, name, plan, stop):
     for a, b in zip(watchers, whole_watchers, strict=True):
         assert same(a.state(), b.state())
     assert watchers[0].step == whole_watchers[0].step > 0
-    assert {name.partition(".")[0] for name in watchers[1].kept} == {"3", "8", "17", "24"}
+    assert {name.partition(".")[0] for name in watchers[1].weights_by_step} == {
+        "3",
+        "8",
+        "17",
+        "24",
+    }
     assert log_of(workspace) == log_of(whole_workspace)
 
 

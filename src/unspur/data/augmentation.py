@@ -14,8 +14,8 @@ from .. import noise
 Augment = Literal["none", "flip", "crop-flip", "resized-crop-flip"]
 
 
-def augmented(images: Tensor, how: Augment, *, seed: int, step: Tensor) -> Tensor:
-    """Random flips, and crops, keyed by the position in the batch.
+def augment_images(images: Tensor, how: Augment, *, seed: int, step: Tensor) -> Tensor:
+    """Flip and crop images at random, keyed by the position in the batch.
 
     `crop-flip` cuts a window out of a four-pixel black border; `resized-crop-flip` takes a part of 70 to
     100 % of the area, in proportions of 3:4 to 4:3, and enlarges it to the whole.
@@ -26,11 +26,11 @@ def augmented(images: Tensor, how: Augment, *, seed: int, step: Tensor) -> Tenso
     flip = noise.uniform(seed, step, noise.FLIP, (n,), images.device) < 0.5
     images = torch.where(flip[:, None, None, None], images.flip(3), images)
     if how == "crop-flip":
-        return _cropped(images, seed=seed, step=step)
-    return _zoomed(images, seed=seed, step=step) if how == "resized-crop-flip" else images
+        return _crop_images(images, seed=seed, step=step)
+    return _zoom_images(images, seed=seed, step=step) if how == "resized-crop-flip" else images
 
 
-def _cropped(images: Tensor, *, seed: int, step: Tensor, border: int = 4) -> Tensor:
+def _crop_images(images: Tensor, *, seed: int, step: Tensor, border: int = 4) -> Tensor:
     n, c, h, w = images.shape
     device = images.device
     rows, columns = (
@@ -47,8 +47,8 @@ def _cropped(images: Tensor, *, seed: int, step: Tensor, border: int = 4) -> Ten
 AREA, RATIO, TRIES = (0.7, 1.0), (3 / 4, 4 / 3), 10
 
 
-def _zoomed(images: Tensor, *, seed: int, step: Tensor) -> Tensor:
-    """A random part of every image, enlarged to the whole with bilinear interpolation."""
+def _zoom_images(images: Tensor, *, seed: int, step: Tensor) -> Tensor:
+    """Enlarge a random part of every image to the whole, with bilinear interpolation."""
     n, _, high, wide = images.shape
     top, left, h, w = _windows(n, (high, wide), seed=seed, step=step, device=images.device)
     rows, columns = _places(top, h, high), _places(left, w, wide)
@@ -68,7 +68,7 @@ def _zoomed(images: Tensor, *, seed: int, step: Tensor) -> Tensor:
 def _windows(
     n: int, size: tuple[int, int], *, seed: int, step: Tensor, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Windows as (top, left, high, wide): the first try that fits, or else the whole image."""
+    """Return windows as (top, left, high, wide): the first try that fits, otherwise the whole image."""
     high, wide = size
     area, ratio, row, column = (
         noise.uniform(seed, step, stream, (n, tries), device)
@@ -94,7 +94,7 @@ def _windows(
 
 
 def _places(start: Tensor, length: Tensor, size: int) -> Tensor:
-    """Where `size` pixels come from in a window, for each image; never from outside it."""
+    """Return the positions that `size` pixels come from, for each image, never outside its window."""
     pixel = torch.arange(size, device=start.device) + 0.5
     inside = pixel * (length / size)[:, None] - 0.5
     inside = torch.minimum(inside.clamp(min=0), (length - 1)[:, None])

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from .augmentation import Augment, augmented
+from .augmentation import Augment, augment_images
 from .splits import Split, fast_layout
 
 CHUNK = 1000  # images a network looks at at once when it does not train
@@ -89,8 +89,8 @@ class Labelled:
         self.bias = None if bias is None else bias.to(device)
 
     def labelled(self, pixels: Tensor, index: Tensor, step: Tensor) -> Batch:
-        """The samples `index`, whose pixels these are, augmented for this step."""
-        images = augmented(pixels, self.augment, seed=self.seed, step=step)
+        """Return the samples `index`, whose pixels these are, augmented for this step."""
+        images = augment_images(pixels, self.augment, seed=self.seed, step=step)
         return Batch(
             x=self.preprocess(images).contiguous(memory_format=fast_layout(images.device)),
             y=self.targets[index],
@@ -129,9 +129,9 @@ class Resident(Labelled):
         return ((index,) for index in order)
 
     def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch:
-        """The samples `index`, augmented for this step."""
+        """Return the samples `index`, augmented for this step."""
         return self.labelled(
-            gathered(self.images, index) if pixels is None else pixels, index, step
+            gather_pixels(self.images, index) if pixels is None else pixels, index, step
         )
 
     def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]:
@@ -145,13 +145,13 @@ class Resident(Labelled):
 
 
 def _at_once(images: Tensor) -> int:
-    """How many images are looked at at once: more of small ones on a GPU, for fewer kernels to launch."""
+    """Return how many images one pass takes: more of small ones on a GPU, to launch fewer kernels."""
     few = PIXELS // (images.shape[-1] * images.shape[-2]) if images.is_cuda else 0
     return max(CHUNK, few)
 
 
-def gathered(images: Tensor, index: Tensor) -> Tensor:
-    """Some of the images, in the memory layout that they all have."""
+def gather_pixels(images: Tensor, index: Tensor) -> Tensor:
+    """Return some of the images, in the memory layout that they all have."""
     if images.is_contiguous():
         return images[index]
     return images.permute(0, 2, 3, 1)[index].permute(0, 3, 1, 2)  # channels last

@@ -74,15 +74,15 @@ class Split:
         return self.images.dtype
 
     def take(self, index: Tensor) -> Tensor:
-        """The images of some samples."""
+        """Return the images of some samples."""
         return self.images[index]
 
     def is_on(self, device: torch.device) -> bool:
-        """Whether the images are on a device already."""
+        """Return whether the images are on a device already."""
         return device in self._placed or self.images.device == device
 
     def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Images and targets on a device; they are moved there once, whoever asks."""
+        """Return images and targets on a device; they are moved there once."""
         if device not in self._placed:
             # One layout in memory, however the images came: results depend on it in their last bits.
             images = self.images.to(device).contiguous(memory_format=fast_layout(device))
@@ -120,12 +120,22 @@ class Splits:
     def __post_init__(self) -> None:
         if len(self.train) == 0:
             raise DataError(f"{self.name}: the training split is empty.")
-        for name in ("valid", "test"):  # an empty split is none
+        self._remove_empty()
+        self._check_bias()
+        for name, split in self.parts().items():
+            self._check_part(name, split)
+
+    def _remove_empty(self) -> None:
+        """Set empty splits to None and remove their bias labels."""
+        for name in ("valid", "test"):
             split = getattr(self, name)
             if split is not None and len(split) == 0:
                 object.__setattr__(self, name, None)
                 known = {other: labels for other, labels in self.bias.items() if other != name}
                 object.__setattr__(self, "bias", known)
+
+    def _check_bias(self) -> None:
+        """Raise unless bias labels belong to a split and are whole numbers from 0."""
         for name, labels in self.bias.items():
             if name not in ("train", "valid", "test"):
                 raise DataError(
@@ -135,30 +145,32 @@ class Splits:
                 raise DataError(
                     f"{self.name}: the bias labels of the {name} split are not whole numbers from 0."
                 )
-        for name, split in self.parts().items():
-            low, high = int(split.targets.min()), int(split.targets.max())
-            if low < 0 or high >= len(self.classes):
-                raise DataError(
-                    f"{self.name}: the {name} split has a label outside 0..{len(self.classes) - 1}: "
-                    f"{low if low < 0 else high}. Number the classes from 0, one name for each."
-                )
-            if split.shape != self.train.shape:
-                raise DataError(
-                    f"{self.name}: {name} images are {split.shape}, training images "
-                    f"{self.train.shape}. Resize them to one shape."
-                )
-            if name in self.bias and self.bias[name].shape != split.targets.shape:
-                raise DataError(
-                    f"{self.name}: {len(split)} {name} images but {len(self.bias[name])} bias labels."
-                )
+
+    def _check_part(self, name: str, split: Part) -> None:
+        """Raise unless a split's labels, image shape and number of bias labels fit the set."""
+        low, high = int(split.targets.min()), int(split.targets.max())
+        if low < 0 or high >= len(self.classes):
+            raise DataError(
+                f"{self.name}: the {name} split has a label outside 0..{len(self.classes) - 1}: "
+                f"{low if low < 0 else high}. Number the classes from 0, one name for each."
+            )
+        if split.shape != self.train.shape:
+            raise DataError(
+                f"{self.name}: {name} images are {split.shape}, training images "
+                f"{self.train.shape}. Resize them to one shape."
+            )
+        if name in self.bias and self.bias[name].shape != split.targets.shape:
+            raise DataError(
+                f"{self.name}: {len(split)} {name} images but {len(self.bias[name])} bias labels."
+            )
 
     def parts(self) -> dict[str, Part]:
-        """The splits that exist, by name."""
+        """Return the splits that exist, by name."""
         parts = {"train": self.train, "valid": self.valid, "test": self.test}
         return {name: split for name, split in parts.items() if split is not None}
 
     def conflicting(self, name: str) -> Tensor | None:
-        """Which samples of a split really contradict the bias (None where nobody knows)."""
+        """Return which samples of a split contradict the bias, or None without bias labels."""
         if name not in self.bias:
             return None
         bias, targets = self.bias[name], self.parts()[name].targets
@@ -169,7 +181,7 @@ class Splits:
 
     @cached_property
     def _rare(self) -> Tensor | None:
-        """For (class, bias): is this bias rarer in the class than in all of the training split?"""
+        """Return, for (class, bias), whether the bias is rarer in the class than in the training split."""
         if "train" not in self.bias:
             return None
         biases = 1 + max(int(labels.max()) for labels in self.bias.values())
@@ -179,20 +191,20 @@ class Splits:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of everything training and selection may see; bias labels and test are not in it."""
+        """Hash everything training and selection may see, without bias labels and the test split."""
         seen = [self.train.digest, self.valid.digest if self.valid else "-"]
         return digest(" ".join([*seen, *self.classes]))
 
     @cached_property
     def truth_digest(self) -> str:
-        """A hash of what only evaluation may see: the test split and the bias labels."""
+        """Hash what only evaluation may see: the test split and the bias labels."""
         labels = [self.bias[name] for name in sorted(self.bias)]
         tested = self.test.digest if self.test else "-"
         return digest(" ".join([tested, self.conflict_when, *sorted(self.bias)]), *labels)
 
 
 def fast_layout(device: torch.device) -> torch.memory_format:
-    """The memory layout of images that convolutions on a device like."""
+    """Return the memory layout of images that is fastest for convolutions on a device."""
     return torch.channels_last if device.type in ("cpu", "cuda") else torch.contiguous_format
 
 
@@ -206,12 +218,14 @@ def with_validation(
     name: str,
     seed: int,
 ) -> Splits:
-    """A set without any bias whose tenth training image, drawn by the seed, is for validation."""
+    """Return a set without bias labels; a random tenth of the training images is for validation."""
     order = np.random.default_rng([seed, 0]).permutation(len(labels))
     valid = len(order) // 10
-    kept, held_out = (torch.from_numpy(np.sort(part)) for part in (order[valid:], order[:valid]))
+    training, held_out = (
+        torch.from_numpy(np.sort(part)) for part in (order[valid:], order[:valid])
+    )
     return Splits(
-        train=Split(images[kept], labels[kept]),
+        train=Split(images[training], labels[training]),
         valid=Split(images[held_out], labels[held_out]),
         test=Split(test_images, test_labels),
         classes=classes,

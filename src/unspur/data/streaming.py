@@ -15,7 +15,7 @@ from torch import Tensor
 from ..errors import DataError
 from .augmentation import Augment
 from .batches import CHUNK, Batch, Labelled, Preprocess
-from .custom.listing import shown
+from .custom.listing import printable
 from .decoding.readers import Bad, Memory, Reader, reader
 from .splits import Part, Split
 
@@ -24,7 +24,7 @@ AHEAD = 8  # batches that are being read while one is trained on
 
 
 def fit_on(parts: Iterable[Part], device: torch.device) -> bool:
-    """Whether images can stay on a device: they are in memory, and half of what is free there is enough."""
+    """Return whether images are in memory and fit into half of the free memory of a device."""
     splits = list(parts)
     if not all(isinstance(part, Split) for part in splits):
         return False
@@ -68,7 +68,7 @@ class Streaming(Labelled):
         return self._read(order, AHEAD)
 
     def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch:
-        """The samples `index`, augmented for this step; pixels that are not given are read now."""
+        """Return the samples `index`, augmented for this step; missing pixels are read now."""
         if pixels is None:
             pixels = self.split.take(index.cpu()).to(self.device)
         return self.labelled(pixels, index, step)
@@ -79,7 +79,7 @@ class Streaming(Labelled):
             yield self.preprocess(pixels)
 
     def _read(self, order: Iterator[Tensor], ahead: int) -> Iterator[tuple[Tensor, ...]]:
-        """Index and pixels of every batch on the device, some batches read ahead."""
+        """Yield index and pixels of every batch on the device, some batches read ahead."""
         lane = _lane(self.device)
         if (first := lane.next(order)) is None or not len(first):
             return
@@ -120,7 +120,9 @@ class _Reading:
         """Wait for the images."""
         for part in self.work:
             for file, reason in part.result().items():
-                raise DataError(f"{shown(file)} cannot be read as an image ({reason}). Replace it.")
+                raise DataError(
+                    f"{printable(file)} cannot be read as an image ({reason}). Replace it."
+                )
         return memory.slots[self.slot : self.slot + len(self.index)]
 
     def stop(self) -> None:
@@ -134,7 +136,7 @@ class _Lane:
     """How batches get to the device: on a CPU, as a copy."""
 
     def next(self, order: Iterator[Tensor]) -> Tensor | None:
-        """The indices of the next batch, on the CPU."""
+        """Return the indices of the next batch, on the CPU."""
         with self._beside():
             index = next(order, None)
             return None if index is None else index.cpu()
@@ -183,7 +185,7 @@ class _CudaLane(_Lane):
         return sent
 
     def _keep_pace(self) -> None:
-        """Let the host be only a few batches ahead of the device, whose memory holds them all."""
+        """Limit how many batches the host is ahead of the device, whose memory holds them all."""
         self.used.append(torch.cuda.current_stream(self.device).record_event())
         if len(self.used) > AHEAD:
             self.used.popleft().synchronize()

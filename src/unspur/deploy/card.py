@@ -74,7 +74,7 @@ def _score_rows(scores: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _data(about: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[str]:
-    shape, given = about["input"]["shape"], about["input"]
+    shape, about_input = about["input"]["shape"], about["input"]
     classes = about["classes"]
     data = run.get("data", {})
     yield f"- data set: {data.get('name', 'not recorded')} (digest `{data.get('digest', '–')}`)"
@@ -82,11 +82,12 @@ def _data(about: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[str]:
     yield f"- {len(classes)} classes: {', '.join(map(str, classes[:20]))}{more}"
     yield f"- input: {shape[0]} × {shape[1]} × {shape[2]}, " + (
         "bytes 0 to 255, divided by 255"
-        if given["scale"] == 255
+        if about_input["scale"] == 255
         else "floats as they were trained on"
     )
-    if given["mean"]:
-        yield f"- then normalised by channel: mean {given['mean']}, standard deviation {given['std']}"
+    if about_input["mean"]:
+        mean, deviation = about_input["mean"], about_input["std"]
+        yield f"- then normalised by channel: mean {mean}, standard deviation {deviation}"
 
 
 def _limits(scores: Mapping[str, Any]) -> Iterator[str]:

@@ -61,5 +61,5 @@ def _part(folder: Path, named: Path | None, root: Path | None, model: Classifier
 def _noise(folder: Path, shape: tuple[int, int, int]) -> Tensor:
     """Return random images: bytes, or floats where the model was trained on floats."""
     g = torch.Generator().manual_seed(0)
-    found = torch.randint(0, 256, (COUNT, *shape), generator=g, dtype=torch.uint8)
-    return found if read_json(folder / "model.json")["input"]["scale"] == 255 else found / 255
+    images = torch.randint(0, 256, (COUNT, *shape), generator=g, dtype=torch.uint8)
+    return images if read_json(folder / "model.json")["input"]["scale"] == 255 else images / 255

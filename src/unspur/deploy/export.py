@@ -20,7 +20,7 @@ from ..store.packing import NAME as PACKED
 from ..store.packing import plain_zeros, write_packed
 from . import formats
 from .export_report import measure_models, write_json, write_report
-from .staging import staged
+from .staging import stage_folder
 
 BLOCK = 4  # channels are left in multiples of this; ONNX Runtime is slow with other numbers
 EXACT = 1e-5  # how much the logits of a slim model may differ
@@ -59,7 +59,7 @@ def export(
     done = Exported(out, None, multiple)
     if make_slim:
         _slim(whole, exported, images, done)
-    with staged(out) as stage:
+    with stage_folder(out) as stage:
         about = _write_bundle(folder, stage, exported, done.slimmed, wanted)
         done.differences |= _write_formats(stage, exported, images, about, wanted)
         costs = measure_models(folder, stage, whole, exported, images, seconds)
@@ -73,8 +73,8 @@ def _slim(whole: Classifier, exported: Classifier, images: Tensor, done: Exporte
     x = exported.preprocess(images[:4])
     done.slimmed = slim(exported.model, x, multiple=done.multiple)
     limit = _limit(whole, images)
-    found = formats.agree("the slim model", whole, exported, images, limit=limit)
-    done.differences["slim"] = found
+    difference = formats.agree("the slim model", whole, exported, images, limit=limit)
+    done.differences["slim"] = difference
 
 
 @torch.no_grad()

@@ -57,12 +57,12 @@ def measure_models(
 
 
 def write_report(
-    folder: Path, stage: Path, found: Measurements, facts: Mapping[str, Any], *, hub: bool
+    folder: Path, stage: Path, measurements: Measurements, facts: Mapping[str, Any], *, hub: bool
 ) -> list[list[str]]:
     """Write export.json and the card; return the table of costs."""
     scores, run = (read_json(folder / name) for name in ("scores.json", "run.json"))
-    table = _table(found, scores)
-    write_json(stage / "export.json", _export_json(found, facts, scores, run))
+    table = _table(measurements, scores)
+    write_json(stage / "export.json", _export_json(measurements, facts, scores, run))
     _write_card(stage, scores, run, table, hub)
     return table
 
@@ -73,12 +73,15 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def _export_json(
-    found: Measurements, facts: Mapping[str, Any], scores: Mapping[str, Any], run: Mapping[str, Any]
+    measurements: Measurements,
+    facts: Mapping[str, Any],
+    scores: Mapping[str, Any],
+    run: Mapping[str, Any],
 ) -> dict[str, Any]:
     return {
-        "costs": {name: cost.as_json() for name, cost in found.costs.items()},
-        "bytes": found.sizes,
-        "onnx_milliseconds": found.onnx,
+        "costs": {name: cost.as_json() for name, cost in measurements.costs.items()},
+        "bytes": measurements.sizes,
+        "onnx_milliseconds": measurements.onnx,
         **facts,
         "threads": torch.get_num_threads(),
         "run": {
@@ -122,31 +125,34 @@ def _onnx_times(
     return times
 
 
-def _table(found: Measurements, scores: Mapping[str, Any]) -> list[list[str]]:
+def _table(measurements: Measurements, scores: Mapping[str, Any]) -> list[list[str]]:
     """Return both models side by side, with the ratio, and the accuracy before and after from the scores."""
     kind, before, after = _accuracy(scores)
     name = f"{kind} accuracy, ordinary and debiased"
     return [
         ["", "whole", "exported", "ratio"],
-        *_size_rows(found),
-        *_time_rows(found),
+        *_size_rows(measurements),
+        *_time_rows(measurements),
         [name, card.percent(before), card.percent(after), "–"],
     ]
 
 
-def _size_rows(found: Measurements) -> list[list[str]]:
-    whole, exported = found.costs["whole"], found.costs["exported"]
-    files = {name: size for name, size in found.sizes.items() if name != "whole"}
+def _size_rows(measurements: Measurements) -> list[list[str]]:
+    whole, exported = measurements.costs["whole"], measurements.costs["exported"]
+    files = {name: size for name, size in measurements.sizes.items() if name != "whole"}
     return [
-        *(_row(f"on disk, {f}", found.sizes["whole"], n, _megabytes) for f, n in files.items()),
+        *(
+            _row(f"on disk, {f}", measurements.sizes["whole"], n, _megabytes)
+            for f, n in files.items()
+        ),
         _row("parameters", whole.parameters, exported.parameters, _count),
         _row("multiply–adds", whole.multiply_adds, exported.multiply_adds, _millions),
     ]
 
 
-def _time_rows(found: Measurements) -> list[list[str]]:
-    in_torch = {name: cost.milliseconds for name, cost in found.costs.items()}
-    times = {"torch": in_torch, "ONNX Runtime": found.onnx}
+def _time_rows(measurements: Measurements) -> list[list[str]]:
+    in_torch = {name: cost.milliseconds for name, cost in measurements.costs.items()}
+    times = {"torch": in_torch, "ONNX Runtime": measurements.onnx}
     return [
         _row(f"{what}, batch {batch}", by["whole"][batch], by["exported"][batch], _milliseconds)
         for what, by in times.items()

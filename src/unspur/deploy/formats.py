@@ -22,7 +22,7 @@ CLOSE = 1e-3  # a larger difference of logits is more than rounding
 
 def write_onnx(model: nn.Module, images: Tensor, path: Path, notes: dict[str, Any]) -> None:
     """Write an ONNX file: any number of images as bytes in, logits out; `notes` go to its metadata."""
-    needed("onnx", "onnxscript", "onnxruntime")
+    import_extra("onnx", "onnxscript", "onnxruntime")
     batch = torch.export.Dim("batch", min=1)
     with _quiet():
         try:
@@ -36,7 +36,7 @@ def write_onnx(model: nn.Module, images: Tensor, path: Path, notes: dict[str, An
                 verbose=False,
             )
         except Exception as error:  # the exporter has no common kind of error
-            raise ModelError(_refused("ONNX", error)) from error
+            raise ModelError(_refusal("ONNX", error)) from error
     for key, value in notes.items():
         program.model.metadata_props[key] = value if isinstance(value, str) else json.dumps(value)
     program.save(str(path), external_data=False)
@@ -44,7 +44,7 @@ def write_onnx(model: nn.Module, images: Tensor, path: Path, notes: dict[str, An
 
 def open_onnx(path: Path, *, threads: int | None = None) -> Run:
     """Return an ONNX file as a function of images."""
-    runtime = needed("onnxruntime")
+    runtime = import_extra("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads or torch.get_num_threads()
     # Threads that wait by spinning would slow down whatever is timed next to this.
@@ -64,7 +64,7 @@ def write_pt2(model: nn.Module, images: Tensor, path: Path) -> None:
         try:
             program = torch.export.export(model, (images,), dynamic_shapes=({0: batch},))
         except Exception as error:
-            raise ModelError(_refused("torch.export", error)) from error
+            raise ModelError(_refusal("torch.export", error)) from error
         torch.export.save(program, path)
 
 
@@ -78,23 +78,23 @@ def open_pt2(path: Path) -> Run:
 @torch.no_grad()
 def difference(one: Run, other: Run, images: Tensor) -> float:
     """Return the largest difference of logits on some images, all in one batch and one alone."""
-    together = (one(images) - other(images)).abs().max()
-    alone = (one(images[:1]) - other(images[:1])).abs().max()
-    return max(float(together), float(alone))
+    batch = (one(images) - other(images)).abs().max()
+    single = (one(images[:1]) - other(images[:1])).abs().max()
+    return max(float(batch), float(single))
 
 
 def agree(what: str, one: Run, other: Run, images: Tensor, *, limit: float = CLOSE) -> float:
     """Return the largest difference of logits; raise if it is larger than `limit`."""
-    found = difference(one, other, images)
-    if not found <= limit:
+    largest = difference(one, other, images)
+    if not largest <= limit:
         raise UnspurError(
-            f"{what} does not compute what the model computes: logits differ by up to {found:.2g}. "
+            f"{what} does not compute what the model computes: logits differ by up to {largest:.2g}. "
             "Nothing was written."
         )
-    return found
+    return largest
 
 
-def needed(*names: str) -> ModuleType:
+def import_extra(*names: str) -> ModuleType:
     """Import packages of the extra `deploy`; return the last of them."""
     import importlib
 
@@ -125,6 +125,6 @@ def _quiet() -> Iterator[None]:
         log.setLevel(level)
 
 
-def _refused(what: str, error: Exception) -> str:
+def _refusal(what: str, error: Exception) -> str:
     reason = next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))
     return f"the model cannot be written for {what}: {reason[:400]} Nothing was written."

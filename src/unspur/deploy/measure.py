@@ -56,7 +56,7 @@ def latencies(
     The models take turns, so that a busy moment of the machine slows all of them. Each runs for about
     `seconds` at each batch size, and nine times at least.
     """
-    found: dict[str, dict[int, float]] = {name: {} for name in runs}
+    medians: dict[str, dict[int, float]] = {name: {} for name in runs}
     for batch in BATCHES:
         images = x.repeat(-(-batch // len(x)), *[1] * (x.dim() - 1))[:batch].contiguous()
         taken: dict[str, list[float]] = {name: [] for name in runs}
@@ -69,5 +69,5 @@ def latencies(
                 run(images)
                 taken[name].append(1000 * (time.perf_counter() - began))
         for name, each in taken.items():
-            found[name][batch] = median(each)
-    return found
+            medians[name][batch] = median(each)
+    return medians

@@ -12,7 +12,7 @@ from ..errors import StoreError
 
 
 @contextmanager
-def staged(out: Path) -> Iterator[Path]:
+def stage_folder(out: Path) -> Iterator[Path]:
     """Yield a folder beside `out` and move it there when all went well. An older export is replaced."""
     stage, old = (out.with_name(f"{out.name}{end}") for end in (".partial", ".old"))
     if out.exists() and not (out / "export.json").exists():

@@ -54,11 +54,11 @@ def attach(
 
 def _count_macs(model: nn.Module, example: Tensor) -> None:
     """Weigh every logit by the multiply–adds of its weight; the mean weight is 1."""
-    found = verbs.learned(model)
-    times = uses(model, example, list(found))
-    size = sum(mask.logits.numel() for mask in found.values())
-    total = sum(mask.logits.numel() * times[name] for name, mask in found.items())
-    for name, mask in found.items():
+    masks = verbs.learned(model)
+    times = uses(model, example, list(masks))
+    size = sum(mask.logits.numel() for mask in masks.values())
+    total = sum(mask.logits.numel() * times[name] for name, mask in masks.items())
+    for name, mask in masks.items():
         mask.cost = torch.tensor(times[name] * size / total)
 
 

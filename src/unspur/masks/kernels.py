@@ -26,7 +26,7 @@ def _mix(x):
 
 @triton.jit
 def _uniform(at, step, first, second, inner, outer):
-    """`noise.uniform` for the weights at the memory positions `at`."""
+    """Compute `noise.uniform` for the weights at the memory positions `at`."""
     rest = at % outer
     place = at - rest + (rest % inner) * (outer // inner) + rest // inner
     low = step.to(tl.uint32)
@@ -38,7 +38,7 @@ def _uniform(at, step, first, second, inner, outer):
 
 @triton.jit
 def _soft(theta, u, on_logit: tl.constexpr):
-    """`masks.concrete`, and the slope of its centre in θ."""
+    """Compute `masks.concrete`, and the slope of its centre in θ."""
     g = tl.log(u) - tl.log(1.0 - u)  # 1 - u is exact
     if on_logit:
         slope = tl.full(theta.shape, 1.0, tl.float32)
@@ -80,13 +80,13 @@ def _thin(out, x, keep, step, n, first, second, inner, outer, drop, block: tl.co
     at = tl.program_id(0) * block + tl.arange(0, block)
     there = at < n
     u = _uniform(at, tl.load(step), first, second, inner, outer)
-    kept = tl.load(keep + at, mask=there, other=0) & (u >= drop)
+    survives = tl.load(keep + at, mask=there, other=0) & (u >= drop)
     value = tl.load(x + at, mask=there, other=0.0)
-    tl.store(out + at, tl.where(kept, value / (1.0 - drop), 0.0), mask=there)
+    tl.store(out + at, tl.where(survives, value / (1.0 - drop), 0.0), mask=there)
 
 
 def fits(weight: Tensor, other: Tensor) -> bool:
-    """Whether the kernels can take a weight and its mask: float32, one dense layout they know."""
+    """Return whether the kernels can take a weight and its mask: float32, one dense layout they know."""
     known = weight.is_contiguous() or (
         weight.dim() == 4 and weight.is_contiguous(memory_format=torch.channels_last)
     )
@@ -98,7 +98,7 @@ def fits(weight: Tensor, other: Tensor) -> bool:
 def sample(
     weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
 ) -> Tensor:
-    """`masks.LearnedMask` in training, for a weight that is not trained itself; keys as in `noise`."""
+    """Compute `masks.LearnedMask` in training, for a weight that is not trained; keys as in `noise`."""
     out = torch.empty_like(weight)
     n, inner, outer = _sizes(out)
     _sample[_grid(n)](
@@ -111,7 +111,7 @@ def sample(
 def slope(
     grad: Tensor, weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
 ) -> Tensor:  # fmt: skip
-    """The gradient of `sample` in the logits."""
+    """Compute the gradient of `sample` in the logits."""
     out = torch.empty_like(weight)
     n, inner, outer = _sizes(out)
     grad = _laid_out_as(grad, weight)
@@ -123,7 +123,7 @@ def slope(
 
 @torch.library.custom_op("unspur::thin", mutates_args=())
 def thin(x: Tensor, keep: Tensor, step: Tensor, first: int, second: int, drop: float) -> Tensor:
-    """`masks.FixedMask` with `drop` in training; it is its own gradient."""
+    """Compute `masks.FixedMask` with `drop` in training; it is its own gradient."""
     x = _laid_out_as(x, keep)
     out = torch.empty_like(x)
     n, inner, outer = _sizes(out)
@@ -153,8 +153,8 @@ def _remember(ctx, inputs, output):
 
 
 def _sample_backward(ctx, grad):
-    found = slope(grad, *ctx.saved_tensors, ctx.first, ctx.second, ctx.how)
-    return None, found, None, None, None, None
+    gradient = slope(grad, *ctx.saved_tensors, ctx.first, ctx.second, ctx.how)
+    return None, gradient, None, None, None, None
 
 
 def _thin_backward(ctx, grad):
@@ -171,7 +171,7 @@ def _grid(n: int) -> tuple[int]:
 
 
 def _sizes(tensor: Tensor) -> tuple[int, int, int]:
-    """How many weights, and `inner` and `outer` of their layout."""
+    """Return the number of weights, and `inner` and `outer` of their layout."""
     if tensor.is_contiguous():
         return tensor.numel(), 1, 1
     channels, height, width = tensor.shape[1:]

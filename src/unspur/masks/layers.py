@@ -25,13 +25,13 @@ NoiseOn = Literal["logit", "probability"]
 def concrete(
     logits: Tensor, g: Tensor, *, on: NoiseOn = "logit", temperature: float = 1.0
 ) -> Tensor:
-    """The soft sample of a keep decision: the logistic noise `g` added to θ, or to σ(θ)."""
+    """Return the soft sample of a keep decision: the logistic noise `g` added to θ, or to σ(θ)."""
     centre = logits if on == "logit" else torch.sigmoid(logits)
     return torch.sigmoid((centre + g) / temperature)
 
 
 def straight_through(soft: Tensor) -> Tensor:
-    """0 or 1 in the forward pass, the gradient of `soft` in the backward pass."""
+    """Return 0 or 1 in the forward pass, with the gradient of `soft` in the backward pass."""
     hard = (soft > 0.5).to(soft.dtype)
     # Exactly 0 or 1: 1 - soft is exact wherever soft > 1/2.
     return soft + (hard - soft).detach()
@@ -57,7 +57,7 @@ class LearnedMask(nn.Module):
         self.step: int | Tensor = 0
 
     def keep(self) -> Tensor:
-        """The thresholded mask, as booleans."""
+        """Return the thresholded mask, as booleans."""
         logits = self.logits.detach()
         return logits >= 0 if self.keep_zero else logits > 0
 
@@ -119,7 +119,7 @@ class FixedMask(nn.Module):
 
 
 def _fused(weight: Tensor, other: Tensor, step: int | Tensor) -> Fused | None:
-    """The GPU's form of the masks, if it can take this weight."""
+    """Return the GPU's form of the masks, if it can take this weight."""
     if kernels is None or not weight.is_cuda or not isinstance(step, Tensor):
         return None
     return cast(Fused, kernels) if kernels.fits(weight, other) else None

@@ -15,7 +15,7 @@ from .verbs import CONVS, CONVS_T
 
 
 def multiply_adds(model: nn.Module, x: Tensor) -> int:
-    """Multiply–adds of a network for one image: convolutions, linear layers, attention."""
+    """Count the multiply–adds of a network for one image: convolutions, linear layers, attention."""
     with torch.no_grad(), evaluating(model), FlopCounterMode(display=False) as counter:
         model(x[:1])
     return int(counter.get_total_flops()) // 2
@@ -23,7 +23,7 @@ def multiply_adds(model: nn.Module, x: Tensor) -> int:
 
 @torch.no_grad()
 def uses(model: nn.Module, x: Tensor, names: Iterable[str]) -> dict[str, int]:
-    """How often each entry of a weight is multiplied for one image: positions of a map, or tokens."""
+    """Count how often each entry of a weight is multiplied for one image: positions of a map, or tokens."""
     owners = {name: model.get_submodule(name.rpartition(".")[0]) for name in names}
     times: dict[nn.Module, int] = {}
 
@@ -52,8 +52,8 @@ def _positions(module: nn.Module, args: Any, out: Any) -> int:
     return 1
 
 
-def share_kept(masks: Mapping[str, Tensor], times: Mapping[str, int]) -> float:
-    """The share of the masked weights' multiply–adds that is left."""
-    kept = sum(int(keep.sum()) * times[name] for name, keep in masks.items())
+def remaining_share(masks: Mapping[str, Tensor], times: Mapping[str, int]) -> float:
+    """Return the share of the masked weights' multiply–adds that remains."""
+    remaining = sum(int(keep.sum()) * times[name] for name, keep in masks.items())
     total = sum(keep.numel() * times[name] for name, keep in masks.items())
-    return kept / total if total else 1.0
+    return remaining / total if total else 1.0

@@ -13,7 +13,7 @@ from .verbs import CONVS
 
 @torch.no_grad()
 def reachable(model: nn.Module, x: Tensor, names: list[str]) -> dict[str, Tensor]:
-    """Which of the named weights touch data when `x` is passed, as boolean tensors of their shape."""
+    """Return which of the named weights touch data when `x` is passed, as masks of their shape."""
     owners = {name: model.get_submodule(name.rpartition(".")[0]) for name in names}
     taps: dict[nn.Module, Tensor] = {}
 
@@ -29,17 +29,17 @@ def reachable(model: nn.Module, x: Tensor, names: list[str]) -> dict[str, Tensor
     finally:
         for hook in hooks:
             hook.remove()
-    reach = {}
+    masks = {}
     for name, module in owners.items():
         weight = getattr(module, name.rpartition(".")[2])
         met = taps.get(module, torch.tensor(module not in convs))
         met = met if weight.dim() >= met.dim() else torch.tensor(True)  # a bias
-        reach[name] = met.cpu().expand(weight.shape)
-    return reach
+        masks[name] = met.cpu().expand(weight.shape)
+    return masks
 
 
 def _taps(conv: nn.Conv2d, size: torch.Size) -> Tensor:
-    """Which kernel taps of a convolution (of any dimension) meet a real pixel of an input of this size."""
+    """Return which kernel taps of a convolution (of any dimension) meet a pixel of an input of this size."""
     taps = torch.ones((1, 1, *conv.kernel_size), dtype=torch.bool)
     if conv.padding_mode != "zeros" or not _plain(conv):
         return taps
@@ -58,12 +58,12 @@ def _taps(conv: nn.Conv2d, size: torch.Size) -> Tensor:
 
 
 def _plain(conv: nn.Module) -> bool:
-    """Whether a convolution does what its settings say: one with a forward of its own may pad for itself."""
+    """Return whether a convolution uses torch's forward; one with its own forward may pad by itself."""
     return type(conv).forward in [kind.forward for kind in CONVS]
 
 
 def _padding(conv: nn.Conv2d, axis: int) -> tuple[int, int]:
-    """Padding before an axis, and in all."""
+    """Return the padding before an axis, and in all."""
     if conv.padding == "valid":
         return 0, 0
     if conv.padding == "same":

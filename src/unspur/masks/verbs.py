@@ -32,7 +32,7 @@ _PROJECTIONS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weig
 
 
 def weights(module: nn.Module, name: str, tensor: Tensor) -> bool:
-    """The default selection: conv and linear weights and attention's projections; no bias, no norm."""
+    """Select by default: conv and linear weights and attention's projections; no bias, no norm."""
     if isinstance(module, (nn.Linear, *CONVS, *CONVS_T)):
         return name == "weight"
     return isinstance(module, nn.MultiheadAttention) and name in _PROJECTIONS
@@ -64,12 +64,12 @@ def apply(
     model: nn.Module, masks: Mapping[str, Tensor], *, drop: float = 0.0, seed: int = 0
 ) -> None:
     """Put known masks on a plain model, in place."""
-    found = selected(model, lambda full, module, name, tensor: full in masks)
-    if missing := sorted(set(masks) - set(found)):
+    places = selected(model, lambda full, module, name, tensor: full in masks)
+    if missing := sorted(set(masks) - set(places)):
         raise MaskError(
             f"the model has no weight {missing[0]!r} to mask. Build the model the masks are of."
         )
-    for name, (module, parameter) in found.items():
+    for name, (module, parameter) in places.items():
         shape = tuple(getattr(module, parameter).shape)
         if shape != tuple(masks[name].shape):
             raise MaskError(
@@ -77,7 +77,7 @@ def apply(
             )
     _register(
         model,
-        found,
+        places,
         lambda name, weight, stream: FixedMask(
             masks[name].to(weight.device),
             drop=drop if weight.dim() > 1 else 0.0,  # of weights, not of biases and scales
@@ -88,7 +88,7 @@ def apply(
 
 
 def harden(model: nn.Module) -> dict[str, Tensor]:
-    """Fix every learned mask at its threshold, in place; the masks by weight name."""
+    """Fix every learned mask at its threshold, in place; return the masks by weight name."""
     _harden_shared(model)
     masks = {}
     for name, parametrizations, mask in masked(model):
@@ -124,24 +124,24 @@ def _harden_shared(model: nn.Module) -> None:
 
 
 def logits(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The logits of every learned mask, by weight name; of channels, by the weight that makes them."""
+    """Return the logits of every learned mask, by weight name; of channels, by the weight that makes them."""
     return {name: mask.logits for name, mask in learned(model).items()}
 
 
 def learned(model: nn.Module) -> dict[str, LearnedMask]:
-    """Every learned mask, by the same names."""
-    found: dict[str, LearnedMask] = {}
+    """Return every learned mask, by the same names."""
+    masks: dict[str, LearnedMask] = {}
     for name, chain, _ in masked(model):
         for mask in chain:
             if isinstance(mask, SharedMask):
-                found[mask.gate.name] = mask.gate
+                masks[mask.gate.name] = mask.gate
             elif isinstance(mask, LearnedMask):
-                found[name] = mask
-    return found
+                masks[name] = mask
+    return masks
 
 
 def plain_state(model: nn.Module) -> dict[str, Tensor]:
-    """The state dict of a masked model as a plain one, on the CPU: masked weights, plain names."""
+    """Return the state dict of a masked model as a plain one, on the CPU: masked weights, plain names."""
     state: dict[str, Tensor] = {}
     with evaluating(model), torch.no_grad():
         for name, tensor in model.state_dict().items():
@@ -161,20 +161,22 @@ def follow(model: nn.Module, step: Tensor) -> None:
             module.step = step
 
 
-def density(masks: Mapping[str, Tensor], reach: Mapping[str, Tensor] | None = None) -> float:
-    """The share of weights kept; with `reach`, among the weights that ever touch data."""
-    kept = total = 0
+def density(masks: Mapping[str, Tensor], reachable: Mapping[str, Tensor] | None = None) -> float:
+    """Return the share of weights kept; with `reachable`, among the weights that ever touch data."""
+    remaining = total = 0
     for name, keep in masks.items():
         among = (
-            torch.ones_like(keep) if reach is None else reach[name].to(keep.device).expand_as(keep)
+            torch.ones_like(keep)
+            if reachable is None
+            else reachable[name].to(keep.device).expand_as(keep)
         )
-        kept += int((keep & among).sum())
+        remaining += int((keep & among).sum())
         total += int(among.sum())
-    return kept / total if total else 1.0
+    return remaining / total if total else 1.0
 
 
 def masked(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList, nn.Module]]:
-    """(weight name, its parametrizations, its mask) of every masked weight."""
+    """Yield (weight name, its parametrizations, its mask) of every masked weight."""
     for path, module in model.named_modules():
         if not parametrize.is_parametrized(module):
             continue
@@ -187,7 +189,7 @@ def masked(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList, nn.Module]]:
 def selected(
     model: nn.Module, select: Callable[[str, nn.Module, str, Tensor], bool]
 ) -> dict[str, tuple[nn.Module, str]]:
-    """The selected weights by name, in the order of the model; an error for one that cannot be masked."""
+    """Return the selected weights by name, in the model's order; raise if one cannot be masked."""
     places: dict[str, tuple[nn.Module, str]] = {}
     owners: dict[int, list[str]] = {}
     for path, module in model.named_modules():

@@ -26,7 +26,7 @@ class Head:
         return features @ self.weight.mT + self.bias[..., None, :]
 
     def after_scaling(self, mean: Tensor, sd: Tensor) -> Head:
-        """The same layer for features as they were before (x - mean) / sd."""
+        """Return the same layer for features before the scaling (x - mean) / sd."""
         weight = self.weight / sd
         return Head(weight, self.bias - weight @ mean)
 
@@ -42,7 +42,7 @@ def refit(
     seed: int,
     device: torch.device | None = None,
 ) -> tuple[Head, dict[str, float]]:
-    """A new head: L1 logistic regressions on balanced subsets of standardised features, averaged.
+    """Fit a new head: L1 logistic regressions on balanced subsets of standardised features, averaged.
 
     A group is a class with or without conflict. Half of the samples choose the strength of the data term
     (by mean accuracy over groups), after fits on the other half.
@@ -51,14 +51,14 @@ def refit(
     mean, sd = features.double().mean(0), features.double().std(0).clamp(min=1e-6)
     x = (features.double() - mean) / sd
     first = noise.uniform(seed, 0, noise.HOLD_OUT, (len(x),)) < 0.5
-    trial = balanced(groups, first, seed=seed, draw=0).expand(len(strengths), -1)
+    trial = balanced_subset(groups, first, seed=seed, draw=0).expand(len(strengths), -1)
     each = l1_logistic(x, targets, trial, classes=classes, strength=strengths, device=device)
     right = each(x[~first]).argmax(2) == targets[~first]
     accuracies = [mean_by_group(row, groups[~first]) for row in right]
     best = max(range(len(strengths)), key=accuracies.__getitem__)
     everyone = torch.ones_like(first)
     draws = torch.stack(
-        [balanced(groups, everyone, seed=seed, draw=draw) for draw in range(1, subsets + 1)]
+        [balanced_subset(groups, everyone, seed=seed, draw=draw) for draw in range(1, subsets + 1)]
     )
     again = [strengths[best]] * subsets
     heads = l1_logistic(x, targets, draws, classes=classes, strength=again, device=device)
@@ -71,8 +71,8 @@ def refit(
     return head, facts
 
 
-def balanced(groups: Tensor, among: Tensor, *, seed: int, draw: int) -> Tensor:
-    """A random subset of some samples with as many of every group as the smallest has."""
+def balanced_subset(groups: Tensor, among: Tensor, *, seed: int, draw: int) -> Tensor:
+    """Return a random subset of some samples with as many of every group as the smallest has."""
     keys = noise.uniform(seed, draw, noise.PERMUTE, (len(groups),))
     order = torch.sort(keys).indices
     order = order[among[order]]
@@ -82,7 +82,7 @@ def balanced(groups: Tensor, among: Tensor, *, seed: int, draw: int) -> Tensor:
 
 
 def mean_by_group(right: Tensor, groups: Tensor) -> float:
-    """Accuracy, every group weighing the same."""
+    """Return the accuracy with every group weighing the same."""
     shares = [right[groups == g].double().mean() for g in torch.unique(groups)]
     return float(torch.stack(shares).mean())
 
@@ -129,13 +129,13 @@ def l1_logistic(
 
 
 def shrink(weights: Tensor, by: Tensor) -> Tensor:
-    """Soft thresholding of all but the last column, the intercept."""
+    """Soft-threshold all but the last column, the intercept."""
     shrunk = weights.sign() * (weights.abs() - by).clamp(min=0)
     return torch.cat((shrunk[..., :-1], weights[..., -1:]), dim=-1)
 
 
 def objective(head: Head, x: Tensor, y: Tensor, *, strength: float) -> float:
-    """What `l1_logistic` minimises."""
+    """Return the objective that `l1_logistic` minimises."""
     fit = losses.cross_entropy(head(x.double()), y).sum()
     return float(strength * fit + head.weight.abs().sum())
 

@@ -22,7 +22,7 @@ class Ledger(nn.Module):
 
     @torch.no_grad()
     def enter(self, index: Tensor, losses: Tensor) -> Tensor:
-        """Note the losses of some samples; their averages relative to the highest of their class.
+        """Record the losses of some samples; return their averages relative to the highest of their class.
 
         e ← αe + (1 - α·seen)·ℓ: a first visit stores the loss itself.
         """
@@ -35,10 +35,10 @@ class Ledger(nn.Module):
         return torch.where(highest > 0, self.average[index] / highest, 1.0)
 
     def _highest(self) -> Tensor:
-        """The highest average of every class, over the whole table."""
+        """Return the highest average of every class, over the whole table."""
         classes = torch.arange(self.classes, device=self.targets.device)
-        own = classes[:, None] == self.targets
-        return torch.where(own, self.average, 0.0).amax(1)
+        is_class = classes[:, None] == self.targets
+        return torch.where(is_class, self.average, 0.0).amax(1)
 
 
 class Difficulty(nn.Module):
@@ -50,7 +50,7 @@ class Difficulty(nn.Module):
         self.debiased = Ledger(targets, memory=memory)
 
     def weigh(self, index: Tensor, biased: Tensor, debiased: Tensor) -> Tensor:
-        """Note both losses of a batch, in place; the samples' weights, without gradient."""
+        """Record both losses of a batch, in place; return the samples' weights, without gradient."""
         hard = self.biased.enter(index, biased.detach())
         other = self.debiased.enter(index, debiased.detach())
         return hard / (hard + other + 1e-8)

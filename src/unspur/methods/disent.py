@@ -55,14 +55,14 @@ class DisEnt(ERM):
         return cast(Pair, self.model)
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        own, shared = self.pair.encode(batch.x)
-        order = self.shuffled(batch)
-        each, biased = self.heads(own, shared)
+        intrinsic_features, biased_features = self.pair.encode(batch.x)
+        order = self.shuffle_order(batch)
+        each, biased = self.heads(intrinsic_features, biased_features)
         intrinsic = losses.cross_entropy(each, batch.y)
         weight = self.difficulty.weigh(
             batch.index, losses.cross_entropy(biased, batch.y), intrinsic
         )
-        each, swapped = self.heads(own, shared[order])
+        each, swapped = self.heads(intrinsic_features, biased_features[order])
         other = self.swap_biased_weight * losses.gce_released(swapped, batch.y[order], q=self.q)
         mixed = weight * losses.cross_entropy(each, batch.y)
         active = batch.step > self.swap_start
@@ -73,14 +73,18 @@ class DisEnt(ERM):
             "swapped_biased": torch.where(active, self.swap_weight * other.mean(), 0.0),
         }
 
-    def heads(self, own: Tensor, shared: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits of the intrinsic and of the biased head; each sees the other's feature as a constant."""
-        intrinsic: Tensor = self.pair.head(torch.cat((own, shared.detach()), dim=1))
-        biased: Tensor = self.biased_head(torch.cat((own.detach(), shared), dim=1))
+    def heads(self, intrinsic_features: Tensor, biased_features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return logits of the intrinsic and the biased head; each sees the other's feature as a constant."""
+        intrinsic: Tensor = self.pair.head(
+            torch.cat((intrinsic_features, biased_features.detach()), dim=1)
+        )
+        biased: Tensor = self.biased_head(
+            torch.cat((intrinsic_features.detach(), biased_features), dim=1)
+        )
         return intrinsic, biased
 
-    def shuffled(self, batch: Batch) -> Tensor:
-        """A permutation of the batch, of this step."""
+    def shuffle_order(self, batch: Batch) -> Tensor:
+        """Return a permutation of the batch, for this step."""
         keys = noise.bits(self.seed, batch.step, noise.PERMUTE, (len(batch.y),), batch.y.device)
         return torch.sort(keys, stable=True).indices
 

@@ -15,7 +15,7 @@ from .entry import MethodEntry
 def scores(
     model: nn.Module, names: Iterable[str], x: Tensor, y: Tensor, *, temperature: float = 200.0
 ) -> dict[str, Tensor]:
-    """-θ·(Hg) of every named weight: the higher, the more the gradient flows without it.
+    """Return -θ·(Hg) of every named weight: the higher, the more the gradient flows without it.
 
     The batch is taken in two halves, each with its own mean loss; g and Hg are sums over them.
     """
@@ -25,8 +25,8 @@ def scores(
     halves = [(x[:middle], y[:middle]), (x[middle:], y[middle:])]
     gradient = [torch.zeros_like(w) for w in weights.values()]
     for half in halves:
-        found = torch.autograd.grad(_loss(model, *half, temperature), list(weights.values()))
-        gradient = [g + f for g, f in zip(gradient, found, strict=True)]
+        gradients = torch.autograd.grad(_loss(model, *half, temperature), list(weights.values()))
+        gradient = [g + f for g, f in zip(gradient, gradients, strict=True)]
     product = hessian_product(model, weights, halves, gradient, temperature=temperature)
     return {name: -weights[name].detach() * product[name] for name in weights}
 
@@ -39,14 +39,14 @@ def hessian_product(
     *,
     temperature: float,
 ) -> dict[str, Tensor]:
-    """The Hessian of the loss (a sum over parts of the data) times a direction, by weight name."""
+    """Return the Hessian of the loss (a sum over parts of the data) times a direction, by weight name."""
     product = [torch.zeros_like(w) for w in weights.values()]
     for x, y in parts:
         loss = _loss(model, x, y, temperature)
         gradient = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
         along = torch.stack([(g * d).sum() for g, d in zip(gradient, direction, strict=True)]).sum()
-        found = torch.autograd.grad(along, list(weights.values()))
-        product = [p + f for p, f in zip(product, found, strict=True)]
+        gradients = torch.autograd.grad(along, list(weights.values()))
+        product = [p + f for p, f in zip(product, gradients, strict=True)]
     return dict(zip(weights, product, strict=True))
 
 
@@ -54,11 +54,11 @@ def _loss(model: nn.Module, x: Tensor, y: Tensor, temperature: float) -> Tensor:
     return losses.cross_entropy(model(x) / temperature, y).mean()
 
 
-def balanced(targets: Tensor, among: Tensor, *, each: int, seed: int) -> Tensor:
-    """`each` samples of every class (fewer where there are no more), sorted by class."""
+def balanced_subset(targets: Tensor, among: Tensor, *, each: int, seed: int) -> Tensor:
+    """Return `each` samples of every class (fewer if there are no more), sorted by class."""
     keys = noise.uniform(seed, 0, noise.PERMUTE, (len(targets),))
-    drawn = torch.sort(torch.where(among, keys, 2.0)).indices[: int(among.sum())]
-    picks = [drawn[targets[drawn] == c][:each] for c in range(int(targets.max()) + 1)]
+    order = torch.sort(torch.where(among, keys, 2.0)).indices[: int(among.sum())]
+    picks = [order[targets[order] == c][:each] for c in range(int(targets.max()) + 1)]
     return torch.cat(picks)
 
 

@@ -50,7 +50,7 @@ class GroupDRO(ERM):
 
 
 def group_means(values: Tensor, groups: Tensor, count: int) -> Tensor:
-    """The mean over every group; 0 of one that is absent."""
+    """Return the mean over every group; 0 for an empty one."""
     member = groups[:, None] == torch.arange(count, device=groups.device)
     return torch.where(member, values[:, None], 0.0).sum(0) / member.sum(0).clamp(min=1)
 

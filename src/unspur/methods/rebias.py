@@ -42,17 +42,17 @@ class ReBias(ERM):
         self.radius = radius
 
     def players(self) -> tuple[Player, ...]:
-        """The biased network moves first; the other answers it as it is then."""
+        """Return the biased network, which moves first, and then the other."""
         return (
             Player("biased", tuple(self.biased.parameters())),
             Player("model", tuple(self.model.parameters())),
         )
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        own, other = self.tap, self.biased_tap
+        tap, other = self.tap, self.biased_tap
         if player == "biased":
-            own, other = other, own
-        logits, features = own(batch.x)
+            tap, other = other, tap
+        logits, features = tap(batch.x)
         with torch.no_grad():
             _, theirs = other(batch.x)
         dependence = losses.hsic(features, theirs, radius_x=self.radius, radius_y=self.radius)

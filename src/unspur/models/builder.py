@@ -1,4 +1,4 @@
-"""Builders of networks: by name, from a user's file, from timm, or a copy of a given model."""
+"""Builders of networks: by name, from a user's file, from timm, or copies of a model."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def _problem(name: str, make: object) -> str:
 
 @dataclass(frozen=True)
 class Builder:
-    """Makes fresh copies of a network. `how` says it in JSON; `source` is a hash of the code behind it."""
+    """Makes fresh copies of a network. `how` describes it in JSON; `source` is a hash of its code."""
 
     make: Callable[[], nn.Module]
     how: Mapping[str, Any]
     source: str
 
     def build(self, seed: int) -> nn.Module:
-        """A fresh network; random initial weights are a function of the seed."""
+        """Return a fresh network; random initial weights are a function of the seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.make()
@@ -81,10 +81,10 @@ def builder(
     call = partial(_call, make, name, classes, options)
     if name not in BUILTIN and not name.startswith(TIMM):  # its classes may come from other files
         with torch.random.fork_rng(devices=[]):
-            source += _behind(call())
+            source += _class_sources(call())
     source = _hash(source + json.dumps([name.rpartition(":")[2], options]))
     how = {"name": name, "options": options}
-    return Builder(_started(call, Path(init)) if init else call, how, source)
+    return Builder(_load_weights(call, Path(init)) if init else call, how, source)
 
 
 def _find(name: str) -> tuple[str, Callable[..., nn.Module], str]:
@@ -118,21 +118,21 @@ def _call(
     return model
 
 
-def _started(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.Module]:
-    """The same networks, with the weights of a file."""
+def _load_weights(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.Module]:
+    """Return a function that makes the same networks with the weights of a file."""
     with torch.random.fork_rng(devices=[]):
-        weights = weight_files.fitting(weight_files.read(path), make(), path)
+        weights = weight_files.select_weights(weight_files.read(path), make(), path)
 
-    def started() -> nn.Module:
+    def make_loaded() -> nn.Module:
         model = make()
         model.load_state_dict(weights, strict=False)  # what is left out was checked
         return model
 
-    return started
+    return make_loaded
 
 
-def given(model: nn.Module) -> Builder:
-    """A builder that copies a network, its weights included."""
+def copies_of(model: nn.Module) -> Builder:
+    """Return a builder that copies a network, its weights included."""
     if not isinstance(model, nn.Module):
         raise ModelError(f"the model is {model!r}, not an nn.Module that is there to be copied.")
     if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
@@ -143,13 +143,13 @@ def given(model: nn.Module) -> Builder:
             "their classes. Call unspur.bake(model) or remove the parametrizations first."
         )
     how = {"name": f"{type(model).__module__}.{type(model).__qualname__}", "given": True}
-    plain = [_plain(module) for module in model.modules()]
-    source = _hash(_behind(model) + repr(model) + json.dumps(plain))
+    plain = [_plain_attributes(module) for module in model.modules()]
+    source = _hash(_class_sources(model) + repr(model) + json.dumps(plain))
     return Builder(lambda: copy.deepcopy(model).cpu(), how, source)
 
 
 def paired(base: Builder, head: str) -> Builder:
-    """A builder of two of a network side by side; `head` is the layer both lose."""
+    """Return a builder of two copies of a network side by side; `head` is the layer both lose."""
     return Builder(
         lambda: Pair(base.make(), base.make(), head=head),
         {**base.how, "paired": head},
@@ -201,21 +201,23 @@ def _from_file(path: Path, function: str) -> tuple[Callable[..., nn.Module], str
     return make, source.decode(errors="replace")
 
 
-def _behind(model: nn.Module) -> str:
-    """The code of a network's classes, and of the classes they come from."""
+def _class_sources(model: nn.Module) -> str:
+    """Return the source of a network's classes and of their base classes."""
     kinds = {kind for module in model.modules() for kind in type(module).__mro__[:-1]}
     return "".join(sorted({_source(kind) for kind in kinds}))
 
 
-def _plain(module: nn.Module) -> dict[str, Any]:
-    """The numbers and words that a layer keeps as attributes, which its `forward` may read."""
-    kept = {k: v for k, v in vars(module).items() if k != "training" and not k.startswith("_")}
-    return {k: v for k, v in kept.items() if _simple(v)}
+def _plain_attributes(module: nn.Module) -> dict[str, Any]:
+    """Return the numbers and words among a layer's attributes, which its `forward` may read."""
+    attributes = {
+        k: v for k, v in vars(module).items() if k != "training" and not k.startswith("_")
+    }
+    return {k: v for k, v in attributes.items() if _is_plain(v)}
 
 
-def _simple(value: object) -> bool:
+def _is_plain(value: object) -> bool:
     if isinstance(value, tuple | list):
-        return all(map(_simple, value))
+        return all(map(_is_plain, value))
     return isinstance(value, bool | int | float | str | None)
 
 
@@ -228,24 +230,24 @@ def _code(make: Callable[..., nn.Module]) -> str:
 
 
 def _source(kind: type) -> str:
-    """The source of a class; a layer of torch's own is told by its name, a console's by its bytecode."""
+    """Return the source of a class: the name for torch's own, bytecode for one from a console."""
     if kind.__module__.startswith("torch."):
         return kind.__qualname__
     try:
         return inspect.getsource(kind)
     except (OSError, TypeError):
-        made = [f.__code__ for f in vars(kind).values() if inspect.isfunction(f)]
-        return kind.__qualname__ + "".join(map(_bytecode, made))
+        codes = [f.__code__ for f in vars(kind).values() if inspect.isfunction(f)]
+        return kind.__qualname__ + "".join(map(_bytecode, codes))
 
 
 def _bytecode(code: CodeType) -> str:
-    """What a compiled function does, functions within it included; where it stands does not matter."""
+    """Return a compiled function, with those within it, as text that does not depend on its place."""
     constants = [_bytecode(c) if isinstance(c, CodeType) else _constant(c) for c in code.co_consts]
     return f"{code.co_name}{code.co_code.hex()}{code.co_names}{constants}"
 
 
 def _constant(value: object) -> str:
-    """A constant as text; a set has no order that lasts."""
+    """Return a constant as text; sets are sorted."""
     return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)
 
 

@@ -13,7 +13,7 @@ from ..errors import ModelError
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """The model in eval mode; every module gets its own mode back after."""
+    """Put the model into eval mode; every module gets its previous mode back after."""
     modes = {module: module.training for module in model.modules()}
     try:
         yield model.eval()
@@ -24,10 +24,10 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
 
 @torch.no_grad()
 def find_head(model: nn.Module, x: Tensor) -> str:
-    """The name of the classifier head: the nn.Linear whose output is the model's output."""
-    made: list[tuple[str, Tensor]] = []
+    """Return the name of the classifier head: the nn.Linear whose output is the model's output."""
+    outputs: list[tuple[str, Tensor]] = []
     hooks = [
-        module.register_forward_hook(lambda m, args, out, name=name: made.append((name, out)))
+        module.register_forward_hook(lambda m, args, out, name=name: outputs.append((name, out)))
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear)
     ]
@@ -38,7 +38,7 @@ def find_head(model: nn.Module, x: Tensor) -> str:
         for hook in hooks:
             hook.remove()
     _check_tensor(output)
-    heads = [name for name, out in made if out is output]
+    heads = [name for name, out in outputs if out is output]
     if not heads:
         raise ModelError(
             "no nn.Linear makes the model's output, so there is no classifier head to take features "
@@ -98,7 +98,7 @@ class Tap:
 
 @torch.no_grad()
 def penultimate(model: nn.Module, head: str, inputs: Iterator[Tensor]) -> Tensor:
-    """What enters the head, for every input, on the CPU."""
+    """Return the input of the head, for every input, on the CPU."""
     tap = Tap(model, head)
     try:
         with evaluating(model):

@@ -20,11 +20,11 @@ COUNTERS = "num_batches_tracked"  # older files do not have them
 
 
 def read(path: Path) -> dict[str, Tensor]:
-    """The named tensors of a file. No code in it is ever run."""
+    """Return the named tensors of a file. No code in it is ever run."""
     if not path.is_file():
         raise ModelError(f"there is no file {path} to take the weights from.")
     try:
-        found: Any = (
+        content: Any = (
             load_file(path)
             if path.suffix == ".safetensors"
             else torch.load(path, map_location="cpu", weights_only=True)
@@ -36,52 +36,58 @@ def read(path: Path) -> dict[str, Tensor]:
             "safetensors.torch.save_file(model.state_dict(), ...) or torch.save(model.state_dict(), ...)."
         ) from None
     for key in INSIDE:
-        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
-            found = found[key]
-    if not isinstance(found, Mapping) or not all(isinstance(t, Tensor) for t in found.values()):
+        if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
+            content = content[key]
+    if not isinstance(content, Mapping) or not all(isinstance(t, Tensor) for t in content.values()):
         raise ModelError(f"{path} holds no weights by name. Save a model's state_dict().")
-    return {name.removeprefix("module."): tensor for name, tensor in found.items()}
+    return {name.removeprefix("module."): tensor for name, tensor in content.items()}
 
 
-def fitting(weights: Mapping[str, Tensor], model: nn.Module, path: Path) -> dict[str, Tensor]:
-    """The weights a network takes; a head for other classes is left out, and said so.
+def select_weights(
+    weights: Mapping[str, Tensor], model: nn.Module, path: Path
+) -> dict[str, Tensor]:
+    """Return the weights that fit a network, without a head for other classes, which is warned of.
 
     Raises where anything but the head differs.
     """
-    own = model.state_dict()
-    wrong = [k for k in own if k in weights and weights[k].shape != own[k].shape]
-    missing = [k for k in own if k not in weights and not k.endswith(COUNTERS)]
-    extra = [k for k in weights if k not in own]
+    expected = model.state_dict()
+    wrong = [k for k in expected if k in weights and weights[k].shape != expected[k].shape]
+    missing = [k for k in expected if k not in weights and not k.endswith(COUNTERS)]
+    extra = [k for k in weights if k not in expected]
     heads = {name.rpartition(".")[0] for name in (*wrong, *missing)}
     head = heads.pop() if len(heads) == 1 else None
     if extra or ((wrong or missing) and (head is None or not _is_head(model, head))):
-        raise ModelError(f"{path} does not fit the model: {_differences(own, weights)}.")
+        raise ModelError(f"{path} does not fit the model: {_differences(expected, weights)}.")
     if head is not None:
         warnings.warn(
             f"{path}: its classifier head {head!r} does not fit; a new one is trained.",
             stacklevel=4,
         )
     prefix = f"{head}." if head is not None else None
-    taken = {k: t for k, t in weights.items() if prefix is None or not k.startswith(prefix)}
-    if not taken:
+    fitting_weights = {
+        k: t for k, t in weights.items() if prefix is None or not k.startswith(prefix)
+    }
+    if not fitting_weights:
         raise ModelError(f"{path} has nothing but a head. Give the weights of a whole model.")
-    return taken
+    return fitting_weights
 
 
 def _is_head(model: nn.Module, name: str) -> bool:
-    """Whether a module is the last one that is linear."""
+    """Return whether a module is the last linear one."""
     linear = [n for n, module in model.named_modules() if isinstance(module, nn.Linear)]
     return bool(linear) and linear[-1] == name
 
 
-def _differences(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
-    """The first few differences."""
-    told = [
-        f"{k} is {tuple(given[k].shape)}, not {tuple(own[k].shape)}"
-        for k in own
-        if k in given and given[k].shape != own[k].shape
+def _differences(expected: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> str:
+    """Return the first few differences as text."""
+    problems = [
+        f"{k} is {tuple(weights[k].shape)}, not {tuple(expected[k].shape)}"
+        for k in expected
+        if k in weights and weights[k].shape != expected[k].shape
     ]
-    told += [f"{k} is missing" for k in own if k not in given and not k.endswith(COUNTERS)]
-    told += [f"{k} is unknown" for k in given if k not in own]
-    more = f", and {len(told) - 3} more" if len(told) > 3 else ""
-    return ", ".join(told[:3]) + more
+    problems += [
+        f"{k} is missing" for k in expected if k not in weights and not k.endswith(COUNTERS)
+    ]
+    problems += [f"{k} is unknown" for k in weights if k not in expected]
+    more = f", and {len(problems) - 3} more" if len(problems) > 3 else ""
+    return ", ".join(problems[:3]) + more

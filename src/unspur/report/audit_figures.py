@@ -54,7 +54,7 @@ def _gain(e: Evidence, limits: Thresholds) -> Figure:
         strip(
             marks,
             Axis(low, high, zones, chance=0.0),
-            words=f"Gain of each network: {_listed(marks)}. From {limits.gain:g} on it speaks for a "
+            words=f"Gain of each network: {_list_marks(marks)}. From {limits.gain:g} on it speaks for a "
             "shortcut.",
         ),
     )
@@ -73,8 +73,8 @@ def _marks(question: NetworkQuestion, e: Evidence) -> list[Mark]:
     ]
 
 
-def _listed(marks: Sequence[Mark]) -> str:
-    return ", ".join(f"{mark.name} {mark.told}" for mark in marks)
+def _list_marks(marks: Sequence[Mark]) -> str:
+    return ", ".join(f"{mark.name} {mark.text}" for mark in marks)
 
 
 def _doubt(question: NetworkQuestion, e: Evidence, limits: Thresholds) -> str:
@@ -96,7 +96,7 @@ def _right(e: Evidence) -> Figure:
         )
         for name, each in e.networks.items()
     ]
-    listed = "; ".join(f"{mark.name}, {mark.told}" for mark in marks)
+    listed = "; ".join(f"{mark.name}, {mark.text}" for mark in marks)
     return Figure(
         "Suspects it gets right",
         "From its control network (open) to the network itself (full). A shortcut that a network cannot see, "
@@ -122,7 +122,7 @@ def _reliance(e: Evidence, limits: Thresholds) -> Figure:
         strip(
             marks,
             Axis(low, 1.0, zones, chance=0.5),
-            words=f"Reliance on what each network does not see: {_listed(marks)}; by chance 0.5. From "
+            words=f"Reliance on what each network does not see: {_list_marks(marks)}; by chance 0.5. From "
             f"{limits.reliance:g} on it speaks for a shortcut.",
         ),
     )
@@ -142,7 +142,7 @@ def _insistence(e: Evidence, limits: Thresholds) -> Figure:
         strip(
             [mark],
             Axis(0.0, 1.0, zones),
-            words=f"Insistence {mark.told}, on {name}. From {limits.insistence:g} on, suspects are more than "
+            words=f"Insistence {mark.text}, on {name}. From {limits.insistence:g} on, suspects are more than "
             "hard images.",
         ),
     )
@@ -160,7 +160,7 @@ def _separation(e: Evidence, limits: Thresholds) -> Figure:
         strip(
             marks,
             Axis(low, 1.0, _zones_of_separation(turn, limits.mixed), chance=0.5),
-            words=f"Separation by each network: {_listed(marks)}; by chance 0.5. From {turn:.2f} on it "
+            words=f"Separation by each network: {_list_marks(marks)}; by chance 0.5. From {turn:.2f} on it "
             f"speaks for a shortcut, below {limits.mixed:g} for wrong labels.",
         ),
     )
@@ -181,14 +181,16 @@ def numbers(e: Evidence) -> Table | None:
         ("it gets right", "of the suspects"),
         *((question.name, "and p-value") for question in network_questions()),
     ]
-    found = [corrected(e.numbers(question.name)) for question in network_questions()]
+    statistics_by_question = [
+        corrected(e.numbers(question.name)) for question in network_questions()
+    ]
     rows = [
         (
             name,
             [
                 Cell(percent(each.before)),
                 Cell(percent(each.right)),
-                *(_cell(statistics.get(name)) for statistics in found),
+                *(_cell(statistics.get(name)) for statistics in statistics_by_question),
             ],
         )
         for name, each in e.networks.items()

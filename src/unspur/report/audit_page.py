@@ -37,7 +37,7 @@ def content(audit: SavedAudit) -> dict[str, Any]:
         "audit": audit,
         "about": about,
         "evidence": e,
-        "verdict": words.judged(about),
+        "verdict": words.page_verdict(about),
         "meaning": conclusion.meaning,
         "next": _next(audit, conclusion),
         "steps": verdict.steps(e, thresholds=limits),
@@ -144,7 +144,7 @@ def views(audit: SavedAudit) -> list[ViewExamples]:
     """Return the views that show the shortcut, the most significant first."""
     facts, tensors = audit.facts, audit.tensors
     typical = _typical(audit)
-    found = []
+    view_examples = []
     for name, samples in facts.get("views", {}).items():
         images, seen = tensors[f"views.{name}.images"], tensors[f"views.{name}.seen"]
         examples = [
@@ -157,16 +157,16 @@ def views(audit: SavedAudit) -> list[ViewExamples]:
             for sample, picture, through in zip(samples, images, seen, strict=True)
         ]
         each, hidden = audit.evidence.networks[name], audit_networks.find(name).hidden
-        found.append(ViewExamples(name, hidden, each.right, each.before, examples))
-    return found
+        view_examples.append(ViewExamples(name, hidden, each.right, each.before, examples))
+    return view_examples
 
 
 def _typical(audit: SavedAudit) -> dict[int, Card]:
     """Return the most typical image of each class that the gallery shows."""
     facts = audit.facts
-    found: dict[int, Card] = {}
+    cards: dict[int, Card] = {}
     pairs = zip(facts.get("gallery", []), audit.tensors.get("gallery.images", []), strict=True)
     for sample, picture in pairs:
         if sample["role"] == "typical":
-            found.setdefault(sample["label"], gallery.card(sample, picture, facts))
-    return found
+            cards.setdefault(sample["label"], gallery.card(sample, picture, facts))
+    return cards

@@ -105,9 +105,9 @@ def _by_chance(question: NetworkQuestion, e: Evidence) -> str:
 
 def exceptions_or_wrong_labels(e: Evidence, limits: Thresholds, classes: int) -> list[str]:
     """Say whether exceptions to a shortcut can be distinguished from wrong labels here, and if not, why."""
-    found = steps(e, thresholds=limits)
-    deciding = next(step for step in found if step.conclusion)
-    answers = {step.name: step.answer for step in found}
+    decision_steps = steps(e, thresholds=limits)
+    deciding = next(step for step in decision_steps if step.conclusion)
+    answers = {step.name: step.answer for step in decision_steps}
     verdict = deciding.conclusion.verdict if deciding.conclusion else None
     sentences = [_of_miner(deciding.name, e) or _of_networks(answers, e, limits, verdict)]
     if verdict == "shortcut":

@@ -52,55 +52,55 @@ def lines(
     percent: bool = False,
     mark: tuple[float, str] | None = None,
 ) -> str:
-    """Lines over training steps; `mark` is a step worth a vertical line, and its name."""
+    """Draw lines over training steps; `mark` is a step to mark by a vertical line, and its name."""
     xs = [x for line in series for x, _ in line.points]
     ys = [y for line in series for _, y in line.points]
     across = Scale(0, max(xs, default=1) or 1, LEFT, WIDE - RIGHT)
     up = _upwards(ys, percent=percent)
-    drawn = [*_grid(across, up, percent=percent)]
+    elements = [*_grid(across, up, percent=percent)]
     for number, line in enumerate(series):
-        places = [(across(x), up(y)) for x, y in _thinned(line.points)]
-        drawn.append(_polyline(places, number))
+        places = [(across(x), up(y)) for x, y in _thin(line.points)]
+        elements.append(_polyline(places, number))
     if mark is not None:
-        drawn += _mark(across(mark[0]), mark[1])
-    return svg(drawn, WIDE, HIGH, words)
+        elements += _mark(across(mark[0]), mark[1])
+    return svg(elements, WIDE, HIGH, words)
 
 
 def swatch(number: int) -> str:
-    """The stroke of a line, for a legend."""
+    """Draw the stroke of a line, for a legend."""
     return svg([_polyline([(1, 6), (27, 6)], number)], 28, 12, "", style="width:28px")
 
 
 def cloud(
     places: Sequence[Point], groups: Sequence[int], names: Mapping[int, str], *, words: str
 ) -> str:
-    """Points by group, each group with its colour and shape; where a group is a cluster, its name."""
+    """Draw points by group, each with its colour and shape; name the groups that form a cluster."""
     side = 320.0
-    fitted = _fitted(places, side)
+    fitted = _fit_square(places, side)
     by_group = {
         group: [place for place, g in zip(fitted, groups, strict=True) if g == group]
         for group in sorted(set(groups))
     }
-    marks = [_marks(own, group) for group, own in by_group.items()]
+    marks = [_marks(points, group) for group, points in by_group.items()]
     return svg([*marks, *_labels(by_group, names, _width(fitted))], side, side, words)
 
 
 def _labels(
     by_group: Mapping[int, Sequence[Point]], names: Mapping[int, str], width: float
 ) -> Iterable[str]:
-    """Names over those groups that keep together, as far as there is room."""
+    """Yield names over compact groups, as far as there is room."""
     taken: list[tuple[float, float, float]] = []
-    for group, own in by_group.items():
-        x, y = _middle(own)
+    for group, points in by_group.items():
+        x, y = _middle(points)
         half = 4 * len(names[group]) + 2
         free = all(abs(x - tx) > half + th or abs(y - ty) > 14 for tx, ty, th in taken)
-        if free and _width(own) < 0.7 * width:
+        if free and _width(points) < 0.7 * width:
             taken.append((x, y, half))
             yield label(x, y + 4, names[group], "halo", "middle")
 
 
 def dot(group: int) -> str:
-    """The mark of a group, for a legend."""
+    """Draw the mark of a group, for a legend."""
     return svg([_marks([(6.0, 6.0)], group)], 12, 12, "", style="width:16px")
 
 
@@ -108,9 +108,9 @@ def dot(group: int) -> str:
 
 
 def svg(parts: Iterable[str], wide: float, high: float, words: str, *, style: str = "") -> str:
-    told = f'role="img" aria-label="{escape(words)}"' if words else 'aria-hidden="true"'
+    accessibility = f'role="img" aria-label="{escape(words)}"' if words else 'aria-hidden="true"'
     style = f' style="{style}"' if style else ""
-    return f'<svg viewBox="0 0 {wide:g} {high:g}" {told}{style}>{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {wide:g} {high:g}" {accessibility}{style}>{"".join(parts)}</svg>'
 
 
 def _polyline(places: Sequence[Point], number: int) -> str:
@@ -131,7 +131,7 @@ def label(x: float, y: float, words: str, kind: str, anchor: str) -> str:
 
 
 def _upwards(ys: Sequence[float], *, percent: bool) -> Scale:
-    """The vertical axis: 0 to 1 for shares, otherwise what holds all values."""
+    """Return the vertical axis: 0 to 1 for shares, otherwise what holds all values."""
     start, end = HIGH - BOTTOM, TOP
     if percent:
         return Scale(0.0, 1.0, start, end)
@@ -166,7 +166,7 @@ def _mark(x: float, name: str) -> list[str]:
 
 
 def _ticks(scale: Scale) -> list[float]:
-    """About five round numbers between the ends; powers of ten on a logarithmic scale."""
+    """Return about five round numbers between the ends; powers of ten on a logarithmic scale."""
     if scale.log:
         first, last = math.ceil(math.log10(scale.low)), math.floor(math.log10(scale.high))
         if first < last:
@@ -181,14 +181,14 @@ def _ticks(scale: Scale) -> list[float]:
     return [k * step for k in range(first, last + 1)]
 
 
-def _thinned(points: Sequence[Point]) -> Sequence[Point]:
-    """At most so many points, the last one always among them."""
+def _thin(points: Sequence[Point]) -> Sequence[Point]:
+    """Return at most `MOST` points, the last one always among them."""
     every = math.ceil(len(points) / MOST)
     return points if every <= 1 else [*points[:-1:every], points[-1]]
 
 
-def _fitted(places: Sequence[Point], side: float, *, margin: float = 8.0) -> list[Point]:
-    """Points moved and scaled into a square, their proportions kept."""
+def _fit_square(places: Sequence[Point], side: float, *, margin: float = 8.0) -> list[Point]:
+    """Move and scale points into a square, keeping their proportions."""
     xs, ys = [x for x, _ in places], [y for _, y in places]
     span = max(max(xs) - min(xs), max(ys) - min(ys)) or 1.0
     scale = (side - 2 * margin) / span
@@ -197,20 +197,20 @@ def _fitted(places: Sequence[Point], side: float, *, margin: float = 8.0) -> lis
 
 
 def _middle(places: Sequence[Point]) -> Point:
-    """The point of a group that is nearest to its median: a label there is over the group."""
+    """Return the point of a group that is nearest to its median: a label there is over the group."""
     xs, ys = sorted(x for x, _ in places), sorted(y for _, y in places)
     x, y = xs[len(xs) // 2], ys[len(ys) // 2]
     return min(places, key=lambda p: (p[0] - x) ** 2 + (p[1] - y) ** 2)
 
 
 def _width(places: Sequence[Point]) -> float:
-    """How far points lie from their middle, half of them farther and half nearer."""
+    """Return the median distance of points from their middle."""
     x, y = _middle(places)
     return sorted(math.hypot(px - x, py - y) for px, py in places)[len(places) // 2]
 
 
 def _marks(places: Sequence[Point], group: int) -> str:
-    """The points of a group as one path. A round or square cap on a line of no length is a dot."""
+    """Draw the points of a group as one path. A round or square cap on a line of no length is a dot."""
     colour, shape = GROUPS[group % len(GROUPS)], group % 4
     if shape in (0, 1):
         path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in places)

@@ -33,7 +33,7 @@ class Chart:
 def charts_of(
     stage: str, log: Sequence[Mapping[str, Any]], *, chosen: int | None = None
 ) -> list[Chart]:
-    """The charts of a stage that trained: loss, accuracy outside training, error by suspicion."""
+    """Return the charts of a stage that trained: loss, accuracy outside training, error by suspicion."""
     names = {name for row in log for name in row} - ASIDE - set(WATCHED)
     losses = [_line(log, name) for name in ("loss", *sorted(names))]
     losses = [line for line in losses if line.points]
@@ -42,15 +42,15 @@ def charts_of(
     mark = (float(chosen), "kept") if chosen is not None else None
     seen = _line(log, "unseen_accuracy")
     apart = [_line(log, name) for name in WATCHED[1:]]
-    found = []
+    stage_charts = []
     if losses:
-        found.append(_chart(f"{stage}: training loss", losses, mark))
+        stage_charts.append(_chart(f"{stage}: training loss", losses, mark))
     if seen.points:
-        found.append(
+        stage_charts.append(
             _chart(f"{stage}: accuracy on samples outside training", [seen], mark, percent=True)
         )
     if all(line.points for line in apart):
-        found.append(
+        stage_charts.append(
             _chart(
                 f"{stage}: mean 1 − p of the true class, outside training",
                 apart,
@@ -58,7 +58,7 @@ def charts_of(
                 percent=True,
             )
         )
-    return found
+    return stage_charts
 
 
 def _line(log: Sequence[Mapping[str, Any]], name: str) -> Line:
@@ -81,14 +81,14 @@ def _chart(
 
 
 def _words(title: str, series: Sequence[Line], percent: bool) -> str:
-    """The chart in words."""
+    """Describe the chart in words."""
 
-    def told(value: float) -> str:
+    def format_value(value: float) -> str:
         return f"{100 * value:.1f} %" if percent else f"{value:.3g}"
 
     parts = [
-        f"{line.name} from {told(line.points[0][1])} at step {line.points[0][0]:.0f} "
-        f"to {told(line.points[-1][1])} at step {line.points[-1][0]:.0f}"
+        f"{line.name} from {format_value(line.points[0][1])} at step {line.points[0][0]:.0f} "
+        f"to {format_value(line.points[-1][1])} at step {line.points[-1][0]:.0f}"
         for line in series
     ]
     return f"{title}: {'; '.join(parts)}."

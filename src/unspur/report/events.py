@@ -12,19 +12,19 @@ ASIDE = ("step", "seconds", "setup_seconds")
 
 
 def write_events(run: Finished, folder: Path) -> list[str]:
-    """Write one TensorBoard run a stage into a folder; the stages that had something to tell."""
-    told = {
+    """Write one TensorBoard run per stage into a folder; return the names of stages that have a log."""
+    logs = {
         name: rows
         for name, stage in run.stages.items()
         if (rows := [row for row in stage.log if "step" in row])
     }
-    for name, rows in told.items():
+    for name, rows in logs.items():
         with _writer(folder / name) as writer:
             for row in rows:
                 for key, value in row.items():
                     if key not in ASIDE:
                         writer.add_scalar(key, value, row["step"])
-    return list(told)
+    return list(logs)
 
 
 def _writer(folder: Path) -> Any:

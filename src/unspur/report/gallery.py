@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .pictures import SMALL, overlaid, uri
+from .pictures import SMALL, overlay, uri
 
 Sample = Mapping[str, Any]
 Marks = Callable[[Sample], Sequence[str]]  # what a sample can be filtered by
@@ -53,53 +53,53 @@ class Look:
 
 
 def shelves(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], marks: Marks) -> list[Shelf]:
-    """The gallery by class, in the order of the classes; only those that have something to show."""
-    found = {
+    """Return the gallery by class, in the order of the classes; only those that have something to show."""
+    by_label = {
         label: Shelf(facts["classes"][label], count["samples"], count["flagged"])
         for label, count in enumerate(facts["counts"])
     }
     for sample, picture in zip(facts["gallery"], tensors["gallery.images"], strict=True):
-        shelf = found[sample["label"]]
+        shelf = by_label[sample["label"]]
         side = shelf.suspects if sample["role"] == "suspect" else shelf.typical
         side.append(card(sample, picture, facts, (*known(sample), *marks(sample))))
-    return [shelf for shelf in found.values() if shelf.suspects or shelf.typical]
+    return [shelf for shelf in by_label.values() if shelf.suspects or shelf.typical]
 
 
 def known(sample: Sample) -> list[str]:
-    """Marks of a sample that every gallery has."""
+    """Return the marks of a sample that every gallery has."""
     truth = {True: ["contradicts"], False: ["follows"]}.get(sample["conflicting"], [])
     return [*(["flagged"] if sample["flagged"] else []), *truth]
 
 
-def filters(found: Sequence[Shelf], more: Mapping[str, str]) -> dict[str, str]:
-    """What to filter a gallery by: what all have, more, and the truth where it is known."""
-    marks = {mark for shelf in found for each in shelf.suspects for mark in each.marks}
+def filters(shelves: Sequence[Shelf], more: Mapping[str, str]) -> dict[str, str]:
+    """Return the filters of a gallery: the common ones, `more`, and the truth where it is known."""
+    marks = {mark for shelf in shelves for each in shelf.suspects for mark in each.marks}
     return {**FILTERS, **more, **(TRUTH if marks & TRUTH.keys() else {})}
 
 
 def tiny(images: Tensor) -> bool:
-    """Whether pictures are so small that their pixels should be seen."""
+    """Return whether pictures are so small that their pixels should be seen."""
     return max(images.shape[-2:]) <= SMALL
 
 
 def looks(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[Look]:
-    """Suspects with the heat of each network laid over them."""
-    found = []
+    """Return suspects with the heat map of each network over them."""
+    result = []
     for place, sample in enumerate(facts["looks"]):
         picture = tensors["looks.images"][place]
         heats = {
-            name: uri(overlaid(picture, tensors[f"looks.{name}"][place]))
+            name: uri(overlay(picture, tensors[f"looks.{name}"][place]))
             for name in ("ordinary", "debiased")
             if f"looks.{name}" in tensors
         }
-        found.append(Look(card(sample, picture, facts), heats))
-    return found
+        result.append(Look(card(sample, picture, facts), heats))
+    return result
 
 
 def card(
     sample: Sample, picture: Tensor, facts: Mapping[str, Any], marks: tuple[str, ...] = ()
 ) -> Card:
-    """A sample with its picture, classes by name."""
+    """Return a sample with its picture, classes by name."""
     classes: Sequence[str] = facts["classes"]
     return Card(
         picture=uri(picture),

@@ -50,14 +50,14 @@ def attempt(folder: Path, store: Path | None = None) -> Path | None:
 
 
 def render(run: Finished) -> str:
-    """The page of a run as text."""
+    """Return the page of a run as text."""
     return paint("report.html.j2", content(run))
 
 
 def content(run: Finished) -> dict[str, Any]:
-    """Everything the page shows, by the names its template uses."""
+    """Return everything the page shows, by the names its template uses."""
     settings = tomllib.loads(run.recipe)
-    names = words.spoken(run.scores, settings["plan"])
+    names = words.network_titles(run.scores, settings["plan"])
     intervals = _intervals(run.stages.get("evaluate"))
     inspected = run.stages.get("inspect")
     facts, tensors = (inspected.facts, inspected.tensors) if inspected else ({}, {})
@@ -85,21 +85,21 @@ def content(run: Finished) -> dict[str, Any]:
 
 
 def _marks(sample: gallery.Sample) -> Sequence[str]:
-    """Whether the last network still gets a sample wrong."""
+    """Mark a sample that the last network still gets wrong."""
     says = sample["says"]
     final = says.get("debiased", says.get("ordinary", sample["label"]))
     return ["wrong"] if final != sample["label"] else []
 
 
 def _intervals(evaluated: Artifact | None) -> Intervals | None:
-    """None where the predictions are no longer stored."""
+    """Return the intervals, or None if the predictions are no longer stored."""
     return bootstrap(evaluated.tensors) if evaluated and "targets" in evaluated.tensors else None
 
 
 def _maps(
     tensors: dict[str, Tensor], names: dict[str, str], classes: list[str], biases: list[str]
 ) -> dict[str, Any]:
-    """The maps, or why there are none."""
+    """Return the maps, or why there are none."""
     try:
         maps = triptych.rows(tensors, names, classes, biases)
     except ModuleNotFoundError as error:
@@ -108,12 +108,12 @@ def _maps(
 
 
 def _charts(run: Finished) -> dict[str, list[curves.Chart]]:
-    """The course of every stage that trained; the step kept is marked in the last of them."""
+    """Return the charts of every stage that trained; the chosen step is marked in the last stage."""
     trained = {name: stage for name, stage in run.stages.items() if name not in UNTRAINED}
     chosen = run.scores["selection"].get("step")
     last = next(reversed(trained), None)
-    found = {
+    charts = {
         name: curves.charts_of(name, stage.log, chosen=chosen if name == last else None)
         for name, stage in trained.items()
     }
-    return {name: drawn for name, drawn in found.items() if drawn}
+    return {name: stage_charts for name, stage_charts in charts.items() if stage_charts}

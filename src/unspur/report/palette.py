@@ -15,7 +15,7 @@ _RAMP = ("#00224e", "#2a3f6d", "#575d6d", "#7d7c78", "#a59c74", "#d2c060", "#fee
 
 
 def ramp(share: float) -> str:
-    """The colour of a share, on a scale that is the same to the colour-blind (cividis)."""
+    """Return the colour of a share, on a scale for the colour-blind too (cividis)."""
     place = min(max(share, 0.0), 1.0) * (len(_RAMP) - 1)
     below = min(int(place), len(_RAMP) - 2)
     low, high = _rgb(_RAMP[below]), _rgb(_RAMP[below + 1])
@@ -24,12 +24,12 @@ def ramp(share: float) -> str:
 
 
 def on(colour: str) -> str:
-    """The ink, black or white, that is read best on a colour."""
+    """Return the ink, black or white, that is most readable on a colour."""
     return "#000000" if luminance(colour) > 0.18 else "#ffffff"
 
 
 def luminance(colour: str) -> float:
-    """How bright a colour is to the eye, from 0 to 1."""
+    """Return the luminance of a colour, from 0 to 1."""
     parts = [part / 255 for part in _rgb(colour)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -17,7 +17,7 @@ HEAT = np.array([230.0, 97.0, 0.0])
 
 
 def uri(picture: Tensor | Pixels) -> str:
-    """A picture (3, H, W), or (H, W, 3) as an array, as a data URI."""
+    """Return a picture (3, H, W), or (H, W, 3) as an array, as a data URI."""
     pixels = picture if isinstance(picture, np.ndarray) else rows(picture)
     small = max(pixels.shape[:2]) <= SMALL
     file = io.BytesIO()
@@ -31,13 +31,13 @@ def uri(picture: Tensor | Pixels) -> str:
 
 
 def rows(picture: Tensor) -> Pixels:
-    """A picture (3, H, W) as an array (H, W, 3)."""
+    """Return a picture (3, H, W) as an array (H, W, 3)."""
     pixels: Pixels = picture.permute(1, 2, 0).numpy()
     return pixels
 
 
-def overlaid(picture: Tensor, heat: Tensor) -> Pixels:
-    """A picture in grey with what matters in orange: the more it matters, the less grey is left."""
+def overlay(picture: Tensor, heat: Tensor) -> Pixels:
+    """Draw a picture in grey with the heat in orange over it."""
     grey = rows(picture).astype(np.float64) @ [0.299, 0.587, 0.114]
     weight = (heat.numpy() / 255.0)[..., None]
     lit = 40 + 0.6 * grey[..., None]  # neither black nor white, so that heat is seen everywhere

@@ -21,7 +21,7 @@ class Mark:
 
     name: str
     value: float
-    told: str
+    text: str
     start: float | None = None
     counts: bool = True
 
@@ -45,19 +45,19 @@ class Axis:
     chance: float | None = None
     percent: bool = False
 
-    def told(self, value: float) -> str:
+    def format(self, value: float) -> str:
         return f"{100 * value:.0f} %" if self.percent else f"{value:.2g}".replace("-", "−")
 
 
 def strip(marks: Sequence[Mark], axis: Axis, *, words: str) -> str:
-    """The marks, each on a line of its own over the zones of the axis."""
+    """Draw the marks, each on a line of its own over the zones of the axis."""
     across = Scale(axis.low, axis.high, EDGE, WIDE - EDGE)
     foot = HEAD + ROW * len(marks)
-    drawn = list(_zones(axis, across, foot))
+    elements = list(_zones(axis, across, foot))
     for number, mark in enumerate(marks):
         top = HEAD + ROW * number
-        drawn += [*_lines(axis, across, top), *_row(mark, across, top)]
-    return svg([*drawn, *_numbers(axis, across, foot)], WIDE, foot + FOOT, words)
+        elements += [*_lines(axis, across, top), *_row(mark, across, top)]
+    return svg([*elements, *_numbers(axis, across, foot)], WIDE, foot + FOOT, words)
 
 
 def _zones(axis: Axis, across: Scale, foot: float) -> Iterable[str]:
@@ -74,7 +74,7 @@ def _zones(axis: Axis, across: Scale, foot: float) -> Iterable[str]:
 
 
 def _lines(axis: Axis, across: Scale, top: float) -> Iterable[str]:
-    """Where the verdict turns and what chance would give, at the mark of a row and not through its name."""
+    """Draw the thresholds and the chance level beside the mark of a row, not through its name."""
     for zone in axis.zones[:-1]:
         yield f'<path d="M{across(zone.end):.1f} {top + 22}v20" class="turn"/>'
     if axis.chance is not None:
@@ -85,7 +85,7 @@ def _row(mark: Mark, across: Scale, top: float) -> Iterable[str]:
     line, x = top + 32, across(min(max(mark.value, across.low), across.high))
     yield f'<path d="M{EDGE} {line}H{WIDE - EDGE}" class="grid"/>'
     yield label(EDGE, top + 16, mark.name, "name", "start")
-    yield label(WIDE - EDGE, top + 16, mark.told, "name", "end")
+    yield label(WIDE - EDGE, top + 16, mark.text, "name", "end")
     if mark.start is not None:
         start = across(mark.start)
         yield f'<path d="M{start:.1f} {line}H{x:.1f}" class="span"/>'
@@ -95,7 +95,7 @@ def _row(mark: Mark, across: Scale, top: float) -> Iterable[str]:
 
 
 def _numbers(axis: Axis, across: Scale, foot: float) -> Iterable[str]:
-    """The ends of the axis and where it turns, as far as there is room between them."""
+    """Label the ends of the axis and its thresholds, as far as there is room between them."""
     turns = [zone.end for zone in axis.zones[:-1]]
     chance = [] if axis.chance is None else [axis.chance]
     taken: list[float] = []
@@ -104,4 +104,4 @@ def _numbers(axis: Axis, across: Scale, foot: float) -> Iterable[str]:
         if all(abs(x - other) > 34 for other in taken):
             taken.append(x)
             ends = {axis.low: "start", axis.high: "end"}
-            yield label(x, foot + 17, axis.told(value), "tick", ends.get(value, "middle"))
+            yield label(x, foot + 17, axis.format(value), "tick", ends.get(value, "middle"))

@@ -12,7 +12,7 @@ from ..extras import need
 
 
 def paint(template: str, content: Mapping[str, Any]) -> str:
-    """The page as text; whatever is put into it stays text."""
+    """Render a template to text; inserted values are escaped."""
     jinja2 = need("jinja2")
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),

@@ -34,22 +34,22 @@ class Lines:
 
     def __init__(self, stage: str, *, every: float = 10.0):
         self.stage, self.every = stage, every
-        self.said = time.monotonic()
+        self.printed_at = time.monotonic()
         self.first: tuple[int, float] | None = None
 
     def update(self, step: int, steps: int, loss: float) -> None:
         now = time.monotonic()
         self.first = self.first or (step, now)  # a resumed stage does not begin at step 0
-        if step < steps and now - self.said < self.every:
+        if step < steps and now - self.printed_at < self.every:
             return
-        self.said = now
+        self.printed_at = now
         done = step - self.first[0]
         left = f", {(now - self.first[1]) / done * (steps - step):.0f} s left" if done else ""
         err.print(f"{self.stage}: step {step} of {steps}, loss {loss:.4f}{left}", markup=False)
 
 
 def show(*, quiet: bool = False) -> Show:
-    """How training is shown: nothing, a bar in a terminal, lines elsewhere."""
+    """Return how training is shown: nothing, a bar in a terminal, lines elsewhere."""
 
     @contextmanager
     def stage(name: str) -> Iterator[Follower | None]:
@@ -76,7 +76,7 @@ def percent(value: float | None) -> str:
 
 
 def score_table(scores: dict[str, Any]) -> Table:
-    """The ordinary model beside the pruned and the debiased one."""
+    """Return a table of the ordinary, the pruned and the debiased model."""
     table = Table()
     table.add_column("")
     known = scores["debiased"]["unbiased"] is not None
@@ -100,7 +100,7 @@ SCORED_ON = {
 
 
 def summary(scores: dict[str, Any]) -> Iterator[str]:
-    """The findings in a few lines."""
+    """Yield the findings in a few lines."""
     yield f"Scored on {SCORED_ON.get(scores['evaluated_on'], scores['evaluated_on'])}."
     if judge := scores.get("judge"):
         yield judge["text"]
@@ -124,7 +124,7 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
 
 
 def _unseen_lines(unseen: dict[str, Any], *, chosen: bool) -> Iterator[str]:
-    """What can be said where nobody labelled the shortcut."""
+    """Yield the scores for data without labels of the shortcut."""
     but = " but the iterate was chosen" * chosen
     yield f"Accuracy on {unseen['split']}, where nothing was trained{but}:"
     spoken = {"all": "all", "suspects": "suspects of the miner", "others": "the others"}
@@ -141,7 +141,7 @@ def _unseen_lines(unseen: dict[str, Any], *, chosen: bool) -> Iterator[str]:
 
 
 def size(count: float) -> str:
-    """Bytes for people."""
+    """Format a number of bytes for people."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}"

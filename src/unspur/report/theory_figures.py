@@ -73,7 +73,7 @@ STYLE = {
 
 
 def draw(name: str, numbers: Numbers) -> str:
-    """The figure of that name as SVG, its formula above it."""
+    """Draw the figure of that name as SVG, its formula above it."""
     with need("matplotlib").rc_context(STYLE):
         figure: Figure = need("matplotlib.figure").Figure(figsize=(9.2, 4.3), layout="constrained")
         figure.suptitle(FORMULAS[name], fontsize=12)
@@ -82,7 +82,7 @@ def draw(name: str, numbers: Numbers) -> str:
 
 
 def formula(name: str) -> str:
-    """A formula by itself as SVG, cut to its size."""
+    """Draw a formula by itself as SVG, cut to its size."""
     with need("matplotlib").rc_context(STYLE):
         figure: Figure = need("matplotlib.figure").Figure(figsize=(0.1, 0.1))
         figure.text(0, 0, FORMULAS[name], fontsize=12)
@@ -90,7 +90,7 @@ def formula(name: str) -> str:
 
 
 def inline(svg: str, prefix: str) -> str:
-    """The SVG for use inside a page: its ids made its own, its ink the page's text colour."""
+    """Return the SVG for use inside a page: unique ids, ink in the page's text colour."""
     svg = re.sub(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r'((?:xlink:)?href="|url\()#', rf"\1#{prefix}-", svg)
@@ -98,7 +98,7 @@ def inline(svg: str, prefix: str) -> str:
 
 
 def on_white(svg: str) -> str:
-    """The SVG as a file of its own: with a white ground, so that its dark ink is seen anywhere."""
+    """Return the SVG as a file of its own, on white ground."""
     return re.sub(
         r"(<svg\b[^>]*>)", r'\1<rect width="100%" height="100%" fill="#fff"/>', svg, count=1
     )
@@ -154,9 +154,9 @@ def _mixtures(figure: Figure, n: Numbers) -> None:
         _dots(right, curve["phi"][every], curve["sampled"][every], colour, marker, None)
     left.axhline(n["test"]["bound"], color=INK, linestyle=":", label="test data")
     right.axhline(n["test"]["loss"], color=INK, linestyle=":")
-    kept = rf"D = {n['d']}, $\alpha$ = {n['ratio']:g}, all $\pi_j$ = {n['kept']:g}"
-    left.set(ylabel="bound", title=kept)
-    right.set(ylabel=r"loss $\ell$: exact, and sampled (marks)", title=kept)
+    title = rf"D = {n['d']}, $\alpha$ = {n['ratio']:g}, all $\pi_j$ = {n['kept']:g}"
+    left.set(ylabel="bound", title=title)
+    right.set(ylabel=r"loss $\ell$: exact, and sampled (marks)", title=title)
     for axes in (left, right):
         axes.set_xlabel(r"share $\varphi$ turned against the label")
         axes.set_ylim(bottom=0)
@@ -186,14 +186,14 @@ def _corners(figure: Figure, n: Numbers) -> None:
 
 def _flows(figure: Figure, n: Numbers) -> None:
     left, right = figure.subplots(1, 2)
-    shown = next(run for run in n["runs"] if run["p"] == 0.9)
+    example = next(run for run in n["runs"] if run["p"] == 0.9)
     t = n["t"][1:]
     for key, colour, label in (("w_inv", BLUE, r"$w_{inv}$"), ("w_sp", RED, r"$w_i$")):
-        left.plot(t, shown[key][1:], color=colour, label=label)
-        left.plot(t, shown[f"{key}_lower"][1:], "--", color=colour, label=f"{label}, lower bound")
-    left.plot(t, shown["w_inv_upper"][1:], "-.", color=BLUE, label=r"$w_{inv}$, upper bound")
+        left.plot(t, example[key][1:], color=colour, label=label)
+        left.plot(t, example[f"{key}_lower"][1:], "--", color=colour, label=f"{label}, lower bound")
+    left.plot(t, example["w_inv_upper"][1:], "-.", color=BLUE, label=r"$w_{inv}$, upper bound")
     left.axhline(
-        shown["w_sp_limit"], color=INK, linestyle=":", label=r"$\frac{1}{2}\log\frac{p}{1-p}$"
+        example["w_sp_limit"], color=INK, linestyle=":", label=r"$\frac{1}{2}\log\frac{p}{1-p}$"
     )
     left.set(
         title=f"weights, D = {n['d']}, p = 0.9", ylabel="weight", xscale="log", xlabel="time t"
@@ -253,8 +253,8 @@ def _cosines(figure: Figure, n: Numbers) -> None:
             ("across", RED, "s", "a biased and an unbiased one"),
         ):
             axes.plot(x, [row[kind] for row in rows], color=colour, label=label)
-            drawn = [row[f"sampled_{kind}"][0] for row in rows]
-            _dots(axes, x, drawn, colour, marker, f"{label}, sampled")
+            sampled = [row[f"sampled_{kind}"][0] for row in rows]
+            _dots(axes, x, sampled, colour, marker, f"{label}, sampled")
     left.set(xlabel="p", ylabel="mean cosine of their features", ylim=(0, 1.05))
     left.set_title(f"D = {n['d']}, all columns kept")
     right.set(xlabel="spurious columns kept", title=f"p = {n['p']:g}")
@@ -264,7 +264,7 @@ def _cosines(figure: Figure, n: Numbers) -> None:
 def _band(
     axes: Axes, x: Sequence[float], values: Numbers, colour: str, marker: str, label: str
 ) -> None:
-    """A mean with a band of one standard deviation on both sides."""
+    """Draw a mean with a band of one standard deviation on both sides."""
     low = [mean - sd for mean, sd in zip(values["mean"], values["sd"], strict=True)]
     high = [mean + sd for mean, sd in zip(values["mean"], values["sd"], strict=True)]
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
@@ -278,7 +278,7 @@ def _dots(
 
 
 def _seen(values: Sequence[float]) -> list[float]:
-    """Values for a logarithmic axis: those below it are gaps."""
+    """Return values for a logarithmic axis: those below it are gaps."""
     return [value if value >= LOWEST else float("nan") for value in values]
 
 

@@ -56,7 +56,7 @@ def write_figures(
 
 
 def compute(settings: Settings, say: Say) -> Numbers:
-    """Every number of the report."""
+    """Compute every number of the report."""
     parts: Numbers = {}
     seconds: dict[str, float] = {}
     for name, study in (
@@ -66,32 +66,32 @@ def compute(settings: Settings, say: Say) -> Numbers:
         ("flows", studies.flows),
         ("cosines", studies.cosines),
     ):
-        with _timed(name, seconds, say):
+        with _time_study(name, seconds, say):
             parts[name] = study(settings)
-    with _timed("simulation", seconds, say):
+    with _time_study("simulation", seconds, say):
         parts["simulation"], weights = studies.simulate(settings, _epochs(say))
-    with _timed("pruning", seconds, say):
+    with _time_study("pruning", seconds, say):
         biased = weights[0, settings.ps.index(settings.p)]
         parts["pruning"] = studies.prune(settings, biased)
     return {"about": _about(seconds), "settings": asdict(settings), **parts}
 
 
-def page(numbers: Numbers, drawn: dict[str, str], *, quick: bool) -> str:
-    """The HTML page."""
+def page(numbers: Numbers, svgs: dict[str, str], *, quick: bool) -> str:
+    """Render the HTML page."""
     jinja2 = need("jinja2")
     template = resources.files(__package__).joinpath("assets/theory.html.j2").read_text("utf-8")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    shown = {name: figures.inline(svg, name) for name, svg in drawn.items()}
-    written = {
+    inline_figures = {name: figures.inline(svg, name) for name, svg in svgs.items()}
+    inline_formulas = {
         name: figures.inline(figures.formula(name), f"formula-{name}")
         for name in ("model", "ties", "conserved")
     }
     text: str = environment.from_string(template).render(
         n=numbers,
-        figures=shown,
-        formulas=written,
+        figures=inline_figures,
+        formulas=inline_formulas,
         words=describe(numbers),
         tables=tables(numbers),
         quick=quick,
@@ -100,7 +100,7 @@ def page(numbers: Numbers, drawn: dict[str, str], *, quick: bool) -> str:
 
 
 @contextmanager
-def _timed(name: str, seconds: dict[str, float], say: Say) -> Iterator[None]:
+def _time_study(name: str, seconds: dict[str, float], say: Say) -> Iterator[None]:
     say(name)
     began = time.perf_counter()
     yield
@@ -125,7 +125,7 @@ def _about(seconds: dict[str, float]) -> Numbers:
 
 
 def _check_extras() -> None:
-    """Say at once what is missing, not after a minute of work."""
+    """Raise at once if a package is missing, not after a minute of work."""
     for name in ("jinja2", "matplotlib", "scipy"):
         try:
             need(name)
@@ -143,6 +143,6 @@ def _make_folder(out: Path) -> None:
 
 
 def _json(numbers: Numbers) -> bytes:
-    """One line a part: large, but a person can still find things."""
+    """Return JSON with one line a part, so that a person can find things."""
     lines = (f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in numbers.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()

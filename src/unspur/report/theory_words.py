@@ -10,7 +10,7 @@ Table = dict[str, list[Any]]
 
 
 def tables(n: Numbers) -> dict[str, Table]:
-    """Every table of the page: `head`, and `rows` of text."""
+    """Return every table of the page: `head`, and `rows` of text."""
     return {
         "bounds": _bounds(n["bounds"]),
         "mixtures": _mixtures(n["mixtures"]),
@@ -23,7 +23,7 @@ def tables(n: Numbers) -> dict[str, Table]:
 
 
 def describe(n: Numbers) -> dict[str, str]:
-    """What each figure shows, for those who do not see it."""
+    """Describe each figure in words."""
     over, mixed, corner = n["bounds"]["over_ratio"], n["mixtures"], n["corners"]
     runs = n["simulation"]["runs"]
     return {
@@ -60,7 +60,7 @@ def describe(n: Numbers) -> dict[str, str]:
 
 
 def number(value: float | None) -> str:
-    """Three digits, for people."""
+    """Format a number with three digits."""
     if value is None:
         return "–"
     if value != 0 and abs(value) < 1e-3:
@@ -207,5 +207,5 @@ def _listed(items: Any) -> str:
 
 
 def _some(count: int, wanted: int) -> list[int]:
-    """About `wanted` indices spread over `count`, first and last among them."""
+    """Return about `wanted` indices spread over `count`, first and last among them."""
     return sorted({round(k * (count - 1) / (wanted - 1)) for k in range(wanted)})

@@ -33,16 +33,19 @@ def rows(
     classes: Sequence[str],
     biases: Sequence[str],
 ) -> list[MapRow]:
-    """The maps by label and, where it is known, by bias; nothing where there are too few samples."""
+    """Return the maps by label and, where it is known, by bias; none for too few samples."""
     prefix = "map.features."
     features = {name: tensors[prefix + name] for name in networks if prefix + name in tensors}
     if not features or len(tensors["map.targets"]) < FEWEST:
         return []
-    places = {name: layout(found) for name, found in features.items()}
-    told = [("By label", "label", "map.targets", classes), ("By bias", "bias", "map.bias", biases)]
+    places = {name: layout(network_features) for name, network_features in features.items()}
+    colourings = [
+        ("By label", "label", "map.targets", classes),
+        ("By bias", "bias", "map.bias", biases),
+    ]
     return [
         _row(title, kind, places, networks, tensors[key].tolist(), names)
-        for title, kind, key, names in told
+        for title, kind, key, names in colourings
         if key in tensors
     ]
 
@@ -72,7 +75,7 @@ def _row(
 
 
 def layout(features: Tensor, *, seed: int = 0) -> list[charts.Point]:
-    """Places in the plane that keep neighbours together (t-SNE)."""
+    """Return places in the plane that keep neighbours together (t-SNE)."""
     manifold, threads = need("sklearn.manifold"), need("threadpoolctl")
     x = features.numpy().astype(np.float32)
     x = x / max(float(x.std()), 1e-12)
@@ -83,5 +86,5 @@ def layout(features: Tensor, *, seed: int = 0) -> list[charts.Point]:
         random_state=seed,
     )
     with threads.threadpool_limits(1):  # as fast for so few, and the same each time
-        found = how.fit_transform(x)
-    return [(float(a), float(b)) for a, b in found]
+        places = how.fit_transform(x)
+    return [(float(a), float(b)) for a, b in places]

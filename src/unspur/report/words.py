@@ -44,35 +44,35 @@ class PageVerdict:
 
 def verdict(scores: Mapping[str, Any], plan: str) -> PageVerdict:
     """Say whether there is a shortcut: the judge's answer where it was asked, otherwise the miner's."""
-    found = scores.get("judge") or scores["mining"]
-    if not found:
+    answer = scores.get("judge") or scores["mining"]
+    if not answer:
         about = all_methods().get(plan)
         title = about.title if about else plan
         return PageVerdict("none", f"{title}: scores of a run", "This plan looks for no suspects.")
-    return judged(found)
+    return page_verdict(answer)
 
 
-def judged(found: Mapping[str, Any]) -> PageVerdict:
-    """A verdict as the miner or an audit gives it: what is before its colon is the headline."""
-    headline, colon, text = found["text"].partition(": ")
+def page_verdict(answer: Mapping[str, Any]) -> PageVerdict:
+    """Return a verdict of the miner or an audit; the text before its colon is the headline."""
+    headline, colon, text = answer["text"].partition(": ")
     if not colon or len(headline) > SHORT:
-        headline, text = "A shortcut, or wrong labels", found["text"]
-    return PageVerdict(KINDS[found["verdict"]], headline, unbroken(text[:1].upper() + text[1:]))
+        headline, text = "A shortcut, or wrong labels", answer["text"]
+    return PageVerdict(KINDS[answer["verdict"]], headline, unbroken(text[:1].upper() + text[1:]))
 
 
-def spoken(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
-    """The networks of a run that differ, as people call them."""
+def network_titles(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
+    """Return the titles of the networks of a run that differ."""
     names = {"ordinary": "ordinary model", "pruned": "pruned model", "debiased": "debiased model"}
     if plan in all_methods() and plan != "dcwp":
         names["debiased"] = all_methods()[plan].title
-    found = {name: names[name] for name in MODELS if scores[name]}
+    titles = {name: names[name] for name in MODELS if scores[name]}
     if scores["ordinary"] and scores["debiased"] == scores["ordinary"] and not scores["pruned"]:
-        found.pop("debiased", None)
-    return found
+        titles.pop("debiased", None)
+    return titles
 
 
 def scored_on(scores: Mapping[str, Any]) -> str:
-    """Which samples the scores are of."""
+    """Return the name of the split that was scored."""
     name: str = scores["evaluated_on"]
     names = {
         "test": "the test split",
@@ -83,7 +83,7 @@ def scored_on(scores: Mapping[str, Any]) -> str:
 
 
 def between(interval: Interval | None, *, signed: bool = False) -> str:
-    """An interval in per cent; empty where there is none."""
+    """Format an interval in per cent; empty if there is none."""
     if interval is None or interval[0] != interval[0]:
         return ""
     low, high = (f"{100 * end:+.1f}" if signed else f"{100 * end:.1f}" for end in interval)
@@ -91,7 +91,7 @@ def between(interval: Interval | None, *, signed: bool = False) -> str:
 
 
 def change(scores: Mapping[str, Any], intervals: Intervals | None) -> str:
-    """What debiasing changed, in a sentence or two; empty where there is nothing to compare."""
+    """Describe what debiasing changed, in a sentence or two; empty if there is nothing to compare."""
     before, after = scores["ordinary"], scores["debiased"]
     if not before or before == after:
         return ""
@@ -129,7 +129,7 @@ def _change_unseen(unseen: Mapping[str, Any] | None) -> str:
 
 
 def _cost(scores: Mapping[str, Any], intervals: Intervals | None) -> str:
-    """A warning where the debiased model is worse over all samples."""
+    """Return a warning if the debiased model is worse over all samples."""
     gain = intervals.gain.get("average") if intervals else None
     if gain is None or gain[1] >= 0:
         return ""
@@ -156,7 +156,7 @@ class Table:
 def accuracies(
     scores: Mapping[str, Any], names: Mapping[str, str], intervals: Intervals | None
 ) -> Table:
-    """Every network's accuracies, and what was gained."""
+    """Return every network's accuracies, and the gain."""
     known = scores["debiased"]["unbiased"] is not None
     metrics = (*GROUPED, "average") if known else ("average",)
     rows = []
@@ -184,16 +184,16 @@ def _gains(
 
 
 def unseen(scores: Mapping[str, Any], names: Mapping[str, str]) -> Table | None:
-    """Accuracy outside training, the miner's suspects apart; what there is where nobody knows the bias."""
-    found = scores.get("unseen")
-    if not found or scores["debiased"]["unbiased"] is not None:
+    """Return accuracy outside training by suspicion, for data without labels of the bias."""
+    accuracy = scores.get("unseen")
+    if not accuracy or scores["debiased"]["unbiased"] is not None:
         return None
-    counts = found["counts"]
+    counts = accuracy["counts"]
     columns = [(part, f"{counts[part]} samples") for part in ("all", "suspects", "others")]
     rows = [
-        (title, [_share(found[name][part], counts[part]) for part, _ in columns])
+        (title, [_share(accuracy[name][part], counts[part]) for part, _ in columns])
         for name, title in names.items()
-        if name in found
+        if name in accuracy
     ]
     return Table(columns, rows)
 
@@ -228,17 +228,17 @@ def matrices(
     classes: Sequence[str],
     biases: Sequence[str],
 ) -> list[Matrix]:
-    """The group matrix of the first and the last network; none where groups are unknown or too many."""
-    shown = [name for name in ("ordinary", "debiased") if name in names]
-    found = []
-    for name in shown:
+    """Return the group matrix of the first and the last network; none if groups are unknown or too many."""
+    compared = [name for name in ("ordinary", "debiased") if name in names]
+    result = []
+    for name in compared:
         groups = scores[name]["groups"]
         if groups is None or max(len(groups), len(groups[0])) > LARGEST:
             return []
         columns = [biases[k] if k < len(biases) else f"bias {k}" for k in range(len(groups[0]))]
         rows = [(classes[c], [_square(a) for a in row]) for c, row in enumerate(groups)]
-        found.append(Matrix(names[name], columns, rows))
-    return found
+        result.append(Matrix(names[name], columns, rows))
+    return result
 
 
 def _square(accuracy: float | None) -> Square:

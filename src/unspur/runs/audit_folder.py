@@ -38,21 +38,21 @@ RECORD, PICTURES, CSV = "audit.json", "pictures.safetensors", "suspects.csv"
 FEWEST_RIGHT = 3  # examples that a network behind a view gets right, to show only those
 
 
-def save(found: Audit, context: Context, out: Path, *, command: str = "", source: str = "") -> None:
+def save(audit: Audit, context: Context, out: Path, *, command: str = "", source: str = "") -> None:
     """Write the folder of an audit: audit.json, suspects.csv for debias, and pictures for the report.
 
     `command` is the command line and `source` the data as named on it; the report needs them to say how to
     go on.
     """
     make_folder(out)
-    write_suspects(out / CSV, context.splits.train, context.splits.classes, found.suspects)
-    pictures = pictures_of(found, context)
+    write_suspects(out / CSV, context.splits.train, context.splits.classes, audit.suspects)
+    pictures = pictures_of(audit, context)
     notes = {"facts": json.dumps(pictures.facts())}
     checksum = write_tensors(out / PICTURES, pictures.tensors(), notes)
     about = {
-        **found.as_json(),
-        "truth": _truth(found, context),
-        "classes": _classes(found, context),
+        **audit.as_json(),
+        "truth": _truth(audit, context),
+        "classes": _classes(audit, context),
         "data": {
             "name": context.splits.name,
             "digest": context.splits.train.digest,
@@ -62,7 +62,7 @@ def save(found: Audit, context: Context, out: Path, *, command: str = "", source
         "settings": context.recipe.model_dump(mode="json", include=SETTINGS),
         "device": context.device.type,
         "command": command,
-        "trained": [asdict(each) for each in found.trainings],
+        "trained": [asdict(each) for each in audit.trainings],
         "with": environment(),
         "pictures": checksum,
     }
@@ -76,29 +76,29 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def _truth(found: Audit, context: Context) -> dict[str, Any] | None:
+def _truth(audit: Audit, context: Context) -> dict[str, Any] | None:
     """Return precision and recall of the flags; None where the bias is not labelled."""
     conflicting = context.splits.conflicting("train")
     if conflicting is None:
         return None
     count = int(conflicting.sum())
-    return {"contradicting": count, **mining_quality(found.suspects.conflict, conflicting)}
+    return {"contradicting": count, **mining_quality(audit.suspects.conflict, conflicting)}
 
 
-def _classes(found: Audit, context: Context) -> list[dict[str, Any]]:
+def _classes(audit: Audit, context: Context) -> list[dict[str, Any]]:
     """Count the suspects of each class, and say which class most of them are taken for."""
     targets, names = context.splits.train.targets, context.splits.classes
     rows = []
     for label, name in enumerate(names):
         members = targets == label
-        taken_for = found.suspects.predicted[members & found.mistakes]
+        taken_for = audit.suspects.predicted[members & audit.mistakes]
         taken = torch.bincount(taken_for, minlength=len(names))
         rows.append(
             {
                 "name": name,
                 "samples": int(members.sum()),
                 "suspects": int(taken.sum()),
-                "flagged": int((members & found.suspects.conflict).sum()),
+                "flagged": int((members & audit.suspects.conflict).sum()),
                 "taken_for": names[int(taken.argmax())] if bool(taken.any()) else None,
                 "taken": int(taken.max()),
             }
@@ -106,27 +106,27 @@ def _classes(found: Audit, context: Context) -> list[dict[str, Any]]:
     return rows
 
 
-def pictures_of(found: Audit, context: Context) -> Pictures:
+def pictures_of(audit: Audit, context: Context) -> Pictures:
     """Return the page's pictures: a gallery, and suspects through the views that show the shortcut."""
 
     def says(index: Tensor) -> dict[str, list[int]]:
-        return {name: p.predicted[index].tolist() for name, p in found.predictions.items()}
+        return {name: p.predicted[index].tolist() for name, p in audit.predictions.items()}
 
-    marks = {"insisted": found.insisted, "mistaken": found.mistakes}
+    marks = {"insisted": audit.insisted, "mistaken": audit.mistakes}
     views, splits = Pictures(), context.splits
-    for view in revealing_views(found.evidence):
-        among = _examples(found, context, view)
-        views |= pictures_through(context, view, found.suspects, among, says)
+    for view in revealing_views(audit.evidence):
+        among = _examples(audit, context, view)
+        views |= pictures_through(context, view, audit.suspects, among, says)
     names = {"classes": list(splits.classes), "bias_classes": list(splits.bias_classes)}
-    shown = Pictures({}, names) | gallery(context, found.suspects, says, marks)
-    return shown | Pictures(views.images, {"views": views.notes})
+    pictures = Pictures({}, names) | gallery(context, audit.suspects, says, marks)
+    return pictures | Pictures(views.images, {"views": views.notes})
 
 
-def _examples(found: Audit, context: Context, view: str) -> Tensor:
+def _examples(audit: Audit, context: Context, view: str) -> Tensor:
     """Select suspects that a network behind a view gets right or, if these are few, the insisted ones."""
-    right = found.predictions[view].predicted == context.splits.train.targets
-    enough = int((right & found.suspects.conflict).sum()) >= FEWEST_RIGHT
-    return right if enough else found.insisted
+    right = audit.predictions[view].predicted == context.splits.train.targets
+    enough = int((right & audit.suspects.conflict).sum()) >= FEWEST_RIGHT
+    return right if enough else audit.insisted
 
 
 # -- read back ----------------------------------------------------------------------------------------
@@ -151,12 +151,12 @@ def read(folder: Path) -> SavedAudit:
     if wrong := [name for name, kind in KINDS.items() if not isinstance(about.get(name), kind)]:
         raise _damaged(path, f"look at {', '.join(wrong)}")
     try:
-        found = _evidence(about["evidence"])
+        evidence = _evidence(about["evidence"])
         thresholds = Thresholds(**about["thresholds"])
     except (TypeError, KeyError, AttributeError) as error:
         raise _damaged(path, str(error)) from None
     facts, tensors = _pictures(folder / PICTURES, about["pictures"])
-    return SavedAudit(folder, about, found, thresholds, facts, tensors)
+    return SavedAudit(folder, about, evidence, thresholds, facts, tensors)
 
 
 # What audit.json holds.

@@ -82,46 +82,46 @@ def run_of(run: stages.Run, scores: Artifact) -> dict[str, Any]:
 
 
 def row_of(recipe: Recipe, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The runs of one recipe as the results hold them."""
+    """Return the runs of one recipe as the results hold them."""
     summary = summarise(runs, metric=METRICS.get(recipe.data.name, "unbiased"))
     return {"recipe": recipe.model_dump(mode="json"), "runs": runs, "summary": summary}
 
 
 def _intervals(scores: Artifact, metric: str) -> dict[str, list[float]]:
-    """95 % bootstrap intervals, over test samples, of each network's accuracy and of the gain."""
-    found = bootstrap(scores.tensors)
-    told = {name: each[metric] for name, each in found.accuracy.items() if metric in each}
-    told |= {"gain": found.gain[metric]} if metric in found.gain else {}
-    return {name: [round(bound, 4) for bound in each] for name, each in told.items()}
+    """Return 95 % bootstrap intervals, over test samples, of each network's accuracy and of the gain."""
+    intervals = bootstrap(scores.tensors)
+    chosen = {name: each[metric] for name, each in intervals.accuracy.items() if metric in each}
+    chosen |= {"gain": intervals.gain[metric]} if metric in intervals.gain else {}
+    return {name: [round(bound, 4) for bound in each] for name, each in chosen.items()}
 
 
 def _in_groups(runs: Sequence[Recipe], size: int) -> Iterator[list[Recipe]]:
-    """Neighbours with the same plan, at most `size` of them at a time."""
+    """Yield neighbours with the same plan, at most `size` of them at a time."""
     for _, same in itertools.groupby(runs, key=lambda each: each.plan):
         while some := list(itertools.islice(same, size)):
             yield some
 
 
 def summarise(runs: list[dict[str, Any]], *, metric: str = "unbiased") -> dict[str, Any]:
-    """Mean and standard deviation over seeds of what the table shows."""
-    found = {
+    """Return mean and standard deviation over seeds of what the table shows."""
+    values_by_name = {
         model: [run[model][metric] for run in runs]
         for model in MODELS
         if all(run[model] and run[model][metric] is not None for run in runs)
     }
-    found["density"] = [run["density"]["overall"] for run in runs]
+    values_by_name["density"] = [run["density"]["overall"] for run in runs]
     for name in ("precision", "recall"):
-        found[name] = [run["mining"][name] for run in runs if run["mining"]]
-    found["seconds"] = [run["run"]["seconds"] for run in runs]
+        values_by_name[name] = [run["mining"][name] for run in runs if run["mining"]]
+    values_by_name["seconds"] = [run["run"]["seconds"] for run in runs]
     return {
         name: dict(zip(("mean", "sd"), mean_sd(values), strict=True))
-        for name, values in found.items()
+        for name, values in values_by_name.items()
         if values and None not in values
     }
 
 
 def spent(results: dict[str, Any]) -> str:
-    """How long the runs took, and how much of it went into compiling and recording steps."""
+    """Return how long the runs took, and how much of it went into compiling and recording steps."""
     runs = [run["run"] for row in results["results"] for run in row["runs"]]
     seconds = sum(run["seconds"] for run in runs)
     setup = sum(s.get("setup_seconds", 0.0) for run in runs for s in run["stages"].values())
@@ -144,9 +144,9 @@ def save_numbers(results: dict[str, Any], path: Path) -> None:
 
 
 def _without_groups(facts: dict[str, Any]) -> dict[str, Any]:
-    kept = dict(facts)
+    remaining = dict(facts)
     for model in MODELS:
-        if kept[model]:
-            kept[model] = {k: v for k, v in kept[model].items() if k != "groups"}
-    kept.pop("iterates", None)
-    return kept
+        if remaining[model]:
+            remaining[model] = {k: v for k, v in remaining[model].items() if k != "groups"}
+    remaining.pop("iterates", None)
+    return remaining

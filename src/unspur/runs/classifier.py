@@ -38,29 +38,29 @@ class Classifier(nn.Module):
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits of images (N, C, H, W) as the data held them: uint8, or the floats it was trained on."""
+        """Return logits of images (N, C, H, W) as the data held them: uint8, or floats as in training."""
         logits: Tensor = self.model(self.preprocess(images))
         return logits
 
     def read(self, path: Path | str) -> Tensor:
-        """An image file as uint8 (C, H, W), decoded and resized as images in files are for training."""
+        """Read an image file as uint8 (C, H, W), decoded and resized as images in files are for training."""
         channels, high, wide = self.shape
         try:
-            found = torch.from_numpy(pixels.read(path, (high, wide), self.crop).copy())
+            image = torch.from_numpy(pixels.read(path, (high, wide), self.crop).copy())
         except pixels.DAMAGES as error:
             raise DataError(f"{path}: not a readable image ({error}).") from None
-        return found if channels == 3 else found.float().mean(0, keepdim=True).to(torch.uint8)
+        return image if channels == 3 else image.float().mean(0, keepdim=True).to(torch.uint8)
 
     @torch.no_grad()
     def predict(self, paths: Sequence[Path | str]) -> list[tuple[str, float]]:
-        """For each image file, the class and its probability."""
+        """Return the class and its probability for each image file."""
         images = torch.stack([self.read(path) for path in paths])
         best = torch.softmax(self(images), dim=1).max(1)
         return [(self.classes[int(i)], float(p)) for p, i in zip(*best, strict=True)]
 
 
 def score(model: Classifier, splits: Splits) -> Accuracy:
-    """Every accuracy of a loaded model on the test split of a data set (or what it has instead)."""
+    """Return every accuracy of a loaded model on the test split of a data set (or what it has instead)."""
     if model.shape != splits.train.shape or len(model.classes) != len(splits.classes):
         raise DataError(
             f"the model takes {model.shape} images of {len(model.classes)} classes; {splits.name} has "
@@ -74,7 +74,7 @@ def score(model: Classifier, splits: Splits) -> Accuracy:
 
 
 def load(folder: Path | str, model: nn.Module | None = None) -> Classifier:
-    """The model of a run; `model` is needed only where the run was given one as an object."""
+    """Load the model of a run; `model` is needed only where the run was given one as an object."""
     folder = Path(folder)
     about = read_json(folder / "model.json")
     if about.get("format") != FORMAT:
@@ -107,7 +107,7 @@ def _weights(folder: Path, about: dict[str, Any]) -> dict[str, Tensor]:
 def _build(about: dict[str, Any], folder: Path, model: nn.Module | None) -> nn.Module:
     how = about["builder"]
     if model is not None:
-        return _paired(models.given(model), how) if "paired" in how else model
+        return _paired(models.copies_of(model), how) if "paired" in how else model
     if how.get("given"):
         raise ModelError(
             f"{folder} was made from a model object ({how['name']}). Build it again and pass it: "

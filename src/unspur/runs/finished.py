@@ -29,7 +29,7 @@ class Finished:
 
 
 def is_audit(folder: Path) -> bool:
-    """Whether a folder is that of an audit, not of a run; an error where it is of neither."""
+    """Return whether a folder is an audit's, not a run's; raise if it is neither."""
     if (folder / "run.json").exists():
         return False
     if (folder / RECORD).exists():

@@ -29,7 +29,7 @@ class Intervals:
 
 
 def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0) -> Intervals:
-    """Intervals from what `evaluate` keeps: targets, predictions, and bias and conflict where known."""
+    """Compute intervals from what `evaluate` stores: targets, predictions, and bias and conflict if known."""
     cells, conflict = _cells(tensors)
     truth = tensors["targets"].numpy()
     right = {
@@ -37,30 +37,30 @@ def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0) -> Intervals:
         for name, t in sorted(tensors.items())
         if name.startswith("predicted.")
     }
-    drawn = _draws(cells, np.stack(list(right.values())), seed)
-    found: dict[str, dict[str, Array]] = {}
+    counts = _draws(cells, np.stack(list(right.values())), seed)
+    accuracies: dict[str, dict[str, Array]] = {}
     for number, (name, correct) in enumerate(right.items()):
         worst = _worst(cells, correct)
-        found[name] = _accuracies(drawn[0], drawn[1 + number], conflict, worst)
+        accuracies[name] = _accuracies(counts[0], counts[1 + number], conflict, worst)
     accuracy = {
         name: {metric: _interval(draws) for metric, draws in metrics.items()}
-        for name, metrics in found.items()
+        for name, metrics in accuracies.items()
     }
     gain: dict[str, Interval] = {}
-    if {"ordinary", "debiased"} <= found.keys():
-        before, after = found["ordinary"], found["debiased"]
+    if {"ordinary", "debiased"} <= accuracies.keys():
+        before, after = accuracies["ordinary"], accuracies["debiased"]
         gain = {metric: _interval(after[metric] - before[metric]) for metric in before}
     return Intervals(accuracy, gain)
 
 
 def share_interval(share: float, count: int, *, seed: int = 0) -> Interval:
-    """The interval of a share among so many samples."""
+    """Return the interval of a share among `count` samples."""
     draws = np.random.default_rng(seed).binomial(count, share, size=DRAWS) / count
     return _interval(draws)
 
 
 def _cells(tensors: Mapping[str, Tensor]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """The number of each sample's group, and which groups contradict the bias (None: nobody knows)."""
+    """Return the number of each sample's group, and which groups conflict (None without bias labels)."""
     targets = tensors["targets"].numpy().astype(np.int64)
     if "bias" not in tensors or "conflict" not in tensors:
         return np.zeros_like(targets), None
@@ -72,25 +72,25 @@ def _cells(tensors: Mapping[str, Tensor]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def _draws(cells: NDArray[np.int64], right: NDArray[np.bool_], seed: int) -> list[Array]:
-    """Resampled counts (draw, group): of samples, then of those each network gets right."""
+    """Return resampled counts (draw, group): of samples, then of those each network gets right."""
     bits = (right.T * 2 ** np.arange(len(right))).sum(1)
     kinds, counts = np.unique(cells * 2 ** len(right) + bits, return_counts=True)
     group, bits = kinds >> len(right), kinds & (2 ** len(right) - 1)
-    drawn = np.random.default_rng(seed).multinomial(len(cells), counts / len(cells), size=DRAWS)
+    resamples = np.random.default_rng(seed).multinomial(len(cells), counts / len(cells), size=DRAWS)
     starts = np.searchsorted(group, np.arange(cells.max() + 1))  # kinds are sorted by group
     weights = [np.ones_like(bits), *((bits >> k) & 1 for k in range(len(right)))]
-    return [np.add.reduceat(drawn * w, starts, axis=1).astype(np.float64) for w in weights]
+    return [np.add.reduceat(resamples * w, starts, axis=1).astype(np.float64) for w in weights]
 
 
 def _worst(cells: NDArray[np.int64], correct: NDArray[np.bool_]) -> int:
-    """The group a network does worst in."""
+    """Return the group with a network's lowest accuracy."""
     return int(np.argmin(np.bincount(cells, correct) / np.bincount(cells)))
 
 
 def _accuracies(
     total: Array, hits: Array, conflict: NDArray[np.bool_] | None, worst: int
 ) -> dict[str, Array]:
-    """Every accuracy of every draw; that of the worst group is of the group that is worst in the data."""
+    """Return every accuracy of every draw; the worst group is the one that is worst in the data."""
     average = hits.sum(1) / total.sum(1)
     if conflict is None:
         return {"average": average}

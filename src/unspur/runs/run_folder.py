@@ -85,24 +85,24 @@ def save_record(
     inspected: Artifact | None = None,
     command: str = "",
 ) -> None:
-    """Write what the folder was made of; a report finds the artifacts by it."""
+    """Write the record by which a report finds the artifacts."""
     about = record(context, results, scores, inspected=inspected)
     where = {"command": command, "store": os.path.relpath(context.store.root, out)}
     _write(out / "run.json", {**where, **about})
 
 
 def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, Any]:
-    """Add what the judge said, where it was asked, to what was measured."""
+    """Add the judge's answer, if it was asked, to what was measured."""
     if advice is None:
         return dict(numbers)
-    said = {"verdict": advice.verdict, "debias": advice.debias, "text": advice.text}
-    return {**numbers, "judge": said}
+    answer = {"verdict": advice.verdict, "debias": advice.debias, "text": advice.text}
+    return {**numbers, "judge": answer}
 
 
 def record(
     context: Context, results: Results, scores: Artifact, *, inspected: Artifact | None = None
 ) -> dict[str, Any]:
-    """Where a run came from: artifacts, times, versions, hardware."""
+    """Return where a run came from: artifacts, times, versions, hardware."""
     artifacts = {**results, "evaluate": scores, **({"inspect": inspected} if inspected else {})}
     stages = {name: _times(artifact) for name, artifact in artifacts.items()}
     return {
@@ -117,7 +117,7 @@ def record(
 
 
 def _times(artifact: Artifact) -> dict[str, Any]:
-    """How long a stage took, its share where several runs were made at once; with what it was made."""
+    """Return how long a stage took (its share if several ran at once) and the versions it was made with."""
     about = artifact.about
     beside = about.get("beside", 1)
     setup = sum(row.get("setup_seconds", 0) for row in artifact.log)

@@ -35,14 +35,14 @@ def write_suspects(
     part: Part,
     classes: Sequence[str],
     suspects: Suspects,
-    given: Corrections | None = None,
+    corrections: Corrections | None = None,
 ) -> None:
-    """Write the file; flags and notes that a user gave are kept."""
+    """Write the file, with the user's flags and notes."""
     names = sample_names(part)
     label, predicted = part.targets.tolist(), suspects.predicted.tolist()
     flags = [SUSPECT if flagged else "" for flagged in suspects.conflict.tolist()]
-    notes: Mapping[int, str] = given.notes if given else {}
-    for index in given.excluded.nonzero().flatten().tolist() if given else []:
+    notes: Mapping[int, str] = corrections.notes if corrections else {}
+    for index in corrections.excluded.nonzero().flatten().tolist() if corrections else []:
         flags[index] = EXCLUDE
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -53,19 +53,19 @@ def write_suspects(
         row = (names[i], classes[label[i]], score, classes[predicted[i]], flags[i])
         writer.writerow([*row, notes.get(i, "")])
     content = text.getvalue().encode()
-    _keep_other(path, content)
+    _move_aside(path, content)
     write_bytes(path, content)
 
 
-def _keep_other(path: Path, content: bytes) -> None:
-    """Move a file aside that says something else: a person may have worked on it."""
+def _move_aside(path: Path, content: bytes) -> None:
+    """Rename a file with other content: a person may have worked on it."""
     if not path.exists() or path.read_bytes() == content:
         return
     free = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(1))
-    kept = next(each for each in free if not each.exists())
-    path.rename(kept)
+    backup = next(each for each in free if not each.exists())
+    path.rename(backup)
     warnings.warn(
-        f"{path} was there and differs from the new one; it is kept as {kept}.", stacklevel=3
+        f"{path} was there and differs from the new one; it is kept as {backup}.", stacklevel=3
     )
 
 
@@ -93,7 +93,7 @@ def read_suspects(path: Path | str, names: Sequence[str]) -> Corrections:
 
 
 def _meaning(flag: str, where: str) -> tuple[bool, bool]:
-    """A flag as (is a suspect, is left out)."""
+    """Return a flag as (is a suspect, is left out)."""
     word = flag.strip().lower()
     if word not in YES | NO | {EXCLUDE}:
         raise DataError(
@@ -103,7 +103,7 @@ def _meaning(flag: str, where: str) -> tuple[bool, bool]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
-    """Line, name, flag and note of every row, however a spreadsheet separated the cells."""
+    """Yield line, name, flag and note of every row, for any separator of cells."""
     try:
         text = path.read_text("utf-8-sig")
     except OSError as error:

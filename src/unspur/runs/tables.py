@@ -24,7 +24,7 @@ HEADER = [
 
 
 def table_row(row: dict[str, Any]) -> list[str]:
-    """One recipe as text cells."""
+    """Return one recipe as text cells."""
     summary, recipe = row["summary"], row["recipe"]
     return [
         recipe["name"],
@@ -38,17 +38,17 @@ def table_row(row: dict[str, Any]) -> list[str]:
 
 
 def published(recipe: dict[str, Any]) -> str:
-    """The published number of a recipe, that of ERM before it."""
-    own, erm = number(recipe), number(recipe, "erm")
-    if own is None:
+    """Return the published number of a recipe, that of ERM before it."""
+    value, erm = number(recipe), number(recipe, "erm")
+    if value is None:
         return "–"
     ablation = "ablation" in recipe["name"]  # its ERM is row 1 of the same table
-    before = "" if own == erm or ablation or erm is None else f"{rounded(erm)} → "
-    return f"{before}{rounded(own)}"
+    before = "" if value == erm or ablation or erm is None else f"{rounded(erm)} → "
+    return f"{before}{rounded(value)}"
 
 
 def percent(value: dict[str, float | None] | None) -> str:
-    """Mean ± sd in per cent."""
+    """Format mean ± sd in per cent."""
     if value is None or value["mean"] is None:
         return "–"
     spread = "" if value["sd"] is None else f" ± {100 * value['sd']:.1f}"
@@ -56,7 +56,7 @@ def percent(value: dict[str, float | None] | None) -> str:
 
 
 def pivot(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Methods as columns, data sets as rows, cells as `ours (published)`; the paper's main table."""
+    """Return methods as columns, data sets as rows, cells as `ours (published)`: the paper's main table."""
     rows = {(data_of(row["recipe"]), kind(row["recipe"])): row for row in results["results"]}
     kinds = sorted({k for _, k in rows}, key=_order)
     lines = []
@@ -79,7 +79,7 @@ def _cell(row: dict[str, Any] | None) -> str:
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """The tables of a bench, generated from its numbers alone."""
+    """Return the tables of a bench, generated from its numbers alone."""
     lines = markdown_table(HEADER, [table_row(row) for row in results["results"]])
     header, rows = pivot(results)
     if len(header) > 2:
@@ -89,21 +89,21 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 def markdown_table(header: list[str], rows: list[list[str]]) -> list[str]:
-    """A table as lines of Markdown, numbers to the right."""
+    """Return a table as lines of Markdown, numbers to the right."""
     ruler = ["---"] + ["---:"] * (len(header) - 1)
     return ["| " + " | ".join(row) + " |" for row in (header, ruler, *rows)]
 
 
 def note(results: dict[str, Any]) -> str:
-    """What the numbers are, and what they were made with."""
-    made = results["with"]
-    device = made["gpu"] if made["gpu"] != "none" else made["cpu"]
+    """Describe the numbers and the versions they were made with."""
+    versions = results["with"]
+    device = versions["gpu"] if versions["gpu"] != "none" else versions["cpu"]
     names = {row["recipe"]["data"]["name"] for row in results["results"]}
     metrics = sorted({METRICS.get(name, "unbiased") for name in names}, reverse=True)
     return (
         f"{'; '.join(SPOKEN[each] for each in metrics)} on the test split, mean ± standard deviation over "
         f"seeds {', '.join(map(str, results['seeds']))}. Published: mean of four seeds. "
-        f"{device}, torch {made['torch']}, unspur {made['unspur']}, {results['made']}. "
+        f"{device}, torch {versions['torch']}, unspur {versions['unspur']}, {results['made']}. "
         "Seconds are the sum over a run's stages; runs made at once share theirs."
     )
 
@@ -112,7 +112,7 @@ NUMBERS = ("debiased", "ordinary", "pruned", "density", "precision", "recall", "
 
 
 def comma_separated(results: dict[str, Any]) -> str:
-    """One line a recipe: what it is, the published number, means and deviations as fractions."""
+    """Return one line a recipe: what it is, the published number, means and deviations as fractions."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     columns = [f"{name}_{part}" for name in NUMBERS for part in ("mean", "sd")]
@@ -121,15 +121,15 @@ def comma_separated(results: dict[str, Any]) -> str:
         recipe, summary = row["recipe"], row["summary"]
         known = number(recipe)
         about = [recipe["name"], data_of(recipe), kind(recipe), len(row["runs"])]
-        found = [summary.get(name, {}).get(part) for name in NUMBERS for part in ("mean", "sd")]
-        writer.writerow([*about, known, *found])
+        numbers = [summary.get(name, {}).get(part) for name in NUMBERS for part in ("mean", "sd")]
+        writer.writerow([*about, known, *numbers])
     return text.getvalue()
 
 
 def latex(results: dict[str, Any]) -> str:
-    """The table of methods and data sets for a paper; needs the booktabs package."""
+    """Return the table of methods and data sets for a paper; needs the booktabs package."""
     header, rows = pivot(results)
-    lines = [" & ".join(map(_escaped, row)) + r" \\" for row in (header, *rows)]
+    lines = [" & ".join(map(_escape, row)) + r" \\" for row in (header, *rows)]
     return "\n".join(
         [
             rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}",
@@ -144,7 +144,7 @@ def latex(results: dict[str, Any]) -> str:
     )
 
 
-def _escaped(cell: str) -> str:
+def _escape(cell: str) -> str:
     for plain, tex in (("_", r"\_"), ("%", r"\%"), ("±", r"$\pm$"), ("–", "--")):
         cell = cell.replace(plain, tex)
     return cell

@@ -76,7 +76,7 @@ def _cut(context: Context, model: nn.Module) -> dict[str, Tensor]:
 def _gradient_flow(context: Context, names: Sequence[str]) -> dict[str, Tensor]:
     """Return GraSP's scores at the initial weights, the highest being those to keep."""
     model, targets = context.place(context.network(context.initial)), context.train.targets.cpu()
-    index = grasp.balanced(targets, ~context.kept_out, each=10, seed=context.seed("grasp"))
+    index = grasp.balanced_subset(targets, ~context.kept_out, each=10, seed=context.seed("grasp"))
     among = torch.zeros(len(targets), dtype=torch.bool)
     among[index] = True
     x = torch.cat(list(context.train.plain(among=among)))[torch.argsort(torch.argsort(index))]
@@ -107,7 +107,7 @@ def _density(context: Context, keep: Mapping[str, Tensor]) -> dict[str, Any]:
         "overall": masks.density(keep),
         "reachable": masks.density(keep, touching),
         "layers": {name: masks.density({name: t}) for name, t in keep.items()},
-        "macs": multiply_adds.share_kept(keep, times),
+        "macs": multiply_adds.remaining_share(keep, times),
     }
 
 

@@ -22,7 +22,7 @@ Work = Callable[["Workspace"], tuple[Mapping[str, Tensor], Mapping[str, Any]]]
 
 
 def key_of(ingredients: Mapping[str, Any]) -> str:
-    """The name of what these ingredients make."""
+    """Return the key of the artifact that these ingredients make."""
     text = json.dumps(ingredients, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -37,7 +37,7 @@ class Store:
         return self.root / f"{ingredients['stage']}-{key_of(ingredients)}"
 
     def find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
-        """The stored artifact; one that is damaged is set aside with a warning, to be made again."""
+        """Return the stored artifact, or None; a damaged one is set aside with a warning."""
         path = self.path(ingredients)
         if not path.exists():
             return None
@@ -53,22 +53,22 @@ class Store:
             return None
 
     def make(self, ingredients: Mapping[str, Any], work: Work) -> Artifact:
-        """The artifact of these ingredients: found, or made by `work` and kept."""
-        with self.making([ingredients]) as (found, open_):
-            for path, workspace in open_.items():
-                found[path] = workspace.promote(path, ingredients, *work(workspace))
-        return found[self.path(ingredients)]
+        """Return the artifact of these ingredients: from the store, or made by `work` and stored."""
+        with self.making([ingredients]) as (stored, workspaces):
+            for path, workspace in workspaces.items():
+                stored[path] = workspace.promote(path, ingredients, *work(workspace))
+        return stored[self.path(ingredients)]
 
     @contextlib.contextmanager
     def making(
         self, wanted: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[dict[Path, Artifact], dict[Path, Workspace]]]:
-        """What is stored of several artifacts, and workspaces for the rest; both by path.
+        """Yield the stored ones of several artifacts, and workspaces for the rest; both by path.
 
         Whoever promotes a workspace adds the artifact to the first. Other processes wait meanwhile.
         """
-        found: dict[Path, Artifact] = {}
-        missing: dict[Path, Workspace] = {}
+        stored: dict[Path, Artifact] = {}
+        workspaces: dict[Path, Workspace] = {}
         with disk_trouble(self.root), contextlib.ExitStack() as locks:
             # In one order for all processes, so that no two wait for each other.
             for path, ingredients in sorted({self.path(i): i for i in wanted}.items()):
@@ -77,19 +77,19 @@ class Store:
                     locks.enter_context(locked(path))
                     artifact = self.find(ingredients)  # made by another process meanwhile
                 if artifact is None:
-                    missing[path] = Workspace(path.with_suffix(".partial"))
+                    workspaces[path] = Workspace(path.with_suffix(".partial"))
                 else:
-                    found[path] = artifact
-            yield found, missing
+                    stored[path] = artifact
+            yield stored, workspaces
 
     def artifacts(self) -> Iterator[Path]:
-        """Every folder of the store, finished, in progress or damaged."""
+        """Yield every folder of the store, finished, in progress or damaged."""
         if self.root.exists():
             yield from sorted(p for p in self.root.iterdir() if p.is_dir())
 
 
 def _warn_of_versions(artifact: Artifact) -> None:
-    """Say so where an artifact was made with other versions; they are recorded, not keyed."""
+    """Warn where an artifact was made with other versions; they are recorded, not keyed."""
     now, then = environment(), artifact.about["with"]
     others = [f"{name} {then[name]}" for name in ("torch", "unspur") if then[name] != now[name]]
     if others:

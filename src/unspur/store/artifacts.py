@@ -63,7 +63,7 @@ def open_artifact(path: Path) -> Artifact:
 
 
 def environment() -> dict[str, str]:
-    """The versions and the hardware a result was made with."""
+    """Return the versions and the hardware a result was made with."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     return {
         "unspur": VERSION,

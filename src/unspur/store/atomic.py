@@ -34,7 +34,7 @@ def write_tensors(
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file."""
+    """Read the tensors of a safetensors file."""
     try:
         return safetensors.torch.load(path.read_bytes())
     except (OSError, safetensors.SafetensorError) as error:
@@ -65,12 +65,12 @@ def make_folder(path: Path) -> None:
 
 
 def folder_size(path: Path) -> int:
-    """Bytes in a folder."""
+    """Return the bytes in a folder."""
     return sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
 
 
 def remove(path: Path) -> None:
-    """Delete a folder of the store; it is renamed first, so half of one never looks whole."""
+    """Delete a folder of the store; it is renamed first, so a partial one never looks whole."""
     doomed = path.with_name(path.name + ".removed")
     path.rename(doomed)
     shutil.rmtree(doomed)
@@ -110,7 +110,7 @@ def disk_trouble(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Let one at a time, of all processes, make or change what is at a path; the others wait."""
+    """Let only one process at a time change what is at a path; the others wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
@@ -133,7 +133,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def _still_there(path: Path, opened: int) -> bool:
-    """Whether an open file is what is at a path now."""
+    """Return whether an open file is what is at a path now."""
     try:
         return os.path.samestat(path.stat(), os.fstat(opened))
     except FileNotFoundError:
@@ -141,13 +141,13 @@ def _still_there(path: Path, opened: int) -> bool:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A table that a run's folder holds."""
+    """Read a JSON object from a run's folder."""
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise StoreError(f"{path} is missing: {path.parent} is not the folder of a run.") from None
     except ValueError as error:
         raise StoreError(f"{path} is damaged ({error}).") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise StoreError(f"{path} is damaged (it holds no table).")
-    return found
+    return content

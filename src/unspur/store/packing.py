@@ -24,7 +24,7 @@ BITS, VALUES = ".bits", ".values"
 
 
 def plain_zeros(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same weights with no negative zero among them."""
+    """Return the same weights with no negative zero among them."""
     return {name: t + 0.0 if t.is_floating_point() else t.clone() for name, t in weights.items()}
 
 
@@ -45,7 +45,7 @@ def write_packed(path: Path, weights: Mapping[str, Tensor]) -> str:
 
 
 def read_packed(path: Path) -> dict[str, Tensor]:
-    """The weights of a packed file."""
+    """Read the weights of a packed file."""
     stored = read_tensors(path)
     with safetensors.safe_open(path, framework="pt") as file:
         text = (file.metadata() or {}).get("shapes")
@@ -56,13 +56,13 @@ def read_packed(path: Path) -> dict[str, Tensor]:
     weights = {name: t for name, t in stored.items() if name not in parts}
     for name, shape in shapes.items():
         try:
-            weights[name] = _unpacked(stored[name + BITS], stored[name + VALUES], shape)
+            weights[name] = _unpack(stored[name + BITS], stored[name + VALUES], shape)
         except (KeyError, ValueError, RuntimeError) as error:
             raise StoreError(f"{path} is damaged: {name} cannot be unpacked ({error}).") from None
     return weights
 
 
-def _unpacked(bits: Tensor, values: Tensor, shape: list[int]) -> Tensor:
+def _unpack(bits: Tensor, values: Tensor, shape: list[int]) -> Tensor:
     there = np.unpackbits(bits.numpy(), count=math.prod(shape)).astype(bool)
     flat = torch.zeros(math.prod(shape), dtype=values.dtype)
     flat[torch.from_numpy(there)] = values

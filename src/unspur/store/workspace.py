@@ -37,7 +37,7 @@ class Workspace:
         return self.spent + time.perf_counter() - self.began
 
     def resume(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The last checkpoint, the log cut back to it; a damaged one is dropped with a warning."""
+        """Return the last checkpoint, the log cut back to it; drop a damaged one with a warning."""
         file = self.path / CHECKPOINT
         facts: dict[str, Any] = {"log": 0}
         tensors = None
@@ -92,7 +92,7 @@ class Workspace:
 
 
 def _read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """A checkpoint's tensors and facts, checked to be whole."""
+    """Read a checkpoint's tensors and facts, checked to be whole."""
     tensors = read_tensors(path)
     with safetensors.safe_open(path, framework="pt") as file:
         about = file.metadata() or {}

@@ -86,8 +86,12 @@ def sampled_error(
 def _sums(w: Array, π: Array, agree: float) -> tuple[Array, Array]:
     """Every value of Σ w_i m_i Z_i, and how probable it is; what cannot happen is left out."""
     sums, odds = np.zeros(1), np.ones(1)
-    for weight, kept in zip(w, π, strict=True):
-        steps = ((0.0, 1 - kept), (weight, kept * agree), (-weight, kept * (1 - agree)))
+    for weight, probability in zip(w, π, strict=True):
+        steps = (
+            (0.0, 1 - probability),
+            (weight, probability * agree),
+            (-weight, probability * (1 - agree)),
+        )
         possible = [(step, chance) for step, chance in steps if chance > 0]
         sums = np.concatenate([sums + step for step, _ in possible])
         odds = np.concatenate([odds * chance for _, chance in possible])

@@ -97,8 +97,8 @@ def _sampled(loss: Callable[[Array, Array], Array]) -> Gradient:
         z = np.where(rng.random((batch, *π.shape)) < agree, 1.0, -1.0)
         z[..., 0] = 1.0
         terms = w * z
-        kept = terms * (rng.random(z.shape) < π)
-        without = kept.sum(axis=-1, keepdims=True) - kept
+        terms_kept = terms * (rng.random(z.shape) < π)
+        without = terms_kept.sum(axis=-1, keepdims=True) - terms_kept
         scale = np.abs(w).sum(axis=-1, keepdims=True)
         difference: Array = (loss(without + terms, scale) - loss(without, scale)).mean(axis=0)
         return difference

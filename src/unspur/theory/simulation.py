@@ -120,8 +120,8 @@ def orders(epochs: int, samples: int) -> Iterator[NDArray[np.int64]]:
 
 def _inputs(p: Sequence[float], seeds: Sequence[int], samples: int, d: int) -> Tensor:
     """Label times input, ±1 of shape (p × seeds, samples, D + 1)."""
-    drawn = torch.from_numpy(np.stack([uniforms(seed, samples, d) for seed in seeds]))
-    agreements = torch.cat([torch.where(drawn < each, 1.0, -1.0) for each in p])
+    random_numbers = torch.from_numpy(np.stack([uniforms(seed, samples, d) for seed in seeds]))
+    agreements = torch.cat([torch.where(random_numbers < each, 1.0, -1.0) for each in p])
     return torch.cat([torch.ones(*agreements.shape[:2], 1), agreements], dim=2)
 
 

@@ -197,15 +197,15 @@ def cosines(s: Settings) -> Numbers:
 
 def _cosine(s: Settings, rng: np.random.Generator, w: Array, p: float, kept: int) -> Numbers:
     exact = cosining.expected_cosines(s.d, p, kept=kept)
-    drawn = cosining.sampled_cosines(rng, w, p, n=s.pairs, kept=kept)
+    sampled = cosining.sampled_cosines(rng, w, p, n=s.pairs, kept=kept)
     return {
         "p": p,
         "kept": kept,
         "among": exact.among,
         "across": exact.across,
         "gap": exact.gap,
-        "sampled_among": [drawn.among, drawn.among_spread],
-        "sampled_across": [drawn.across, drawn.across_spread],
+        "sampled_among": [sampled.among, sampled.among_spread],
+        "sampled_across": [sampled.across, sampled.across_spread],
     }
 
 
@@ -218,15 +218,15 @@ def _errors(
 ) -> dict[str, list[float]]:
     """Exact error, sampled error and bounds of every (π, α)."""
     exact = [_exact(π, α, where) for π, α in cells]
-    drawn = [sampled_error(np.r_[1.0, α], π, where, rng, n=s.draws) for π, α in cells]
+    sampled = [sampled_error(np.r_[1.0, α], π, where, rng, n=s.draws) for π, α in cells]
     one_sided = [float(bounding.one_sided_bound(π, α, where.agree)) for π, α in cells]
     means = [float(bounding.mean_output(π, α, where.agree)) for π, α in cells]
     return {
         "below": [error.below for error in exact],
         "tie": [error.tie for error in exact],
         "loss": [error.loss for error in exact],
-        "sampled": [error.loss for error in drawn],
-        "sampled_spread": [error.spread for error in drawn],
+        "sampled": [error.loss for error in sampled],
+        "sampled_spread": [error.spread for error in sampled],
         "mean": means,
         "bound": [float(bounding.two_sided_bound(π, α, where.agree)) for π, α in cells],
         "one_sided": one_sided,

@@ -22,18 +22,18 @@ Advance = Callable[[Inputs], None]
 
 
 def one_by_one(loops: Sequence[Loop]) -> Advance:
-    """The plain step of every loop in turn."""
+    """Return a function that advances every loop in turn, without a graph."""
 
     def advance(inputs: Inputs) -> None:
-        for loop, given in zip(loops, inputs, strict=True):
+        for loop, loop_inputs in zip(loops, inputs, strict=True):
             _seed(loop)
-            loop.advance(*given)
+            loop.advance(*loop_inputs)
 
     return advance
 
 
-def captured(loops: Sequence[Loop], inputs: Inputs) -> Advance:
-    """The loops' steps as a replay; plain steps on a CPU, or where recording fails.
+def capture_steps(loops: Sequence[Loop], inputs: Inputs) -> Advance:
+    """Record the loops' steps for replay; use plain steps on a CPU, or where recording fails.
 
     Trial steps come first, as recording needs warm libraries. They are undone, so that every step that
     counts is a replay and a resumed run repeats the bits of an undisturbed one.
@@ -41,11 +41,13 @@ def captured(loops: Sequence[Loop], inputs: Inputs) -> Advance:
     if loops[0].device.type != "cuda":
         return one_by_one(loops)
     before = [_state(loop) for loop in loops]
-    static = [tuple(t.clone() for t in given) for given in inputs]
+    static = [tuple(t.clone() for t in loop_inputs) for loop_inputs in inputs]
     try:
         # A network that itself draws from torch's stream (dropout) needs that stream for itself.
-        apart = [_try(loop, given) for loop, given in zip(loops, static, strict=True)]
-        parts = [[n] for n in range(len(loops))] if any(apart) else [list(range(len(loops)))]
+        draws_random = [
+            _try(loop, loop_inputs) for loop, loop_inputs in zip(loops, static, strict=True)
+        ]
+        parts = [[n] for n in range(len(loops))] if any(draws_random) else [list(range(len(loops)))]
         graphs = [_record([loops[n] for n in part], [static[n] for n in part]) for part in parts]
     except (RuntimeError, TypeError) as error:
         torch.cuda.synchronize()
@@ -56,12 +58,12 @@ def captured(loops: Sequence[Loop], inputs: Inputs) -> Advance:
     finally:
         for loop, state in zip(loops, before, strict=True):
             _undo(loop, *state)
-    places = [t for given in static for t in given]
+    places = [t for loop_inputs in static for t in loop_inputs]
 
     def replay(inputs: Inputs) -> None:
-        torch._foreach_copy_(places, [t for given in inputs for t in given])
+        torch._foreach_copy_(places, [t for loop_inputs in inputs for t in loop_inputs])
         for part, graph in zip(parts, graphs, strict=True):
-            if any(apart):
+            if any(draws_random):
                 _seed(loops[part[0]])
             graph.replay()
 
@@ -78,29 +80,29 @@ def _seed(loop: Loop) -> None:
 
 
 def _try(loop: Loop, inputs: tuple[Tensor, ...]) -> bool:
-    """Take trial steps; whether the network draws from torch's own random stream."""
+    """Take trial steps; return whether the network draws from torch's own random stream."""
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
-    drawn = torch.cuda.get_rng_state(loop.device)
+    random_state = torch.cuda.get_rng_state(loop.device)
     with torch.cuda.stream(side):
         for _ in range(3):
             loop.advance(*inputs)
     torch.cuda.current_stream().wait_stream(side)
     for optimiser in loop.optimisers:
         optimiser.zero_grad(set_to_none=True)
-    return not torch.equal(drawn, torch.cuda.get_rng_state(loop.device))
+    return not torch.equal(random_state, torch.cuda.get_rng_state(loop.device))
 
 
 def _record(loops: Sequence[Loop], inputs: Inputs) -> torch.cuda.CUDAGraph:
-    """One graph with a branch for every loop."""
+    """Record one graph with a branch for every loop."""
     graph = torch.cuda.CUDAGraph()
     branches = [torch.cuda.Stream() for _ in loops]  # type: ignore[no-untyped-call]
     with torch.cuda.graph(graph):
         trunk = torch.cuda.current_stream()
-        for branch, loop, given in zip(branches, loops, inputs, strict=True):
+        for branch, loop, loop_inputs in zip(branches, loops, inputs, strict=True):
             branch.wait_stream(trunk)
             with torch.cuda.stream(branch):
-                loop.advance(*given)
+                loop.advance(*loop_inputs)
         for branch in branches:
             trunk.wait_stream(branch)
     return graph

@@ -38,7 +38,7 @@ class Optimiser:
         return torch.optim.Adam(parameters, betas=self.betas, capturable=cuda, **options)
 
     def rate_at(self, step: int, steps: int) -> float:
-        """The learning rate of a step."""
+        """Return the learning rate of a step."""
         if self.schedule == "step" and self.decay_every:
             return self.rate * self.decay_by ** (max(0, step - self.decay_from) // self.decay_every)
         if self.schedule == "cosine":

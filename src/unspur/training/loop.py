@@ -17,12 +17,12 @@ from typing import Any
 
 from ..data.batches import Source
 from ..errors import Interrupted
-from .capture import captured, one_by_one
+from .capture import capture_steps, one_by_one
 from .fit_options import FitOptions
 from .inputs import Checkpointer, Progress, Training, Watcher
 from .loop_state import Loop
 from .method import Method
-from .numerics import asked_to_stop, deterministic, matmul_precision, own_stream
+from .numerics import deterministic, isolated_random_stream, matmul_precision, stop_on_interrupt
 from .sampling import Order
 
 
@@ -45,15 +45,15 @@ def fit(
 def fit_together(trainings: Sequence[Training], *, progress: Progress | None = None) -> None:
     """Do several trainings, each in place and from its checkpointer's checkpoint, as many at once as can be.
 
-    On a GPU those with one options (seeds and learning rates apart) run side by side; on a CPU, which one
-    training keeps busy, they run one after another.
+    On a GPU those with the same options (but for seeds and learning rates) run side by side; on a CPU, which
+    one training keeps busy, they run one after another.
     """
     loops = [Loop(training) for training in trainings]
     groups: dict[Any, list[Loop]] = {}
     for number, loop in enumerate(loops):
         loop.restore()
-        alone = number if loop.device.type != "cuda" else None
-        groups.setdefault((loop.pace, loop.step, loop.device, alone), []).append(loop)
+        group_number = number if loop.device.type != "cuda" else None
+        groups.setdefault((loop.pace, loop.step, loop.device, group_number), []).append(loop)
     finished: list[Loop] = []
     try:
         for group in groups.values():
@@ -71,14 +71,14 @@ def _run(loops: Sequence[Loop], progress: Progress | None) -> None:
     with (
         matmul_precision(options.precision),
         deterministic(options.deterministic),
-        own_stream(device),
-        asked_to_stop() as stop,
+        isolated_random_stream(device),
+        stop_on_interrupt() as stop,
     ):
         feeds = zip(*(loop.feed() for loop in loops), strict=True)
         if (first := next(feeds, None)) is None:
             return
         began = time.perf_counter()
-        advance = captured(loops, first) if options.capture else one_by_one(loops)
+        advance = capture_steps(loops, first) if options.capture else one_by_one(loops)
         saved = time.perf_counter()
         for loop in loops:
             loop.ready(saved - began)
@@ -87,20 +87,22 @@ def _run(loops: Sequence[Loop], progress: Progress | None) -> None:
                 loop.set_rate()
             advance(inputs)
             for loop in loops:
-                loop.stepped(progress)
-            done = loops[0].step
-            due = done < options.steps and done % options.checkpoint_every == 0
-            due = due and time.perf_counter() - saved >= options.checkpoint_seconds
-            if stop.is_set() or due:
+                loop.finish_step(progress)
+            if stop.is_set() or _is_checkpoint_due(loops[0], saved):
                 saved = time.perf_counter()
                 for loop in loops:
                     loop.save()
                 if stop.is_set():
-                    raise Interrupted(
-                        f"stopped at step {done} of {options.steps}. "
-                        + (
-                            "Give the same command again to go on from here."
-                            if loop.checkpointer
-                            else ""
-                        )
-                    )
+                    raise _interruption(loops[-1])
+
+
+def _is_checkpoint_due(loop: Loop, saved: float) -> bool:
+    """Return whether enough steps and seconds have passed since the last checkpoint."""
+    options = loop.options
+    due = loop.step < options.steps and loop.step % options.checkpoint_every == 0
+    return due and time.perf_counter() - saved >= options.checkpoint_seconds
+
+
+def _interruption(loop: Loop) -> Interrupted:
+    advice = "Give the same command again to go on from here." if loop.checkpointer else ""
+    return Interrupted(f"stopped at step {loop.step} of {loop.options.steps}. {advice}")

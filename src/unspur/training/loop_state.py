@@ -18,7 +18,7 @@ from ..errors import TrainingError
 from .fit_options import FitOptions, Optimiser
 from .inputs import Progress, Training, Watcher
 from .method import Player
-from .numerics import autocast, compiled
+from .numerics import autocast, compile_if
 from .prediction import under
 from .sampling import Order
 
@@ -50,8 +50,8 @@ class Loop:
         self.losses: dict[str, Tensor] = {}  # sums since the last reading, on the device
         self.losses_since = self.began_at = 0
         self.began = time.perf_counter()
-        self._batch = compiled(self.source.batch, self.options.compile)
-        self._forward = compiled(self._losses, self.options.compile)
+        self._batch = compile_if(self.source.batch, self.options.compile)
+        self._forward = compile_if(self._losses, self.options.compile)
         self.method.train()
         masks.follow(self.method, self.clock)
 
@@ -61,17 +61,17 @@ class Loop:
         return replace(self.options, seed=0, optimiser=Optimiser())
 
     def feed(self) -> Iterator[tuple[Tensor, ...]]:
-        """The inputs of every step to come."""
+        """Yield the inputs of every remaining step."""
         return self.source.feed(_indices(self.order, self.step, self.options.steps))
 
     def ready(self, seconds: float) -> None:
-        """Note how long compiling and recording the step took; the clock of the log starts here."""
+        """Record how long compiling and recording the step took, and start the clock of the log."""
         self.began = time.perf_counter()
         if self.checkpointer and self.device.type == "cuda":
             self.checkpointer.log({"step": self.step, "setup_seconds": round(seconds, 3)})
 
     def set_rate(self) -> None:
-        """The learning rate of the coming step."""
+        """Set the learning rate of the next step."""
         rate = self.options.optimiser.rate_at(self.step, self.options.steps)
         if rate == self.rate:
             return
@@ -84,7 +84,7 @@ class Loop:
                     group["lr"] = rate
 
     def advance(self, *inputs: Tensor) -> None:
-        """One update of every player. Reads and writes tensors on the device, and nothing else."""
+        """Update every player once. Reads and writes tensors on the device, and nothing else."""
         batch = self._batch(inputs[0], self.clock, *inputs[1:])
         for player, optimiser in zip(self.players, self.optimisers, strict=True):
             losses = self._forward(batch, player.name)
@@ -96,7 +96,7 @@ class Loop:
         self.clock += 1
 
     def _losses(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        """The named losses of a player, and their sum as `loss`."""
+        """Return the named losses of a player, and their sum as `loss`."""
         with autocast(self.device, self.options.precision):
             losses = self.method(batch, player)
         return {**losses, "loss": reduce(torch.add, losses.values())}
@@ -110,8 +110,8 @@ class Loop:
         torch._foreach_add_(sums, [loss.detach() for loss in losses.values()])
         self.health.add_(losses["loss"].detach() * 0)
 
-    def stepped(self, progress: Progress | None) -> None:
-        """After a step: count it, log what is due, let watchers look."""
+    def finish_step(self, progress: Progress | None) -> None:
+        """Count a step, log what is due and call the watchers."""
         self.step = done = self.step + 1
         last = done == self.options.steps
         if last or done % self.options.log_every == 0:
@@ -129,14 +129,14 @@ class Loop:
             self.check_weights()
 
     def _show(self, watcher: Watcher) -> Mapping[str, float]:
-        """Let a watcher look at the method in eval mode."""
+        """Call a watcher with the method in eval mode."""
         self.method.eval()
         seen = watcher(self.method, self.step)
         self.method.train()
         return seen
 
     def read_losses(self) -> dict[str, Any]:
-        """Mean losses since the last reading; raises if one of them was no number."""
+        """Return mean losses since the last reading; raise if one of them was not finite."""
         count = self.step - self.losses_since
         names = list(self.losses)
         seen = [*self.losses.values(), self.health, self.healthy]
@@ -162,8 +162,8 @@ class Loop:
 
     def check_weights(self) -> None:
         """Raise if a step with a finite loss made weights that are no numbers."""
-        stepped = [p for player in self.players for p in player.parameters]
-        if not torch.stack([torch.isfinite(p).all() for p in stepped]).all():
+        finish_step = [p for player in self.players for p in player.parameters]
+        if not torch.stack([torch.isfinite(p).all() for p in finish_step]).all():
             raise TrainingError(
                 f"weights are no longer numbers after step {self.step - 1}, though its loss was one. "
                 "The checkpoint before it is kept. Lower the learning rate."
@@ -185,7 +185,7 @@ class Loop:
         self.checkpointer.checkpoint(tensors, {"step": self.step})
 
     def memory(self) -> dict[str, Tensor]:
-        """What the optimisers remember, by optimiser, parameter and name."""
+        """Return the optimisers' state, by optimiser, parameter and name."""
         return {
             f"{number}.{key}.{name}": value
             for number, optimiser in enumerate(self.optimisers)
@@ -208,10 +208,10 @@ class Loop:
 
     def restore(self) -> None:
         """Take up the checkpointer's checkpoint, if there is one."""
-        found = self.checkpointer.resume() if self.checkpointer else None
-        if found is None:
+        checkpoint = self.checkpointer.resume() if self.checkpointer else None
+        if checkpoint is None:
             return
-        tensors, facts = found
+        tensors, facts = checkpoint
         self.method.load_state_dict(under(tensors, "method."))
         for number, player in enumerate(self.players):
             self._remember(number, player, under(tensors, f"optimiser.{number}."))

@@ -19,52 +19,52 @@ Pairs = Literal["all", "released"]
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross entropy of each sample, in float32 at least."""
+    """Return the cross entropy of each sample, in float32 at least."""
     return F.cross_entropy(_full(logits), targets, reduction="none")
 
 
 def gce(logits: Tensor, targets: Tensor, *, q: float = 0.7) -> Tensor:
-    """Generalised cross entropy (1 - p^q) / q of each sample: easy samples dominate its gradient."""
+    """Return (1 - p^q) / q, the generalised cross entropy: easy samples dominate its gradient."""
     # 1 - p^q as -expm1(q log p): its gradient stays finite where p underflows.
     return -torch.expm1(-q * cross_entropy(logits, targets)) / q
 
 
 def gce_released(logits: Tensor, targets: Tensor, *, q: float = 0.7) -> Tensor:
-    """The form the released codes run: cross entropy times a constant q·p^q (0.7 × the true gradient)."""
+    """Return the released form: cross entropy times a constant q·p^q (0.7 × the true gradient)."""
     p = F.softmax(_full(logits).detach(), dim=1).gather(1, targets[:, None]).squeeze(1)
     return q * p**q * cross_entropy(logits, targets)
 
 
 def confident_cross_entropy(logits: Tensor, targets: Tensor, *, eta: float = 0.05) -> Tensor:
-    """Mean cross entropy over the samples with p > eta; 0 where there are none (epoch-ensemble miner)."""
+    """Return the mean cross entropy over samples with p > eta, 0 if there are none (epoch-ensemble miner)."""
     losses = cross_entropy(logits, targets)
     picked = torch.exp(-losses.detach()) > eta
     return masked_mean(losses, picked)
 
 
 def group_cross_entropy(losses: Tensor, conflict: Tensor, *, up: float) -> Tensor:
-    """ℓ_WCE as written: up × the mean over conflicting plus the mean over the other samples."""
+    """Return ℓ_WCE as written: up × the mean over conflicting plus the mean over the other samples."""
     return up * masked_mean(losses, conflict) + masked_mean(losses, ~conflict)
 
 
 def masked_mean(values: Tensor, among: Tensor) -> Tensor:
-    """The mean over the marked entries; 0 where none is marked."""
+    """Return the mean over the marked entries; 0 if none is marked."""
     return torch.where(among, values, 0.0).sum() / among.sum().clamp(min=1)
 
 
 def contrast(
     features: Tensor, positive: Tensor, *, temperature: float = 0.07
 ) -> tuple[Tensor, Tensor]:
-    """Supervised contrastive loss of each anchor (0 without a positive), and whether it has one.
+    """Return the supervised contrastive loss of each anchor (0 without a positive), and whether it has one.
 
     `features` (B, D) are L2-normalised; `positive` (B, B) marks the pairs to pull together. The
     denominator runs over the whole batch but the anchor itself.
     """
     features = _full(features)
-    own = torch.eye(len(features), dtype=torch.bool, device=features.device)
-    positive = positive & ~own
+    diagonal = torch.eye(len(features), dtype=torch.bool, device=features.device)
+    positive = positive & ~diagonal
     # A large negative number, not -inf: a batch of one must give 0, not NaN.
-    similarity = (features @ features.T / temperature).masked_fill(own, -1e30)
+    similarity = (features @ features.T / temperature).masked_fill(diagonal, -1e30)
     log_share = F.log_softmax(similarity, dim=1)
     count = positive.sum(1)
     pulled = torch.where(positive, log_share, 0.0).sum(1)
@@ -79,7 +79,7 @@ def alignment(
     temperature: float = 0.07,
     positives: Positives = "either",
 ) -> Tensor:
-    """ℓ_align: conflicting samples are pulled to their class, the others to its conflicting samples.
+    """Return ℓ_align: conflicting samples are pulled to their class, the others to its conflicting samples.
 
     Features are normalised here. `positives="column"` is what the released code runs: only pairs
     whose second sample is conflicting. Anchors without a positive are left out of the mean.
@@ -95,7 +95,7 @@ def alignment(
 
 
 def disentangle(features: Tensor, bias: Tensor) -> Tensor:
-    """EnD's R⊥: (1/M) Σ_v |Σ cosines of the pairs that share the bias v|, M such pairs; 0 without any."""
+    """Return EnD's R⊥: (1/M) Σ_v |Σ cosines of the pairs that share the bias v|, M such pairs; or 0."""
     same = _earlier(len(bias), bias.device) & (bias[:, None] == bias)
     by_sample = torch.where(same, _cosines(features), 0.0).sum(1)
     members = (bias[:, None] == bias).to(by_sample.dtype)
@@ -105,7 +105,7 @@ def disentangle(features: Tensor, bias: Tensor) -> Tensor:
 
 
 def entangle(features: Tensor, targets: Tensor, bias: Tensor, *, pairs: Pairs = "all") -> Tensor:
-    """EnD's R∥: 1 minus the mean of (1 + cosine) / 2 over pairs of one class and two biases.
+    """Return EnD's R∥: 1 minus the mean of (1 + cosine) / 2 over pairs of one class and two biases.
 
     `pairs="released"` counts, as the released code does, only those whose later sample has the smaller bias.
     """
@@ -121,12 +121,12 @@ def _cosines(features: Tensor) -> Tensor:
 
 
 def _earlier(size: int, device: torch.device) -> Tensor:
-    """Marks the pairs (i, j) with j before i."""
+    """Mark the pairs (i, j) with j before i."""
     return torch.ones(size, size, dtype=torch.bool, device=device).tril(-1)
 
 
 def hsic(x: Tensor, y: Tensor, *, radius_x: float = 1.0, radius_y: float = 1.0) -> Tensor:
-    """How much two sets of features depend on each other: the unbiased estimator with RBF kernels (ReBias).
+    """Return the dependence of two sets of features: the unbiased HSIC estimator with RBF kernels (ReBias).
 
     It needs four samples, and is 0 of fewer.
     """
@@ -143,12 +143,12 @@ def hsic(x: Tensor, y: Tensor, *, radius_x: float = 1.0, radius_y: float = 1.0) 
 
 
 def _kernel(x: Tensor, radius: float) -> Tensor:
-    """exp(-‖a - b‖² / 2r²) of every pair, 0 for a sample with itself."""
+    """Return exp(-‖a - b‖² / 2r²) of every pair, 0 for a sample with itself."""
     x = x.double()  # the estimator's terms cancel, and TF32 products would not do
     size = x.square().sum(1)
     distance = (size[:, None] + size - 2 * x @ x.T).clamp(min=0)
-    own = torch.eye(len(x), dtype=torch.bool, device=x.device)
-    return torch.exp(-distance / (2 * radius**2)).masked_fill(own, 0.0)
+    diagonal = torch.eye(len(x), dtype=torch.bool, device=x.device)
+    return torch.exp(-distance / (2 * radius**2)).masked_fill(diagonal, 0.0)
 
 
 def sparsity(
@@ -157,7 +157,7 @@ def sparsity(
     kind: Sparsity = "sum",
     costs: Iterable[Tensor | None] | None = None,
 ) -> Tensor:
-    """The pressure on mask logits: Σθ (released code), Σ|θ| (paper) or Σσ(θ) (expected weights kept).
+    """Return the penalty on mask logits: Σθ (released code), Σ|θ| (paper) or Σσ(θ) (expected weights kept).
 
     With `costs` each counts as much as it costs.
     """
@@ -172,5 +172,5 @@ def sparsity(
 
 
 def _full(x: Tensor) -> Tensor:
-    """At least float32: half precision loses the tails of softmax."""
+    """Convert to float32 at least: half precision loses the tails of softmax."""
     return x if x.dtype == torch.float64 else x.float()

@@ -29,12 +29,12 @@ class Accuracy:
 
 
 def accuracy(correct: Tensor) -> float | None:
-    """The share of True; None of nothing."""
+    """Return the share of True, or None if empty."""
     return float(correct.double().mean()) if len(correct) else None
 
 
 def group_counts(targets: Tensor, bias: Tensor, *, classes: int, biases: int) -> Tensor:
-    """How many samples each (target, bias) cell holds."""
+    """Count the samples of each (target, bias) cell."""
     return torch.bincount(targets * biases + bias, minlength=classes * biases).reshape(
         classes, biases
     )
@@ -43,7 +43,7 @@ def group_counts(targets: Tensor, bias: Tensor, *, classes: int, biases: int) ->
 def group_matrix(
     correct: Tensor, targets: Tensor, bias: Tensor, *, classes: int, biases: int
 ) -> Tensor:
-    """Accuracy of each (target, bias) cell, NaN where it is empty."""
+    """Return the accuracy of each (target, bias) cell, NaN where it is empty."""
     counts = group_counts(targets, bias, classes=classes, biases=biases)
     hits = group_counts(targets[correct], bias[correct], classes=classes, biases=biases)
     return hits.double() / counts
@@ -58,7 +58,7 @@ def scores(
     conflict: Tensor | None = None,
     train_counts: Tensor | None = None,
 ) -> Accuracy:
-    """Every accuracy of one set of predictions; what needs bias labels is None without them."""
+    """Return every accuracy of one set of predictions; those that need bias labels are None without them."""
     correct = predicted == targets
     average = float(correct.double().mean())
     if bias is None or conflict is None:
@@ -83,7 +83,7 @@ def scores(
 
 
 def mining_quality(flagged: Tensor, conflicting: Tensor) -> dict[str, float | None]:
-    """Precision and recall of a suspect set against the truly conflicting samples."""
+    """Return precision and recall of a suspect set against the truly conflicting samples."""
     return {
         "precision": accuracy(conflicting[flagged]),
         "recall": accuracy(flagged[conflicting]),
@@ -91,11 +91,11 @@ def mining_quality(flagged: Tensor, conflicting: Tensor) -> dict[str, float | No
 
 
 def mean_sd(values: list[float]) -> tuple[float, float | None]:
-    """Mean and sample standard deviation (None of a single value)."""
+    """Return mean and sample standard deviation (None of a single value)."""
     v = torch.tensor(values, dtype=torch.float64)
     return float(v.mean()), float(v.std()) if len(v) > 1 else None
 
 
 def surprise(logits: Tensor, targets: Tensor) -> Tensor:
-    """1 - p of the true class."""
+    """Return 1 - p of the true class."""
     return 1 - torch.softmax(logits, dim=1).gather(1, targets[:, None]).squeeze(1)

@@ -1,4 +1,4 @@
-"""The surroundings a step runs in: precision, determinism, a polite answer to Ctrl-C."""
+"""Settings that a step runs under: precision, determinism, handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Precision = Literal["fp32", "tf32", "bf16"]
 
 
 def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[Any]:
-    """Forward passes in bf16 where asked for."""
+    """Run forward passes in bf16 if `precision` is "bf16"."""
     if precision == "bf16":
         # No cache of cast weights: a captured step must cast them anew.
         return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)
@@ -25,7 +25,7 @@ def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractC
 
 @contextlib.contextmanager
 def matmul_precision(precision: Precision) -> Iterator[None]:
-    """TF32 products and convolutions on a GPU unless plain fp32 is asked for."""
+    """Allow TF32 products and convolutions on a GPU unless `precision` is "fp32"."""
     allow = precision != "fp32"
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allow
@@ -37,7 +37,7 @@ def matmul_precision(precision: Precision) -> Iterator[None]:
 
 @contextlib.contextmanager
 def deterministic(on: bool) -> Iterator[None]:
-    """Only operations that give the same bits every time; torch's settings are put back after."""
+    """Allow only deterministic operations if `on`; torch's settings are restored after."""
     before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
     warned = torch.is_deterministic_algorithms_warn_only_enabled()
     if on:  # cuBLAS reads it when first used
@@ -55,37 +55,37 @@ def deterministic(on: bool) -> Iterator[None]:
         torch.backends.cudnn.benchmark = before[1]
 
 
-def compiled(function: FunctionT, on: bool) -> FunctionT:
-    """The function fused by torch.compile where asked for; shapes are fixed."""
+def compile_if(function: FunctionT, on: bool) -> FunctionT:
+    """Compile the function with torch.compile if `on`; shapes are fixed."""
     if not on:
         return function
-    # A run is told apart by its tensors, so each makes an entry for the same code: sixteen and more.
+    # Each run has tensors of its own, so each makes an entry for the same code: sixteen and more.
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 256)
     return cast(FunctionT, torch.compile(function, dynamic=False))
 
 
-def own_stream(device: torch.device) -> contextlib.AbstractContextManager[None]:
-    """Leave torch's global random stream as it was."""
+def isolated_random_stream(device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """Restore torch's global random stream after the block."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
 @contextlib.contextmanager
-def asked_to_stop() -> Iterator[threading.Event]:
-    """Set when the user presses Ctrl-C, so that training ends between two steps; twice ends at once."""
-    asked = threading.Event()
+def stop_on_interrupt() -> Iterator[threading.Event]:
+    """Set an event when the user presses Ctrl-C, to end training between two steps; twice ends at once."""
+    stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield stop
         return
     before = signal.getsignal(signal.SIGINT)
 
     def on_signal(number: int, frame: Any) -> None:
-        if asked.is_set():
+        if stop.is_set():
             signal.signal(signal.SIGINT, before)
             raise KeyboardInterrupt
-        asked.set()
+        stop.set()
 
     signal.signal(signal.SIGINT, on_signal)
     try:
-        yield asked
+        yield stop
     finally:
         signal.signal(signal.SIGINT, before)

@@ -9,11 +9,11 @@ from torch import Tensor
 
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names begin with a prefix, without it."""
+    """Return the tensors whose names begin with a prefix, without it."""
     return {name[len(prefix) :]: t for name, t in tensors.items() if name.startswith(prefix)}
 
 
 @torch.no_grad()
 def predict(model: Callable[[Tensor], Tensor], inputs: Iterator[Tensor]) -> Tensor:
-    """Logits of every input, in order, on the CPU; the caller puts the model in eval mode."""
+    """Return the outputs for all inputs, in order, on the CPU; the caller puts the model in eval mode."""
     return torch.cat([model(x).float() for x in inputs]).cpu()

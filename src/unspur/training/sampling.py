@@ -15,7 +15,7 @@ class Order(Protocol):
     """Decides which samples make up a batch."""
 
     def draw(self, first: int, count: int) -> Tensor:
-        """Indices (count, batch) of the batches `first` to `first + count - 1`."""
+        """Return indices (count, batch) of the batches `first` to `first + count - 1`."""
 
 
 class Passes:
@@ -59,7 +59,7 @@ class Weighted:
 def derived_odds(
     conflict: Tensor, targets: Tensor, *, share: float = 1 / 3, cap: float = 100.0
 ) -> Tensor:
-    """Sampling odds from the suspects alone: in every class, about `share` of the draws are suspects.
+    """Return sampling odds from the suspects: in every class, about `share` of the draws are suspects.
 
     No suspect is drawn more than `cap` times as often as another sample of its class, and each class
     keeps its share of the draws.
@@ -76,5 +76,5 @@ def derived_odds(
 
 
 def fixed_odds(conflict: Tensor, *, up: float) -> Tensor:
-    """Sampling odds of the paper: `up` for a suspect, 1 for any other sample."""
+    """Return the paper's sampling odds: `up` for a suspect, 1 for any other sample."""
     return torch.where(conflict, up, 1.0).double()

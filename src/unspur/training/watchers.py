@@ -90,19 +90,19 @@ class Iterates:
     def __init__(self, steps: tuple[int, ...]):
         self.every = math.gcd(*steps) or 1
         self.steps = frozenset(steps)
-        self.kept: dict[str, Tensor] = {}
+        self.weights_by_step: dict[str, Tensor] = {}
 
     def __call__(self, method: Method, step: int) -> Mapping[str, float]:
         if step in self.steps:
             weights = masks.plain_state(cast(nn.Module, method.model))
-            self.kept |= {f"{step}.{name}": t for name, t in weights.items()}
+            self.weights_by_step |= {f"{step}.{name}": t for name, t in weights.items()}
         return {}
 
     def state(self) -> dict[str, Tensor]:
-        return self.kept
+        return self.weights_by_step
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        self.kept = dict(state)
+        self.weights_by_step = dict(state)
 
 
 class EpochScores:

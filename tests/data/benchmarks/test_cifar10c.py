@@ -429,7 +429,7 @@ def test_an_interrupted_writing_leaves_nothing(tmp_path: Path, monkeypatch: pyte
 def test_a_kept_file_is_an_ordinary_array(tmp_path: Path):
     pixels = np.arange(24, dtype=np.uint8).reshape(4, 2, 3)
     blocks = [pixels[:3], pixels[3:]]
-    kept = pixel_cache.kept(
+    kept = pixel_cache.cached_pixels(
         lambda: iter(blocks), pixels.shape, cache=tmp_path, name="some", about="thing"
     )
     assert torch.equal(kept, torch.from_numpy(pixels))

@@ -120,13 +120,13 @@ def test_a_sheet_of_grey_floats_and_empty_places() -> None:
     base = shapes_set(samples=12, conflicting=1)
     split = Split(torch.randn(12, 1, 8, 8), base.train.targets)
     splits = Splits(train=split, classes=base.classes, bias={"train": base.bias["train"]})
-    pixels = np.asarray(sheet.drawn(splits))
+    pixels = np.asarray(sheet.render(splits))
     assert (pixels[..., 0] == pixels[..., 2]).all()
 
 
 def test_a_sheet_needs_to_know_what_conflicts(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nobody knows what conflicts"):
-        sheet.drawn(replace(shapes_set(samples=20), bias={}))
+        sheet.render(replace(shapes_set(samples=20), bias={}))
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot write"):
         sheet.save(marked(), tmp_path / "file" / "sheet.png")

@@ -182,7 +182,7 @@ def test_listing_many_small_files_opens_none(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     for n in range(3000):
         (tmp_path / "a" / f"{n}.jpg").touch()
-    assert len(class_folders.listed(tmp_path).rows) == 3000  # empty files: nothing was opened
+    assert len(class_folders.list_images(tmp_path).rows) == 3000  # empty files: nothing was opened
 
 
 # Sizes
@@ -406,7 +406,7 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package.parquet = module  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pyarrow", package)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", module)
-    found = table.listed(tmp_path / "t.parquet").rows
+    found = table.list_images(tmp_path / "t.parquet").rows
     assert [row.label for row in found] == ["1", "0"]
     assert [row.part for row in found] == ["train", "test"]
 
@@ -415,7 +415,7 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     module.read_table = broken  # type: ignore[attr-defined]
     with pytest.raises(DataError, match=r"t\.parquet cannot be read as parquet \(magic bytes\)"):
-        table.listed(tmp_path / "t.parquet")
+        table.list_images(tmp_path / "t.parquet")
 
 
 # For a model that exists

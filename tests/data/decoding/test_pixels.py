@@ -118,7 +118,7 @@ def test_a_decoding_process_answers_line_by_line(tmp_path: Path) -> None:
     files = [str(tmp_path / "a.png"), str(tmp_path / "none.png"), str(tmp_path / "a.png")]
     tasks = [
         {"memory": str(n), "path": str(shared), "offset": 0, "size": SIZE, "crop": "stretch"}
-        for n in range(pixels.KEPT_OPEN + 2)
+        for n in range(pixels.OPEN_MEMORIES + 2)
     ]
     answers = io.StringIO()
     pixels.serve([json.dumps({**task, "files": files}) for task in tasks], answers)

@@ -13,7 +13,7 @@ from unspur.masks.channels import removable, resize, slim, units
 from unspur.masks.channels.cost import unit_costs
 from unspur.masks.channels.shares import MultiplyAddCounter, keep_share, norms
 from unspur.masks.channels.slim import silence
-from unspur.masks.multiply_adds import multiply_adds, share_kept, uses
+from unspur.masks.multiply_adds import multiply_adds, remaining_share, uses
 from unspur.models.networks.convnet import ConvNet
 from unspur.models.networks.resnet import ResNet18
 
@@ -232,9 +232,9 @@ def test_multiply_adds_of_the_small_network():
     assert [times[name] for name in names] == [64, 16, 4, 1]
     every = {name: torch.ones(p.shape, dtype=torch.bool) for name, p in model.named_parameters()}
     every = {name: every[name] for name in names}
-    assert share_kept(every, times) == 1.0
+    assert remaining_share(every, times) == 1.0
     every["body.0.0.weight"][:] = False
-    assert share_kept(every, times) == pytest.approx(1 - 8 * 8 * 6 * 3 * 16 / (convs + 120))
+    assert remaining_share(every, times) == pytest.approx(1 - 8 * 8 * 6 * 3 * 16 / (convs + 120))
 
 
 def test_units_cost_half_of_the_weights_between_them():

@@ -13,7 +13,7 @@ import torch
 from ...errors import DataError
 from ..decoding.pixel_cache import decode
 from ..splits import Split, Splits
-from .layout import Entry, _entries, _named, _shared_entries, _train_entries
+from .layout import Entry, _class_names, _entries, _shared_entries, _train_entries
 
 NAME, EXTRA = "bffhq", "extra_conflict"
 CLASSES, GENDERS = ("young", "old"), ("female", "male")
@@ -28,7 +28,7 @@ def load(
     extra: bool = False,
     cache: Path | None = None,
 ) -> Splits:
-    """The faces below `root`/bffhq or `root`, resized, in the order of their sorted paths.
+    """Load the faces below `root`/bffhq or `root`, resized, in the order of their sorted paths.
 
     `extra` adds the images in `extra_conflict` to those to train on; `cache` is a folder to keep pixels in.
     """
@@ -38,15 +38,12 @@ def load(
         "valid": _shared_entries(folder, ratio, "valid"),
         "test": _shared_entries(folder, ratio, "test"),
     }
-    for part, found in entries.items():
-        if not found:
-            where = folder / ratio / "align" if part == "train" else folder / part
-            raise DataError(
-                f"BFFHQ is incomplete: {where} holds no image (.png or .jpg). Put the {part} images, "
-                "named <id>_<target>_<bias>, there."
-            )
+    _check_present(entries, folder, ratio)
     _check_labels(entries)
-    splits = {part: _split(found, folder, part, size, cache) for part, found in entries.items()}
+    splits = {
+        part: _split(part_entries, folder, part, size, cache)
+        for part, part_entries in entries.items()
+    }
     return Splits(
         train=splits["train"],
         valid=splits["valid"],
@@ -58,8 +55,19 @@ def load(
     )
 
 
+def _check_present(entries: dict[str, list[Entry]], folder: Path, ratio: str) -> None:
+    """Raise where a split has no image."""
+    for part, part_entries in entries.items():
+        if not part_entries:
+            where = folder / ratio / "align" if part == "train" else folder / part
+            raise DataError(
+                f"BFFHQ is incomplete: {where} holds no image (.png or .jpg). Put the {part} images, "
+                "named <id>_<target>_<bias>, there."
+            )
+
+
 def find(root: Path, ratio: str) -> Path:
-    """The folder that holds the ratios."""
+    """Return the folder that holds the ratios."""
     folder = root / NAME if (root / NAME).is_dir() else root
     if not any(path.is_dir() for path in folder.glob("*pct")):
         raise DataError(
@@ -84,10 +92,10 @@ def _extra(folder: Path) -> list[Entry]:
 
 
 def _check_labels(entries: dict[str, list[Entry]]) -> None:
-    """Both labels of every file must be 0 or 1."""
-    found = [entry for part in entries.values() for entry in part]
-    _named(CLASSES, "target", [(entry.target, entry.path) for entry in found])
-    _named(GENDERS, "bias", [(entry.bias, entry.path) for entry in found])
+    """Raise unless both labels of every file are 0 or 1."""
+    all_entries = [entry for part in entries.values() for entry in part]
+    _class_names(CLASSES, "target", [(entry.target, entry.path) for entry in all_entries])
+    _class_names(GENDERS, "bias", [(entry.bias, entry.path) for entry in all_entries])
 
 
 def _split(entries: list[Entry], folder: Path, part: str, size: int, cache: Path | None) -> Split:

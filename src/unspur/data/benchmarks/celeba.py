@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ...errors import DataError
 from ..decoding.pixel_cache import decode
@@ -56,28 +57,17 @@ def load(
     test_crop: Crop | None = None,
     cache: Path | None = None,
 ) -> Splits:
-    """The faces below `root`/celeba or `root`, cropped and resized, in the order of their lists.
+    """Load the faces below `root`/celeba or `root`, cropped and resized, in the order of their lists.
 
     `test_crop` is for validation and test, where it differs; `cache` is a folder to keep pixels in.
     """
     folder = _folder(root)
-    faces = _chosen(folder, variant, seed)
+    faces = _select_faces(folder, variant, seed)
     _require(folder / IMAGES, "the folder with the aligned images of CelebA")
     splits, bias = {}, {}
-    for part, code in CODES.items():
-        rows = np.flatnonzero(faces.split == code)
-        if not len(rows):
-            raise DataError(f"{folder}: no image is listed for the {part} split (code {code}).")
-        names = tuple(f"{IMAGES}/{faces.names[row]}" for row in rows)
-        pixels = decode(
-            [folder / name for name in names],
-            size=size,
-            crop=crop if part == "train" else test_crop or crop,
-            cache=cache,
-            name=f"{NAME}-{part}-{size}",
-        )
-        splits[part] = Split(pixels, torch.from_numpy(faces.blond[rows]), names)
-        bias[part] = torch.from_numpy(faces.male[rows])
+    for part in CODES:
+        part_crop = crop if part == "train" else test_crop or crop
+        splits[part], bias[part] = _read_part(folder, faces, part, size, part_crop, cache)
     return Splits(
         train=splits["train"],
         valid=splits["valid"],
@@ -89,6 +79,20 @@ def load(
         name=f"{NAME}/{variant}",
         crop=test_crop or crop,
     )
+
+
+def _read_part(
+    folder: Path, faces: Faces, part: str, size: int, crop: Crop, cache: Path | None
+) -> tuple[Split, Tensor]:
+    """Decode the images of one split; return them with their bias labels."""
+    rows = np.flatnonzero(faces.split == CODES[part])
+    if not len(rows):
+        raise DataError(f"{folder}: no image is listed for the {part} split (code {CODES[part]}).")
+    names = tuple(f"{IMAGES}/{faces.names[row]}" for row in rows)
+    paths = [folder / name for name in names]
+    pixels = decode(paths, size=size, crop=crop, cache=cache, name=f"{NAME}-{part}-{size}")
+    split = Split(pixels, torch.from_numpy(faces.blond[rows]), names)
+    return split, torch.from_numpy(faces.male[rows])
 
 
 def find(root: Path) -> None:
@@ -105,28 +109,30 @@ def _folder(root: Path) -> Path:
     return root if here else root / NAME
 
 
-def _chosen(folder: Path, variant: str, seed: int) -> Faces:
-    """The faces of a variant."""
+def _select_faces(folder: Path, variant: str, seed: int) -> Faces:
+    """Return the faces of a variant."""
     if variant == "csv":
-        return _collected(list(_metadata_rows(folder / METADATA)), folder / METADATA)
+        return _collect(list(_metadata_rows(folder / METADATA)), folder / METADATA)
     keep = re.fullmatch(r"keep([0-9]+)", variant)
     if keep is None and variant != "all":
         raise DataError(
             f"there is no CelebA variant {variant!r}. Choose keep2000 (or another number), all or csv."
         )
-    faces = _collected(list(_listed_rows(folder)), folder / ATTRIBUTES)
-    return faces if keep is None else subsampled(faces, int(keep[1]), seed=seed)
+    faces = _collect(list(_attribute_rows(folder)), folder / ATTRIBUTES)
+    return faces if keep is None else subsample(faces, int(keep[1]), seed=seed)
 
 
-def subsampled(faces: Faces, keep: int, *, seed: int = 0) -> Faces:
-    """Leave only `keep` of the women who are not blond to train on, drawn at random."""
-    crowd = np.flatnonzero((faces.split == CODES["train"]) & (faces.blond == 0) & (faces.male == 0))
-    if keep > len(crowd):
+def subsample(faces: Faces, keep: int, *, seed: int = 0) -> Faces:
+    """Keep a random `keep` of the training images of women who are not blond."""
+    candidates = np.flatnonzero(
+        (faces.split == CODES["train"]) & (faces.blond == 0) & (faces.male == 0)
+    )
+    if keep > len(candidates):
         raise DataError(
-            f"{len(crowd)} women who are not blond are listed for training, so {keep} cannot be kept. "
+            f"{len(candidates)} women who are not blond are listed for training, so {keep} cannot be kept. "
             "Choose a smaller number, or the variant 'all'."
         )
-    dropped = np.random.default_rng([seed, 0]).permutation(crowd)[keep:]
+    dropped = np.random.default_rng([seed, 0]).permutation(candidates)[keep:]
     rows = np.setdiff1d(np.arange(len(faces.names)), dropped)
     names = [faces.names[row] for row in rows]
     return Faces(names, faces.split[rows], faces.blond[rows], faces.male[rows])
@@ -135,15 +141,15 @@ def subsampled(faces: Faces, keep: int, *, seed: int = 0) -> Faces:
 Row = tuple[str, int, int, int]  # file name, code of the split, blond, male
 
 
-def _collected(rows: list[Row], path: Path) -> Faces:
+def _collect(rows: list[Row], path: Path) -> Faces:
     if not rows:
         raise DataError(f"{path} lists no image. Get it again.")
     names, split, blond, male = zip(*rows, strict=True)
     return Faces(list(names), np.array(split), np.array(blond), np.array(male))
 
 
-def _listed_rows(folder: Path) -> Iterator[Row]:
-    """Rows of the official list of attributes, with the split from the list of partitions."""
+def _attribute_rows(folder: Path) -> Iterator[Row]:
+    """Yield rows of the official list of attributes, with the split from the list of partitions."""
     attributes, partition = folder / ATTRIBUTES, folder / PARTITION
     _require(attributes, "the list of attributes of CelebA")
     _require(partition, "the list of the splits of CelebA")
@@ -165,7 +171,7 @@ def _listed_rows(folder: Path) -> Iterator[Row]:
 
 
 def _metadata_rows(path: Path) -> Iterator[Row]:
-    """Rows of the released table, which is sub-sampled already."""
+    """Yield rows of the released table, which is sub-sampled already."""
     _require(path, "the table of the sub-sampled CelebA")
     with path.open(newline="", encoding="utf-8") as file:
         table = csv.DictReader(file)
@@ -183,7 +189,7 @@ def _require(path: Path, what: str) -> None:
 
 
 def _lines(path: Path) -> list[tuple[int, str]]:
-    """The lines that are not blank, with their numbers."""
+    """Return the lines that are not blank, with their numbers."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -213,7 +219,7 @@ def _code(text: str | None, where: str) -> int:
 
 
 def _bit(text: str | None, where: str) -> int:
-    """An attribute is written -1 or 1, by some 0 or 1."""
+    """Return an attribute as 0 or 1; files write it as -1 or 1, some as 0 or 1."""
     if text not in ("-1", "0", "1"):
         raise DataError(f"{where}: an attribute is {text!r}, not -1 or 1. Correct it.")
     return int(text == "1")

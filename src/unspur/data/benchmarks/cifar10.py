@@ -45,28 +45,28 @@ class Cifar(NamedTuple):
 
 
 def read(root: Path, *, records: int = RECORDS) -> Cifar:
-    """All of CIFAR-10, from the binary files or their archive in `root`, or from the archive itself."""
-    found = find(root)
-    contents = dict(_packed(found, records) if found.is_file() else _unpacked(found))
+    """Read all of CIFAR-10 from the binary files or their archive in `root`, or from the archive itself."""
+    source = find(root)
+    contents = dict(_read_archive(source, records) if source.is_file() else _read_folder(source))
     for name in FILES:
         if name not in contents:
             raise DataError(
-                f"CIFAR-10 is incomplete: {name} is not in {found}. Get {ARCHIVE} again and put its "
+                f"CIFAR-10 is incomplete: {name} is not in {source}. Get {ARCHIVE} again and put its "
                 f"folder {FOLDER} into {root}."
             )
-    _check_names(contents.get(NAMES_FILE), found)
-    parts = [_parse(contents[name], f"{found / name}", records) for name in FILES]
+    _check_names(contents.get(NAMES_FILE), source)
+    parts = [_parse(contents[name], f"{source / name}", records) for name in FILES]
     images, labels = zip(*parts, strict=True)
     return Cifar(torch.cat(images[:-1]), torch.cat(labels[:-1]), images[-1], labels[-1])
 
 
 def load_plain(root: Path, seed: int = 0, *, records: int = RECORDS) -> Splits:
-    """CIFAR-10 without any bias: 45,000 images to train, 5,000 to validate, 10,000 to test."""
+    """Load CIFAR-10 without any bias: 45,000 images to train, 5,000 to validate, 10,000 to test."""
     return with_validation(*read(root, records=records), classes=CLASSES, name="cifar10", seed=seed)
 
 
 def find(root: Path) -> Path:
-    """The folder of the binary files, or else the archive of them."""
+    """Return the folder of the binary files, or their archive."""
     folders = [root / name for name in SUBFOLDERS]
     for folder in [path for parent in folders for path in (parent, parent / FOLDER)]:
         if any((folder / name).is_file() for name in FILES):
@@ -90,14 +90,14 @@ def _missing(root: Path, folders: list[Path]) -> str:
     return f"there is no CIFAR-10 in {root}: neither {FOLDER} nor {ARCHIVE}. {where}"
 
 
-def _unpacked(folder: Path) -> Iterator[tuple[str, bytes]]:
+def _read_folder(folder: Path) -> Iterator[tuple[str, bytes]]:
     for name in (*FILES, NAMES_FILE):
         if (folder / name).is_file():
             yield name, (folder / name).read_bytes()
 
 
-def _packed(archive: Path, records: int) -> Iterator[tuple[str, bytes]]:
-    """The files in the archive, wherever they lie in it. Nothing is written to disk."""
+def _read_archive(archive: Path, records: int) -> Iterator[tuple[str, bytes]]:
+    """Yield the files in the archive, wherever they lie in it. Nothing is written to disk."""
     try:
         with gzip.open(archive) as stream, tarfile.open(fileobj=stream) as members:
             for member in members:
@@ -111,17 +111,17 @@ def _packed(archive: Path, records: int) -> Iterator[tuple[str, bytes]]:
         raise DataError(f"{archive} is a damaged archive ({error}). Get it again.") from error
 
 
-def _check_names(content: bytes | None, found: Path) -> None:
-    """The names, where they are given, must be those of CIFAR-10 in its order."""
+def _check_names(content: bytes | None, source: Path) -> None:
+    """Raise unless the class names, if present, are those of CIFAR-10 in its order."""
     if content is not None and content.split() != [name.encode() for name in CLASSES]:
         raise DataError(
-            f"{found / NAMES_FILE} does not name the ten classes {', '.join(CLASSES)}. This is another "
+            f"{source / NAMES_FILE} does not name the ten classes {', '.join(CLASSES)}. This is another "
             f"set or a damaged file; get {ARCHIVE} again."
         )
 
 
 def _parse(content: bytes, name: str, records: int) -> tuple[Tensor, Tensor]:
-    """Images and labels of one file."""
+    """Return images and labels of one file."""
     if len(content) != records * RECORD:
         raise DataError(
             f"{name} is {'truncated' if len(content) < records * RECORD else 'too long'}: {records} "

@@ -9,7 +9,6 @@ with the same pixels, in a higher one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -20,7 +19,7 @@ from torch import Tensor
 
 from ...errors import DataError
 from ...hashing import digest
-from ..decoding.pixel_cache import kept
+from ..decoding.pixel_cache import cached_pixels
 from ..decoding.pixels import Bytes
 from ..splits import Split, Splits
 from . import cifar10, frost, layout
@@ -38,7 +37,7 @@ COUNTS: dict[str, tuple[int, int]] = {
     "5pct": (42_820, 2_242),
 }
 TRAIN, TEST = 50_000, 10_000
-BLOCK = 5_000  # images corrupted between two writes to a kept file
+BLOCK = 5_000  # images corrupted between two writes to a cached file
 VERSION = 1  # of the generator: a change to the pixels makes a new number
 
 STREAMS = {"carve": 0, "train": 1, "test": 2}
@@ -47,7 +46,7 @@ STREAMS = {"carve": 0, "train": 1, "test": 2}
 def load(
     root: Path, ratio: str, *, seed: int = 0, severity: int = 5, cache: Path | None = None
 ) -> Splits:
-    """The benchmark from a folder of real data: the public release where it is there, else generated.
+    """Load the benchmark: the public release if it is in the folder of real data, otherwise generated.
 
     Frost comes from the photographs in `root`/frost, or else is procedural and called so.
     """
@@ -71,7 +70,7 @@ def make(
     textures: Path | None = None,
     cache: Path | None = None,
 ) -> Splits:
-    """The benchmark set of one ratio, from all of CIFAR-10."""
+    """Generate the benchmark set of one ratio from all of CIFAR-10."""
     _check_ratio(ratio)
     sizes = len(images.train_labels), len(images.test_labels)
     if sizes != (TRAIN, TEST):
@@ -103,7 +102,7 @@ def generate(
     cache: Path | None = None,
     name: str = "cifar10c",
 ) -> Splits:
-    """Corrupted images with exactly so many aligned and conflicting ones to train on.
+    """Generate corrupted images with exact numbers of aligned and conflicting training images.
 
     The other training images are for validation, with the same share of conflicting ones, rounded half
     up. In each class of the test split all corruptions are equally frequent. `cache` is a folder to keep
@@ -112,25 +111,11 @@ def generate(
     if severity not in SEVERITIES:
         raise DataError(f"{name}: there is no severity {severity}. Choose one of 1, 2, 3, 4, 5.")
     parts, kinds = _draw(images, aligned, conflicting, seed, name)
-    index = torch.cat(list(parts.values()))
-    pictures = torch.cat([images.train_images, images.test_images])
-    labels = torch.cat([images.train_labels, images.test_labels])
     frosts = frost.procedural() if textures is None else frost.photographs(textures)
-    spoil = partial(corrupt, seed=seed, severity=severity, textures=frosts)
-
-    def blocks() -> Iterator[Bytes]:
-        for rows in torch.split(index, BLOCK):
-            yield spoil(pictures[rows], kinds[rows], rows).numpy()
-
-    about = digest(f"{VERSION} {seed} {severity}", pictures, kinds, index, *frosts) if cache else ""
-    pixels = kept(
-        blocks, (len(index), *IMAGE), cache=cache, name=name.replace("/", "-"), about=about
-    )
-    chunks = torch.split(pixels, [len(rows) for rows in parts.values()])
-    splits = {
-        part: Split(chunk, labels[rows])
-        for (part, rows), chunk in zip(parts.items(), chunks, strict=True)
-    }
+    pictures = torch.cat([images.train_images, images.test_images])
+    index = torch.cat(list(parts.values()))
+    pixels = _corrupt_all(pictures, kinds, index, seed, severity, frosts, cache, name)
+    splits = _split_pixels(pixels, torch.cat([images.train_labels, images.test_labels]), parts)
     return Splits(
         train=splits["train"],
         valid=splits["valid"],
@@ -142,10 +127,44 @@ def generate(
     )
 
 
+def _split_pixels(pixels: Tensor, labels: Tensor, parts: dict[str, Tensor]) -> dict[str, Split]:
+    """Divide the pixels, which are in the order of the parts, into splits with their labels."""
+    chunks = torch.split(pixels, [len(rows) for rows in parts.values()])
+    return {
+        part: Split(chunk, labels[rows])
+        for (part, rows), chunk in zip(parts.items(), chunks, strict=True)
+    }
+
+
+def _corrupt_all(
+    pictures: Tensor,
+    kinds: Tensor,
+    index: Tensor,
+    seed: int,
+    severity: int,
+    frosts: frost.Textures,
+    cache: Path | None,
+    name: str,
+) -> Tensor:
+    """Return the images `index`, each with its corruption, from the cache where they are stored."""
+
+    def blocks() -> Iterator[Bytes]:
+        for rows in torch.split(index, BLOCK):
+            images, corruptions = pictures[rows], kinds[rows]
+            yield corrupt(
+                images, corruptions, rows, seed=seed, severity=severity, textures=frosts
+            ).numpy()
+
+    about = digest(f"{VERSION} {seed} {severity}", pictures, kinds, index, *frosts) if cache else ""
+    return cached_pixels(
+        blocks, (len(index), *IMAGE), cache=cache, name=name.replace("/", "-"), about=about
+    )
+
+
 def _draw(
     images: Cifar, aligned: int, conflicting: int, seed: int, name: str
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Which images each split takes, and the corruption of every image.
+    """Return the images of each split and the corruption of every image.
 
     Images go by their number; those of the test come after those for training.
     """
@@ -161,13 +180,13 @@ def _draw(
     # end, those in conflict last.
     order = _rng(seed, "carve").permutation(total)
     odd = np.concatenate([order[:conflicting], order[total - valid_conflicting :]])
-    kinds = _nearly_own(images.train_labels.numpy(), odd, _rng(seed, "train"))
+    kinds = _assign_corruptions(images.train_labels.numpy(), odd, _rng(seed, "train"))
     parts = {
         "train": np.sort(order[:train]),
         "valid": np.sort(order[train:]),
         "test": np.arange(total, total + len(images.test_labels)),
     }
-    test = _balanced(images.test_labels.numpy(), _rng(seed, "test"))
+    test = _assign_balanced(images.test_labels.numpy(), _rng(seed, "test"))
     return (
         {part: torch.from_numpy(rows) for part, rows in parts.items()},
         torch.from_numpy(np.concatenate([kinds, test])),
@@ -175,25 +194,25 @@ def _draw(
 
 
 def _kinds(*, procedural: bool) -> tuple[str, ...]:
-    """The names of the corruptions; made-up frost is called so wherever they are shown."""
+    """Return the names of the corruptions; generated frost is named as such."""
     names = {"frost": "procedural frost"} if procedural else {}
     return tuple(names.get(kind, kind) for kind in CORRUPTIONS)
 
 
-def _nearly_own(labels: Labels, odd: Labels, rng: np.random.Generator) -> Labels:
-    """The own corruption of each label, but for the `odd` ones one of the nine others."""
+def _assign_corruptions(labels: Labels, odd: Labels, rng: np.random.Generator) -> Labels:
+    """Return the corruption of each label's class, or one of the nine others for the samples `odd`."""
     shift = rng.integers(1, len(CORRUPTIONS), size=len(labels))
     kinds = labels.copy()
     kinds[odd] = (labels[odd] + shift[odd]) % len(CORRUPTIONS)
     return kinds
 
 
-def _balanced(labels: Labels, rng: np.random.Generator) -> Labels:
-    """Every corruption as often as any other within each class, to one image."""
+def _assign_balanced(labels: Labels, rng: np.random.Generator) -> Labels:
+    """Return corruptions that are equally frequent within each class, up to one image."""
     kinds = np.empty_like(labels)
     for label in range(len(CLASSES)):
-        own = rng.permutation(np.flatnonzero(labels == label))
-        kinds[own] = np.arange(len(own)) % len(CORRUPTIONS)
+        members = rng.permutation(np.flatnonzero(labels == label))
+        kinds[members] = np.arange(len(members)) % len(CORRUPTIONS)
     return kinds
 
 

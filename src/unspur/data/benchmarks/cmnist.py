@@ -46,7 +46,7 @@ STREAMS = {"carve": 0, "train": 1, "valid": 2, "test": 3}
 
 
 def make(digits: Digits, ratio: Ratio, *, seed: int = 0) -> Splits:
-    """The benchmark set of one ratio, from all of MNIST."""
+    """Generate the benchmark set of one ratio from all of MNIST."""
     if ratio not in CONFLICTING:
         raise DataError(
             f"there is no CMNIST ratio {ratio!r}. Choose one of {', '.join(CONFLICTING)}."
@@ -64,44 +64,49 @@ def make(digits: Digits, ratio: Ratio, *, seed: int = 0) -> Splits:
 def generate(
     digits: Digits, *, conflicting: int, valid: int, seed: int = 0, name: str = "cmnist"
 ) -> Splits:
-    """Coloured digits with exactly `conflicting` training samples of another colour than their own.
+    """Generate coloured digits; exactly `conflicting` training samples have another class's colour.
 
     `valid` of the training digits become the validation split, with the same share of conflicting
     samples, rounded half up. Colours of the test split are uniform over all ten.
     """
     total = len(digits.train_labels)
     train = total - valid
-    if not (0 < valid < total and 0 <= conflicting <= train):
-        raise DataError(
-            f"{name}: cannot take {valid} validation and {conflicting} conflicting training samples "
-            f"from {total} digits. Both must fit, and each split needs a sample."
-        )
+    _check_counts(total, valid, conflicting, name)
     order = _rng(seed, "carve").permutation(total)
-    kept, held_out = np.sort(order[valid:]), np.sort(order[:valid])
+    training, held_out = np.sort(order[valid:]), np.sort(order[:valid])
     labels = digits.train_labels.numpy()
     valid_conflicting = (2 * conflicting * valid + train) // (2 * train)
     rngs = {part: _rng(seed, part) for part in ("train", "valid", "test")}
     colours = {
-        "train": _nearly_own(labels[kept], conflicting, rngs["train"]),
-        "valid": _nearly_own(labels[held_out], valid_conflicting, rngs["valid"]),
+        "train": _assign_colours(labels[training], conflicting, rngs["train"]),
+        "valid": _assign_colours(labels[held_out], valid_conflicting, rngs["valid"]),
         "test": rngs["test"].integers(len(COLOURS), size=len(digits.test_labels)),
     }
     images = digits.train_images.numpy()
     return Splits(
-        train=_split(images[kept], labels[kept], colours["train"], rngs["train"]),
+        train=_split(images[training], labels[training], colours["train"], rngs["train"]),
         valid=_split(images[held_out], labels[held_out], colours["valid"], rngs["valid"]),
         test=_split(
             digits.test_images.numpy(), digits.test_labels.numpy(), colours["test"], rngs["test"]
         ),
         classes=CLASSES,
-        bias={part: torch.from_numpy(drawn) for part, drawn in colours.items()},
+        bias={part: torch.from_numpy(numbers) for part, numbers in colours.items()},
         bias_classes=tuple(COLOURS),
         name=name,
     )
 
 
+def _check_counts(total: int, valid: int, conflicting: int, name: str) -> None:
+    """Raise unless so many validation and conflicting samples can be taken from all digits."""
+    if not (0 < valid < total and 0 <= conflicting <= total - valid):
+        raise DataError(
+            f"{name}: cannot take {valid} validation and {conflicting} conflicting training samples "
+            f"from {total} digits. Both must fit, and each split needs a sample."
+        )
+
+
 def paint(images: Bytes, colours: Labels, rng: np.random.Generator) -> Bytes:
-    """Grey images (N, H, W) in their colours, with a little noise: (N, 3, H, W) on black.
+    """Colour grey images (N, H, W) with a little noise: (N, 3, H, W) on black.
 
     Pixel = clamp(anchor colour + noise, 0, 1) x grey, cut to a whole number.
     """
@@ -113,8 +118,8 @@ def paint(images: Bytes, colours: Labels, rng: np.random.Generator) -> Bytes:
     return painted
 
 
-def _nearly_own(labels: Labels, conflicting: int, rng: np.random.Generator) -> Labels:
-    """The own colour of each label, but for `conflicting` of them one of the nine others."""
+def _assign_colours(labels: Labels, conflicting: int, rng: np.random.Generator) -> Labels:
+    """Return the colour of each label's class, or one of the nine others for `conflicting` samples."""
     changed = rng.permutation(len(labels))[:conflicting]
     shift = rng.integers(1, len(COLOURS), size=len(labels))
     colours = labels.copy()

@@ -40,7 +40,7 @@ class Draws:
     stream: int
 
     def uniform(self, *shape: int) -> Tensor:
-        """Numbers in (0, 1), (N, *shape), in float64."""
+        """Return numbers in (0, 1), (N, *shape), in float64."""
         return noise.uniform(self.seed, self.index, self.stream, shape).double()
 
 
@@ -68,7 +68,7 @@ def corrupt(
     severity: int = 5,
     textures: Textures | None = None,
 ) -> Tensor:
-    """Images (N, 3, 32, 32) in uint8, each spoiled by the corruption of its number in `kinds`.
+    """Corrupt images (N, 3, 32, 32) in uint8, each by the corruption of its number in `kinds`.
 
     `index` numbers the images of the whole set; frost without `textures` uses procedural ones.
     """
@@ -105,21 +105,21 @@ def _check(images: Tensor, kinds: Tensor, index: Tensor, severity: int) -> None:
 
 
 def brightness(batch: ImageBatch) -> Tensor:
-    """HSV: V + c."""
+    """Add c to the value of HSV: V + c."""
     c = (0.05, 0.1, 0.15, 0.2, 0.3)[batch.severity - 1]
     hue, saturation, value = to_hsv(batch.unit)
     return from_hsv(hue, saturation, (value + c).clamp(0, 1)) * 255
 
 
 def contrast(batch: ImageBatch) -> Tensor:
-    """(x - mean) c + mean, by channel."""
+    """Return (x - mean) c + mean, by channel."""
     c = (0.75, 0.5, 0.4, 0.3, 0.15)[batch.severity - 1]
     mean = batch.pixels.sum((2, 3), keepdim=True).double() / (255 * SIDE * SIDE)
     return ((batch.unit - mean) * c + mean) * 255
 
 
 def gaussian_noise(batch: ImageBatch) -> Tensor:
-    """x + N(0, c^2), each value for itself."""
+    """Return x + N(0, c^2), independent for every value."""
     c = (0.04, 0.06, 0.08, 0.09, 0.10)[batch.severity - 1]
     u = batch.draws.uniform(2, 3, SIDE // 2, SIDE)
     radius, angle = torch.sqrt(-2 * torch.log(u[:, 0])), 2 * torch.pi * u[:, 1]
@@ -128,7 +128,7 @@ def gaussian_noise(batch: ImageBatch) -> Tensor:
 
 
 def frost(batch: ImageBatch) -> Tensor:
-    """c x + d texture, from a random place of a random texture."""
+    """Return c x + d texture, from a random place of a random texture."""
     c, d = ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))[batch.severity - 1]
     u = batch.draws.uniform(3)
     which = (u[:, 0] * len(batch.textures)).long()
@@ -143,8 +143,8 @@ def frost(batch: ImageBatch) -> Tensor:
 
 
 def elastic_transform(batch: ImageBatch) -> Tensor:
-    """A random affine map of three points, then displacement by smoothed noise; both bilinear."""
-    reach, sigma, jitter = (
+    """Apply a random affine map of three points, then displace by smoothed noise; both bilinear."""
+    amplitude, sigma, jitter = (
         (0.0, 0.0, 0.08),
         (0.05, 0.2, 0.07),
         (0.08, 0.06, 0.06),
@@ -156,26 +156,26 @@ def elastic_transform(batch: ImageBatch) -> Tensor:
     # Coordinates for `grid_sample`: -1 and 1 are the centres of the outer pixels, or their outer edges.
     grid = (place * (2 / (SIDE - 1)) - 1).movedim(1, -1)
     moved = F.grid_sample(batch.unit, grid, padding_mode="reflection", align_corners=True)
-    if reach:
+    if amplitude:
         shift = u[:, 6:].reshape(-1, 2, SIDE, SIDE)
-        shift = _smoothed(shift, sigma * SIDE, truncate=3, border="reflect") * reach * SIDE
+        shift = _smooth(shift, sigma * SIDE, truncate=3, border="reflect") * amplitude * SIDE
         grid = ((2 * (_PLACE + shift) + 1) / SIDE - 1).movedim(1, -1)
         moved = F.grid_sample(moved, grid, padding_mode="reflection", align_corners=False)
     return moved * 255
 
 
 def gaussian_blur(batch: ImageBatch) -> Tensor:
-    """Smoothing by a Gaussian of width c, cut at 4 c."""
+    """Smooth by a Gaussian of width c, cut at 4 c."""
     c = (0.4, 0.6, 0.7, 0.8, 1.0)[batch.severity - 1]
-    return _smoothed(batch.unit, c, truncate=4, border="nearest") * 255
+    return _smooth(batch.unit, c, truncate=4, border="nearest") * 255
 
 
 def defocus_blur(batch: ImageBatch) -> Tensor:
-    """Convolution with a disc whose edge is smoothed."""
+    """Convolve with a disc whose edge is smoothed."""
     radius, sigma = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))[batch.severity - 1]
     kernel = _disc(radius, sigma)
     pad = len(kernel) // 2
-    x = _extended(_extended(batch.unit, 2, pad, "mirror"), 3, pad, "mirror")
+    x = _extend(_extend(batch.unit, 2, pad, "mirror"), 3, pad, "mirror")
     out = torch.zeros_like(batch.pixels, dtype=torch.float64)
     for (row, column), weight in np.ndenumerate(kernel):
         if weight > 1e-12:  # the rest cannot change a byte
@@ -184,7 +184,7 @@ def defocus_blur(batch: ImageBatch) -> Tensor:
 
 
 def impulse_noise(batch: ImageBatch) -> Tensor:
-    """A share c of the values becomes 0 or 255, as many the one as the other."""
+    """Set a share c of the values to 0 or 255, half of them each."""
     c = (0.01, 0.02, 0.03, 0.05, 0.07)[batch.severity - 1]
     u = batch.draws.uniform(3, SIDE, SIDE)
     out = batch.pixels.double()
@@ -194,14 +194,14 @@ def impulse_noise(batch: ImageBatch) -> Tensor:
 
 
 def saturate(batch: ImageBatch) -> Tensor:
-    """HSV: c S + d."""
+    """Change the saturation of HSV: c S + d."""
     c, d = ((0.3, 0.0), (0.1, 0.0), (1.5, 0.0), (2.0, 0.1), (2.5, 0.2))[batch.severity - 1]
     hue, saturation, value = to_hsv(batch.unit)
     return from_hsv(hue, (saturation * c + d).clamp(0, 1), value) * 255
 
 
 def pixelate(batch: ImageBatch) -> Tensor:
-    """Down to c of the size and up again, both by averaging over boxes, in bytes."""
+    """Shrink to c of the size and enlarge again, both by averaging over boxes, in bytes."""
     side = int(SIDE * (0.95, 0.9, 0.85, 0.75, 0.65)[batch.severity - 1])
     out = np.empty((len(batch.pixels), SIDE, SIDE, 3), np.uint8)
     for row, pixels in enumerate(batch.pixels.permute(0, 2, 3, 1).contiguous().numpy()):
@@ -227,7 +227,7 @@ CORRUPTIONS: dict[
 
 
 def _affine(jitter: Tensor) -> Tensor:
-    """Where each pixel comes from, (N, 2, 32, 32), if three points of the image move by `jitter`."""
+    """Return where each pixel comes from, (N, 2, 32, 32), if three points of the image move by `jitter`."""
     points = torch.tensor([[26.0, 26.0], [26.0, 6.0], [6.0, 6.0]], dtype=torch.float64)
     ones = torch.ones(len(jitter), 3, 1, dtype=torch.float64)
     back: Tensor = torch.linalg.solve(
@@ -241,13 +241,13 @@ def _affine(jitter: Tensor) -> Tensor:
 _PLACE = torch.stack(torch.meshgrid(*[torch.arange(SIDE, dtype=torch.float64)] * 2, indexing="xy"))
 
 
-def _smoothed(x: Tensor, sigma: float, *, truncate: float, border: Border) -> Tensor:
-    """A Gaussian along rows and columns, its kernel cut at `truncate` widths."""
+def _smooth(x: Tensor, sigma: float, *, truncate: float, border: Border) -> Tensor:
+    """Smooth by a Gaussian along rows and columns, its kernel cut at `truncate` widths."""
     radius = int(truncate * sigma + 0.5)
     weights = np.exp(-0.5 / sigma**2 * np.arange(-radius, radius + 1) ** 2)
     weights /= weights.sum()
     for dim in (2, 3):
-        wide = _extended(x, dim, radius, border)
+        wide = _extend(x, dim, radius, border)
         x = wide.narrow(dim, radius, SIDE) * weights[radius]
         for step in range(radius):
             pair = wide.narrow(dim, step, SIDE) + wide.narrow(dim, 2 * radius - step, SIDE)
@@ -255,8 +255,8 @@ def _smoothed(x: Tensor, sigma: float, *, truncate: float, border: Border) -> Te
     return x
 
 
-def _extended(x: Tensor, dim: int, pad: int, border: Border) -> Tensor:
-    """The image continued by `pad` pixels on both sides of one dimension."""
+def _extend(x: Tensor, dim: int, pad: int, border: Border) -> Tensor:
+    """Continue the image by `pad` pixels on both sides of one dimension."""
     place = torch.arange(-pad, SIDE + pad)
     if border == "nearest":
         place = place.clamp(0, SIDE - 1)
@@ -270,7 +270,7 @@ def _extended(x: Tensor, dim: int, pad: int, border: Border) -> Tensor:
 
 
 def _disc(radius: float, sigma: float) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """A disc of sum 1, smoothed by a 3 x 3 Gaussian: 5 x 5 in float32, as the original's."""
+    """Return a disc of sum 1, smoothed by a 3 x 3 Gaussian: 5 x 5 in float32, as the original's."""
     squares = np.arange(-2, 3) ** 2
     disc = (squares[:, None] + squares <= radius**2).astype(np.float32)
     disc /= disc.sum()

@@ -20,11 +20,11 @@ TRAIN_PER_CLASS, TEST_PER_CLASS = 1_000, 200  # the file holds them in this orde
 
 
 def digits() -> Digits:
-    """A class-balanced part of MNIST, without any download."""
+    """Return a class-balanced part of MNIST that comes with the package."""
     packed = (resources.files("unspur.data") / "assets" / FILE).read_bytes()
-    if (found := hashlib.sha256(packed).hexdigest()) != SHA256:
+    if (checksum := hashlib.sha256(packed).hexdigest()) != SHA256:
         raise DataError(
-            f"the digits that come with unspur are damaged: {FILE} has sha256 {found}, not {SHA256}. "
+            f"the digits that come with unspur are damaged: {FILE} has sha256 {checksum}, not {SHA256}. "
             "Install unspur again."
         )
     pixels = np.frombuffer(lzma.decompress(packed), np.uint8).reshape(-1, SIDE, SIDE)

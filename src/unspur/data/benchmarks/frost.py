@@ -32,23 +32,23 @@ Textures = tuple[Tensor, ...]
 
 
 def find(root: Path) -> Path | None:
-    """The folder of photographs below the folder of real data, where there is one."""
+    """Return the folder of photographs below the folder of real data, or None."""
     return root / FOLDER if _files(root / FOLDER) else None
 
 
 def photographs(folder: Path) -> Textures:
-    """The first five images of a folder, by name, as (3, H, W) in uint8, a fifth of their size."""
+    """Read the first five images of a folder, by name, as (3, H, W) in uint8, a fifth of their size."""
     paths = _files(folder)[:USED]
     if not paths:
         raise DataError(
             f"{folder} holds no frost photograph (.png or .jpg). Put frost1.png ... frost6.jpg there, "
             "or leave the folder out for procedural frost."
         )
-    return tuple(_shrunk(path) for path in paths)
+    return tuple(_shrink(path) for path in paths)
 
 
 def procedural() -> Textures:
-    """Five made-up textures: noise of several grains on a bluish white, always the same."""
+    """Return five generated textures: noise of several grains on a bluish white, always the same."""
     return tuple(
         (torch.tensor(colour)[:, None, None] + _grain(number) * contrast)
         .clamp(0, 255)
@@ -58,13 +58,13 @@ def procedural() -> Textures:
 
 
 def _files(folder: Path) -> list[Path]:
-    found = folder.iterdir() if folder.is_dir() else ()
+    paths = folder.iterdir() if folder.is_dir() else ()
     return sorted(
-        path for path in found if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+        path for path in paths if path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
     )
 
 
-def _shrunk(path: Path) -> Tensor:
+def _shrink(path: Path) -> Tensor:
     small = torch.from_numpy(_pixels(path)[:, STEP // 2 :: STEP, STEP // 2 :: STEP].copy())
     if min(small.shape[1:]) < SMALLEST:
         raise DataError(
@@ -75,7 +75,7 @@ def _shrunk(path: Path) -> Tensor:
 
 
 def _grain(number: int) -> Tensor:
-    """Noise (H, W) of mean 0 and deviation 1 whose grains have several sizes."""
+    """Return noise (H, W) of mean 0 and deviation 1 whose grains have several sizes."""
     total = torch.zeros(HEIGHT, WIDTH)
     for octave, (size, weight) in enumerate(OCTAVES.items()):
         shape = (1, 1, HEIGHT // size + 2, WIDTH // size + 2)

@@ -34,7 +34,7 @@ PUBLISHED: dict[str, tuple[int, int]] = {
 
 
 def state(name: str, root: Path | None) -> str:
-    """ "ready", or what is missing and where it belongs; no image is opened."""
+    """Return "ready", or what is missing and where it belongs; no image is opened."""
     if name == "demo":
         return "ready (embedded)"
     try:
@@ -60,7 +60,7 @@ def _look(name: str, root: Path) -> None:
 
 
 def tables(splits: Splits) -> dict[str, list[list[str]]]:
-    """For each split a table of counts: a header of biases, then a row for each class."""
+    """Return a table of counts for each split: a header of biases, then a row for each class."""
     return {part: _table(splits, part) for part in splits.parts()}
 
 
@@ -83,21 +83,23 @@ def _table(splits: Splits, part: str) -> list[list[str]]:
 
 
 def verify(splits: Splits) -> Iterator[str]:
-    """What can be said of the counts; raises where they are not the published ones."""
+    """Yield a sentence that compares the counts with the published ones."""
     conflicting = splits.conflicting("train")
     if conflicting is None:
         yield f"{splits.name}: {len(splits.train)} training images; no bias labels."
         return
     odd = int(conflicting.sum())
-    found = len(splits.train) - odd, odd
-    told = f"{found[0]} aligned and {found[1]} conflicting training images ({odd / sum(found):.2%})"
+    counts = len(splits.train) - odd, odd
+    text = (
+        f"{counts[0]} aligned and {counts[1]} conflicting training images ({odd / sum(counts):.2%})"
+    )
     expected = PUBLISHED.get(splits.name)
     if expected is None:
-        yield f"{splits.name}: {told}. There is no published count to compare with."
-    elif expected == found:
-        yield f"{splits.name}: {told}, as published."
+        yield f"{splits.name}: {text}. There is no published count to compare with."
+    elif expected == counts:
+        yield f"{splits.name}: {text}, as published."
     else:
         yield (
-            f"{splits.name}: {told}; published are {expected[0]} and {expected[1]}. This is another "
+            f"{splits.name}: {text}; published are {expected[0]} and {expected[1]}. This is another "
             "version of the set: numbers in the literature are not comparable."
         )

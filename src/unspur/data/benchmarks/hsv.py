@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Hue in [0, 1), saturation and value, each (N, 32, 32). Grey has the hue of red.
+    """Return hue in [0, 1), saturation and value, each (N, 32, 32). Grey has the hue of red.
 
     The order of operations is the original's, here and below: truncation makes it visible.
     """
@@ -21,7 +21,7 @@ def to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
-    """Red, green and blue: in each sixth of the hues one is highest, one lowest, one in between."""
+    """Return red, green and blue: in each sixth of the hues one is highest, one lowest, one between."""
     sixth = (hue * 6.0).floor()
     rest = hue * 6.0 - sixth
     low = value * (1.0 - saturation)

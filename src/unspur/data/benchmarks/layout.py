@@ -47,19 +47,21 @@ def read(
     classes: Sequence[str] = (),
     bias_classes: Sequence[str] = (),
 ) -> Splits:
-    """A released set, in the order of its sorted paths; classes without names are called by number."""
+    """Read a released set in the order of its sorted paths; classes without names are called by number."""
     entries = {
         "train": _train_entries(folder, ratio),
         "valid": _shared_entries(folder, ratio, "valid"),
         "test": _shared_entries(folder, ratio, "test"),
     }
-    found = [entry for part in entries.values() for entry in part]
+    all_entries = [entry for part in entries.values() for entry in part]
     if not entries["train"]:
         raise DataError(
             f"{folder / ratio} holds no training image (.png or .jpg) in align/<class>/."
         )
-    classes = _named(classes, "target", [(entry.target, entry.path) for entry in found])
-    bias_classes = _named(bias_classes, "bias", [(entry.bias, entry.path) for entry in found])
+    classes = _class_names(classes, "target", [(entry.target, entry.path) for entry in all_entries])
+    bias_classes = _class_names(
+        bias_classes, "bias", [(entry.bias, entry.path) for entry in all_entries]
+    )
     splits = {name: _load(part, folder) for name, part in entries.items() if part}
     return Splits(
         train=splits["train"],
@@ -89,16 +91,16 @@ def write(splits: Splits, folder: Path, ratio: str, *, overwrite: bool = False) 
                 f"{test} holds another test split, which its other ratios share. Choose another "
                 "folder, or ask to overwrite it."
             )
-        with _staged(test) as stage:
+        with _staging_folder(test) as stage:
             _save(splits, "test", [stage / str(label) for label in parts["test"].targets.tolist()])
-    with _staged(target) as stage:
+    with _staging_folder(target) as stage:
         _save(splits, "train", _train_folders(splits, stage))
         if "valid" in parts:
             _save(splits, "valid", [stage / "valid"] * len(parts["valid"]))
 
 
 def _train_entries(folder: Path, ratio: str) -> list[Entry]:
-    """Training files, aligned and conflicting, checked against the folder they lie in."""
+    """Return the training files, aligned and conflicting, checked against their folder."""
     root = folder / ratio
     if not root.is_dir():
         present = ", ".join(sorted(path.name for path in folder.glob("*pct"))) or "none"
@@ -118,13 +120,13 @@ def _train_entries(folder: Path, ratio: str) -> list[Entry]:
 
 
 def _shared_entries(folder: Path, ratio: str, name: str) -> list[Entry]:
-    """Files of a split that lies inside the ratio's folder or beside it."""
+    """Return the files of a split that lies inside the ratio's folder or beside it."""
     inside, beside = folder / ratio / name, folder / name
     return _entries(inside if inside.is_dir() else beside)
 
 
 def _entries(folder: Path) -> list[Entry]:
-    """Image files below a folder, flat or in class folders, sorted by path."""
+    """Return the image files below a folder, flat or in class folders, sorted by path."""
     paths = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
     visible = (path for path in paths if not path.name.startswith("."))
     ordered = sorted(visible, key=lambda path: path.relative_to(folder).as_posix())
@@ -147,8 +149,10 @@ def _entry(path: Path, *, nested: bool) -> Entry:
     return entry
 
 
-def _named(names: Sequence[str], label: str, numbered: list[tuple[int, Path]]) -> tuple[str, ...]:
-    """The names of all classes of a label, or their numbers where no names are given."""
+def _class_names(
+    names: Sequence[str], label: str, numbered: list[tuple[int, Path]]
+) -> tuple[str, ...]:
+    """Return the names of all classes of a label, or their numbers without names."""
     highest, path = max(numbered)
     if names and highest >= len(names):
         raise DataError(
@@ -167,7 +171,7 @@ def _load(entries: list[Entry], folder: Path) -> Split:
 
 
 def _decode(paths: list[Path]) -> Tensor:
-    """Images of one size as (N, 3, H, W) in uint8, decoded in parallel."""
+    """Decode images of one size in parallel, as (N, 3, H, W) in uint8."""
     first = _pixels(paths[0])
     images = np.empty((len(paths), *first.shape), np.uint8)
 
@@ -188,7 +192,7 @@ def _decode(paths: list[Path]) -> Tensor:
 
 
 def _pixels(path: Path) -> NDArray[np.uint8]:
-    """An image as (3, H, W)."""
+    """Return an image as (3, H, W)."""
     try:
         with Image.open(path) as image:
             return np.asarray(image.convert("RGB")).transpose(2, 0, 1)
@@ -201,7 +205,7 @@ def _size(image: NDArray[np.uint8]) -> str:
 
 
 def _check_writable(splits: Splits) -> None:
-    """Only what reading gives back unchanged is written: RGB bytes with bias labels."""
+    """Raise unless reading would give the set back unchanged: RGB bytes with bias labels."""
     if splits.train.dtype != torch.uint8 or splits.train.shape[0] != 3:
         raise DataError(
             f"{splits.name}: only uint8 images with 3 channels can be saved as PNG, not "
@@ -228,7 +232,7 @@ def _train_folders(splits: Splits, stage: Path) -> list[Path]:
 
 
 def _save(splits: Splits, part: str, folders: list[Path]) -> None:
-    """One PNG for every image of a split, in the folder given for it."""
+    """Write one PNG for every image of a split into its folder."""
     for folder in set(folders):
         folder.mkdir(parents=True, exist_ok=True)
     pixels = _all(splits.parts()[part]).permute(0, 2, 3, 1).contiguous().numpy()
@@ -247,20 +251,20 @@ def _file_names(splits: Splits, part: str) -> list[str]:
 
 
 def _same_test(splits: Splits, folder: Path) -> bool:
-    """Does the folder hold the very test split that would be written?"""
+    """Return whether the folder holds exactly the test split that would be written."""
     names = _file_names(splits, "test")
-    found = {path.name: path for path in folder.rglob("*.png")}
-    if sorted(found) != sorted(names):
+    files = {path.name: path for path in folder.rglob("*.png")}
+    if sorted(files) != sorted(names):
         return False
     try:
-        return torch.equal(_decode([found[name] for name in names]), _all(splits.parts()["test"]))
+        return torch.equal(_decode([files[name] for name in names]), _all(splits.parts()["test"]))
     except DataError:  # damaged images are not the same
         return False
 
 
 @contextmanager
-def _staged(target: Path) -> Iterator[Path]:
-    """A folder to fill beside the target, which takes the target's place when all went well."""
+def _staging_folder(target: Path) -> Iterator[Path]:
+    """Yield a folder to fill beside the target; it replaces the target if no error occurs."""
     stage, old = (target.with_name(f".{target.name}.{word}") for word in ("partial", "old"))
     for left_over in (stage, old):
         shutil.rmtree(left_over, ignore_errors=True)

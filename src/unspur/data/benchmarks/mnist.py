@@ -36,7 +36,7 @@ class Digits(NamedTuple):
 
 
 def find_root(data_root: Path | None = None) -> Path:
-    """The folder with the data: the one given, else UNSPUR_DATA, else `data/` here."""
+    """Return the folder with the data: `root`, otherwise UNSPUR_DATA, otherwise `data/` here."""
     named = os.environ.get("UNSPUR_DATA")
     if data_root is not None:
         root, source = Path(data_root), "data_root"
@@ -53,13 +53,13 @@ def find_root(data_root: Path | None = None) -> Path:
 
 
 def mnist(root: Path) -> Digits:
-    """All of MNIST, from the idx files in `root` or in `root`/MNIST/raw."""
-    train = _labelled(root, TRAIN_IMAGES, TRAIN_LABELS)
-    return Digits(*train, *_labelled(root, TEST_IMAGES, TEST_LABELS))
+    """Read all of MNIST from the idx files in `root` or in `root`/MNIST/raw."""
+    train = _read_labelled(root, TRAIN_IMAGES, TRAIN_LABELS)
+    return Digits(*train, *_read_labelled(root, TEST_IMAGES, TEST_LABELS))
 
 
 def load_plain(root: Path, seed: int = 0) -> Splits:
-    """MNIST without any bias, in three equal channels: 54,000 images to train, 6,000 to validate."""
+    """Load MNIST without any bias, in three equal channels: 54,000 images to train, 6,000 to validate."""
     digits = mnist(root)
     return with_validation(
         _in_colour(digits.train_images),
@@ -76,7 +76,7 @@ def _in_colour(grey: Tensor) -> Tensor:
     return grey[:, None].expand(-1, 3, -1, -1).contiguous()
 
 
-def _labelled(root: Path, images_name: str, labels_name: str) -> tuple[Tensor, Tensor]:
+def _read_labelled(root: Path, images_name: str, labels_name: str) -> tuple[Tensor, Tensor]:
     images = _parse(locate(root, images_name), dimensions=3)
     labels = _parse(locate(root, labels_name), dimensions=1)
     if len(images) != len(labels):
@@ -100,7 +100,7 @@ def locate(root: Path, name: str) -> Path:
 
 
 def _parse(path: Path, *, dimensions: int) -> Tensor:
-    """One idx file: a magic number, a size for each dimension, then the bytes."""
+    """Parse one idx file: a magic number, a size for each dimension, then the bytes."""
     content = _content(path)
     start = 4 * (1 + dimensions)
     if len(content) < start:
@@ -122,7 +122,7 @@ def _parse(path: Path, *, dimensions: int) -> Tensor:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a file, unpacked where they are gzipped, whatever the file is called."""
+    """Return the bytes of a file, unpacked if they are gzipped, whatever the file is called."""
     raw = path.read_bytes()
     if not raw.startswith(GZIP_MAGIC):
         return raw

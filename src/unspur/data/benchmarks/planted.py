@@ -51,7 +51,7 @@ class Base:
         return int(self.labels.max()) + 1
 
     def some(self, count: int, *, seed: int) -> Base:
-        """So many of them, drawn at random; all of them if there are no more."""
+        """Return `count` random images, or all of them if there are no more."""
         order = torch.sort(noise.bits(seed, 0, noise.PERMUTE, (len(self.labels),)), stable=True)
         return self.only(torch.sort(order.indices[:count]).values)
 
@@ -60,7 +60,7 @@ class Base:
 
 
 def from_digits(images: Tensor, labels: Tensor, *, name: str) -> Base:
-    """Grey digits (N, 28, 28) as a base, with a black border."""
+    """Return grey digits (N, 28, 28) as a base, with a black border."""
     padded = F.pad(images, (2, 2, 2, 2))
     return Base(padded[:, None].expand(-1, 3, -1, -1).contiguous(), labels, name)
 
@@ -69,14 +69,16 @@ def from_digits(images: Tensor, labels: Tensor, *, name: str) -> Base:
 
 
 def planted(base: Base, kind: str, *, share: float, seed: int) -> Splits:
-    """The images with a shortcut that a share of them contradicts; its styles are the bias labels."""
+    """Add a shortcut that a share of the images contradicts; its styles are the bias labels."""
     if base.classes > STYLES:
         raise DataError(f"there are {STYLES} styles for {base.classes} classes of {base.name}.")
-    return _styled(base, kind, own_style(base.labels, base.classes, share=share, seed=seed), seed)
+    return _apply_styles(
+        base, kind, assign_styles(base.labels, base.classes, share=share, seed=seed), seed
+    )
 
 
-def own_style(labels: Tensor, classes: int, *, share: float, seed: int) -> Tensor:
-    """The style of each label; for a share of the samples, spread over the classes, another one."""
+def assign_styles(labels: Tensor, classes: int, *, share: float, seed: int) -> Tensor:
+    """Return the style of each label's class; a share of the samples of every class gets another one."""
     n = len(labels)
     keys = noise.uniform(seed, 0, CONTRADICTS, (n,))
     other = 1 + (noise.uniform(seed, 0, OTHER_STYLE, (n,)) * (classes - 1)).long()
@@ -89,12 +91,12 @@ def own_style(labels: Tensor, classes: int, *, share: float, seed: int) -> Tenso
 
 
 def unrelated(base: Base, kind: str, *, seed: int) -> Splits:
-    """The same styles, drawn without regard to the class: nothing to exploit."""
+    """Add styles that are independent of the class: there is no shortcut."""
     styles = (noise.uniform(seed, 0, ANY_STYLE, (len(base.labels),)) * base.classes).long()
-    return _styled(base, kind, styles, seed)
+    return _apply_styles(base, kind, styles, seed)
 
 
-def _styled(base: Base, kind: str, styles: Tensor, seed: int) -> Splits:
+def _apply_styles(base: Base, kind: str, styles: Tensor, seed: int) -> Splits:
     if kind not in KINDS:
         raise DataError(f"there is no shortcut {kind!r}. Choose one of {', '.join(KINDS)}.")
     splits = _splits(KINDS[kind](base.images, styles, seed), base.labels, base)
@@ -102,13 +104,13 @@ def _styled(base: Base, kind: str, styles: Tensor, seed: int) -> Splits:
 
 
 def colour(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """The light of the image in one of ten colours."""
+    """Colour the image in one of ten colours, by its brightness."""
     anchors = torch.tensor(list(cmnist.COLOURS.values()))[styles][:, :, None, None]
     return _bytes(images / 255 * (0.2 + 0.8 * anchors))
 
 
 def hue(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """One of ten hues in place of the image's own, the luminance as it was up to a factor."""
+    """Replace the image's hue by one of ten, keeping the luminance up to a factor."""
     angle = styles * (2 * math.pi / STYLES)
     # A point on a circle around grey, at right angles to the luminance, so that all ten are equally bright.
     first = torch.tensor([LUMA[1], -LUMA[0], 0.0])
@@ -120,7 +122,7 @@ def hue(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def patch(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """A small patch in one of ten colours, in any of the corners."""
+    """Add a small patch in one of ten colours, in any of the corners."""
     anchors = _bytes(torch.tensor(list(cmnist.COLOURS.values())))[styles]
     corner = (noise.uniform(seed, 0, PLACE, (len(images),)) * 4).long()
     marked = images.clone()
@@ -135,7 +137,7 @@ def patch(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def texture(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Stripes that shine through the image, in one of five directions and two widths, at any phase."""
+    """Add faint stripes in one of five directions and two widths, at any phase."""
     angle = styles % 5 * (math.pi / 5)
     turns = torch.where(styles < 5, 3.0, 6.0) * (2 * math.pi / SIDE)
     phase = 2 * math.pi * noise.uniform(seed, 0, PHASE, (len(images),))
@@ -146,7 +148,7 @@ def texture(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def stamp(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """A white sign of five by five pixels, one of ten, anywhere in the upper quarter."""
+    """Add a white sign of five by five pixels, one of ten, anywhere in the upper quarter."""
     signs = (
         noise.uniform(0, torch.arange(STYLES), PLACE, (PATCH, PATCH)) < 0.5
     )  # the same for any seed
@@ -161,7 +163,7 @@ def stamp(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def light(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Light from one of ten directions: a gradient over the image."""
+    """Add light from one of ten directions: a gradient over the image."""
     angle = styles * (2 * math.pi / STYLES)
     place = torch.linspace(-1, 1, SIDE)
     slope = (
@@ -171,7 +173,7 @@ def light(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def corruption(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """One of the ten corruptions, at its strongest."""
+    """Apply one of the ten corruptions, at its strongest."""
     return corruptions.corrupt(images, styles, torch.arange(len(images)), seed=seed)
 
 
@@ -190,27 +192,27 @@ KINDS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
 
 
 def plain(base: Base) -> Splits:
-    """The images as they are."""
+    """Return the images as they are."""
     return _splits(base.images, base.labels, base)
 
 
 def imbalanced(base: Base, *, seed: int) -> Splits:
-    """Classes of falling size, the last a twentieth of the first."""
+    """Return classes of falling size, the last a twentieth of the first."""
     steps = max(base.classes - 1, 1)
     keep = FAINTEST ** (base.labels / steps)
     return plain(base.only((_uniform(base, THINNED, seed) < keep).nonzero().squeeze(1)))
 
 
 def rare_kinds(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
-    """Two kinds of images in every class, class 2k and class 2k + 1, the second of them rare."""
+    """Return classes of two kinds of images, class 2k and class 2k + 1, the second of them rare."""
     odd = base.labels % 2 == 1
-    kept = (~odd | (_uniform(base, THINNED, seed) < share / (1 - share))).nonzero().squeeze(1)
-    thinned = base.only(kept)
+    remaining = (~odd | (_uniform(base, THINNED, seed) < share / (1 - share))).nonzero().squeeze(1)
+    thinned = base.only(remaining)
     return plain(Base(thinned.images, thinned.labels // 2, base.name))
 
 
 def spoiled(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
-    """A share of the images of every class hard to make out: a fifth of the contrast, much noise."""
+    """Make a share of the images of every class hard: a fifth of the contrast, much noise."""
     hard = _uniform(base, SPOILED, seed) < share
     index = hard.nonzero().squeeze(1)
     grain = noise.uniform(seed, index, SPOILED, (3, SIDE, SIDE))
@@ -220,7 +222,7 @@ def spoiled(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
 
 
 def mislabelled(splits: Splits, *, share: float, seed: int) -> Splits:
-    """The same images, a share of the labels replaced by any other."""
+    """Return the same images with a share of the labels replaced by any other."""
     labels, classes = splits.train.targets, len(splits.classes)
     wrong = noise.uniform(seed, 0, MISLABELLED, (len(labels),)) < share
     shift = 1 + (noise.uniform(seed, 0, OTHER_LABEL, (len(labels),)) * (classes - 1)).long()

@@ -28,64 +28,66 @@ class Request:
     size: int
 
     @property
-    def found(self) -> Path:
+    def data_root(self) -> Path:
         return mnist.find_root(self.root)
 
     @property
     def cache(self) -> Path:
-        return cache_folder(self.found)
+        return cache_folder(self.data_root)
 
 
 Loader = Callable[[Request], Splits]
 
 
-def _cmnist(wanted: Request) -> Splits:
-    if (wanted.found / "cmnist" / wanted.ratio).is_dir():
-        return layout.read(wanted.found / "cmnist", wanted.ratio)
-    return cmnist.make(mnist.mnist(wanted.found), wanted.ratio, seed=wanted.seed)  # type: ignore[arg-type]
+def _cmnist(request: Request) -> Splits:
+    if (request.data_root / "cmnist" / request.ratio).is_dir():
+        return layout.read(request.data_root / "cmnist", request.ratio)
+    return cmnist.make(mnist.mnist(request.data_root), request.ratio, seed=request.seed)  # type: ignore[arg-type]
 
 
-def _cifar10c(wanted: Request) -> Splits:
-    return cifar10c.load(wanted.found, wanted.ratio, seed=wanted.seed, cache=wanted.cache)
+def _cifar10c(request: Request) -> Splits:
+    return cifar10c.load(request.data_root, request.ratio, seed=request.seed, cache=request.cache)
 
 
-def _cifar10(wanted: Request) -> Splits:
-    return cifar10.load_plain(wanted.found, wanted.seed)
+def _cifar10(request: Request) -> Splits:
+    return cifar10.load_plain(request.data_root, request.seed)
 
 
-def _mnist(wanted: Request) -> Splits:
-    return mnist.load_plain(wanted.found, wanted.seed)
+def _mnist(request: Request) -> Splits:
+    return mnist.load_plain(request.data_root, request.seed)
 
 
-def _bffhq(wanted: Request) -> Splits:
-    size = wanted.size or bffhq.SIZE
-    return bffhq.load(wanted.found, wanted.ratio, size=size, cache=wanted.cache)
+def _bffhq(request: Request) -> Splits:
+    size = request.size or bffhq.SIZE
+    return bffhq.load(request.data_root, request.ratio, size=size, cache=request.cache)
 
 
-def _celeba(wanted: Request) -> Splits:
-    size = wanted.size or celeba.SIZE
-    return celeba.load(wanted.found, wanted.ratio, seed=wanted.seed, size=size, cache=wanted.cache)
-
-
-def _demo(wanted: Request) -> Splits:
-    counts = {"1pct": 90, "2pct": 180, "5pct": 450}
-    if wanted.ratio not in counts:
-        raise DataError(
-            f"the demo has no ratio {wanted.ratio!r}. Choose one of {', '.join(counts)}."
-        )
-    return cmnist.generate(
-        embedded.digits(),
-        conflicting=counts[wanted.ratio],
-        valid=1000,
-        seed=wanted.seed,
-        name=f"demo/{wanted.ratio}",
+def _celeba(request: Request) -> Splits:
+    size = request.size or celeba.SIZE
+    return celeba.load(
+        request.data_root, request.ratio, seed=request.seed, size=size, cache=request.cache
     )
 
 
-def _folder(wanted: Request) -> Splits:
-    if wanted.root is None:
+def _demo(request: Request) -> Splits:
+    counts = {"1pct": 90, "2pct": 180, "5pct": 450}
+    if request.ratio not in counts:
+        raise DataError(
+            f"the demo has no ratio {request.ratio!r}. Choose one of {', '.join(counts)}."
+        )
+    return cmnist.generate(
+        embedded.digits(),
+        conflicting=counts[request.ratio],
+        valid=1000,
+        seed=request.seed,
+        name=f"demo/{request.ratio}",
+    )
+
+
+def _folder(request: Request) -> Splits:
+    if request.root is None:
         raise DataError("give the folder in the public layout with --data-root.")
-    return layout.read(wanted.root, wanted.ratio)
+    return layout.read(request.root, request.ratio)
 
 
 DATASETS: dict[str, Loader] = {

@@ -18,7 +18,7 @@ PAPER, INK = (255, 255, 255), (90, 90, 90)
 
 def save(splits: Splits, path: Path, *, columns: int = LARGEST) -> None:
     """Write the sheet of a set's training images as PNG."""
-    image = drawn(splits, columns=columns)
+    image = render(splits, columns=columns)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         image.save(path, "PNG")
@@ -26,8 +26,8 @@ def save(splits: Splits, path: Path, *, columns: int = LARGEST) -> None:
         raise DataError(f"cannot write {path} ({error.strerror}).") from None
 
 
-def drawn(splits: Splits, *, columns: int = LARGEST, rows: int = ROWS) -> Image.Image:
-    """A column for each class (several where there are few), rows of aligned over conflicting images."""
+def render(splits: Splits, *, columns: int = LARGEST, rows: int = ROWS) -> Image.Image:
+    """Draw a column for each class (several where there are few), aligned over conflicting images."""
     conflicting = splits.conflicting("train")
     if conflicting is None:
         raise DataError(
@@ -47,13 +47,13 @@ def drawn(splits: Splits, *, columns: int = LARGEST, rows: int = ROWS) -> Image.
 
 
 def _half(part: Part, chosen: Tensor, classes: int, rows: int, across: int) -> Image.Image:
-    """The first chosen images of each class, in its columns; a place without an image stays empty."""
+    """Draw the first chosen images of each class in its columns; places without an image stay empty."""
     _, high, wide = part.shape
     cell_wide, cell_high = wide + GAP, high + GAP
     half = Image.new("RGB", (classes * across * cell_wide + GAP, rows * cell_high + GAP), PAPER)
     for label in range(classes):
-        own = (chosen & (part.targets == label)).nonzero().squeeze(1)[: rows * across]
-        for place, index in enumerate(own.tolist()):
+        members = (chosen & (part.targets == label)).nonzero().squeeze(1)[: rows * across]
+        for place, index in enumerate(members.tolist()):
             row, column = divmod(place, across)
             left = GAP + (label * across + column) * cell_wide
             half.paste(_picture(part, index), (left, GAP + row * cell_high))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import DataError
-from .listing import PARTS, ListedImage, Listing, shown
+from .listing import PARTS, ListedImage, Listing, printable
 
 SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".webp"),
@@ -20,44 +20,45 @@ SUFFIXES = (
 )
 
 
-def listed(root: Path) -> Listing:
-    """The images below a folder, sorted by path; hidden files and other kinds of files are left out."""
+def list_images(root: Path) -> Listing:
+    """List the images below a folder, sorted by path, without hidden and other files."""
     if not root.is_dir():
-        raise DataError(f"there is no folder {shown(root)}.")
+        raise DataError(f"there is no folder {printable(root)}.")
     below = _folders(root)
     for name, path in below.items():
         if (path / "align").is_dir():
             raise DataError(
-                f"{shown(path)} is a benchmark in its public layout, not a folder of classes. Use a "
-                f'recipe with data.name = "folder" and data.ratio = "{name}", and --data-root {shown(root)}.'
+                f"{printable(path)} is a benchmark in its public layout, not a folder of classes. Use a "
+                f'recipe with data.name = "folder" and data.ratio = "{name}", and --data-root '
+                f"{printable(root)}."
             )
     parts = {PARTS[name.lower()]: path for name, path in below.items() if name.lower() in PARTS}
     if "train" not in parts and parts and len(parts) == len(below):
-        raise DataError(f"{shown(root)} has {', '.join(parts)} but no folder train/. Add one.")
+        raise DataError(f"{printable(root)} has {', '.join(parts)} but no folder train/. Add one.")
     if "train" not in parts:
         parts = {"train": root}
     elif odd := below.keys() - {path.name for path in parts.values()}:
-        _warn_ignored(root, sorted(shown(name) for name in odd), "beside train/")
+        _warn_ignored(root, sorted(printable(name) for name in odd), "beside train/")
     rows = [row for part, folder in parts.items() for row in _rows(folder, part)]
     if not rows:
         raise DataError(
-            f"{shown(root)} has no image in class folders ({', '.join(SUFFIXES[:3])}, ...). Put the "
+            f"{printable(root)} has no image in class folders ({', '.join(SUFFIXES[:3])}, ...). Put the "
             "images of each class into a folder named after it, as in photos/cat/1.jpg."
         )
-    return Listing(shown(root.resolve().name), root, rows)
+    return Listing(printable(root.resolve().name), root, rows)
 
 
 def images(folder: Path) -> list[Path]:
-    """All image files below a folder, sorted."""
+    """Return all image files below a folder, sorted."""
     return [Path(path) for path in sorted(_files(os.fspath(folder), set()))]
 
 
 def _rows(folder: Path, part: str) -> Iterator[ListedImage]:
     loose = [entry.name for entry in _entries(folder) if entry.is_file() and _is_image(entry.name)]
     if loose:
-        _warn_ignored(folder, [shown(name) for name in sorted(loose)], "in no class folder")
+        _warn_ignored(folder, [printable(name) for name in sorted(loose)], "in no class folder")
     for name, path in sorted(_folders(folder).items()):
-        label, files = shown(name), images(path)
+        label, files = printable(name), images(path)
         if not files:
             _warn_ignored(folder, [label], "without images")
         for file in files:
@@ -65,12 +66,12 @@ def _rows(folder: Path, part: str) -> Iterator[ListedImage]:
 
 
 def _folders(root: Path) -> dict[str, Path]:
-    found = (entry for entry in _entries(root) if not entry.name.startswith("."))
-    return {entry.name: Path(entry.path) for entry in found if entry.is_dir()}
+    entries = (entry for entry in _entries(root) if not entry.name.startswith("."))
+    return {entry.name: Path(entry.path) for entry in entries if entry.is_dir()}
 
 
 def _files(folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
-    """Paths as text: making a hundred thousand Path objects takes longer than finding the files."""
+    """Yield paths as text: making a hundred thousand Path objects takes longer than finding the files."""
     facts = os.stat(folder)
     if (facts.st_dev, facts.st_ino) in seen:
         return  # a link that leads back up
@@ -86,10 +87,10 @@ def _files(folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
 
 def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            return list(found)
+        with os.scandir(folder) as entries:
+            return list(entries)
     except OSError as error:
-        raise DataError(f"cannot list the folder {shown(folder)} ({error.strerror}).") from None
+        raise DataError(f"cannot list the folder {printable(folder)} ({error.strerror}).") from None
 
 
 def _is_image(name: str) -> bool:
@@ -97,5 +98,5 @@ def _is_image(name: str) -> bool:
 
 
 def _warn_ignored(root: Path, names: list[str], where: str) -> None:
-    told = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-    warnings.warn(f"{shown(root)}: {len(names)} left out, {where}: {told}.", stacklevel=4)
+    examples = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    warnings.warn(f"{printable(root)}: {len(names)} left out, {where}: {examples}.", stacklevel=4)

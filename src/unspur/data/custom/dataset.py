@@ -64,7 +64,7 @@ def _image(image: Any, where: str) -> Tensor:
 
 
 def pixels(image: Image.Image) -> Tensor:
-    """An image as uint8 (3, H, W)."""
+    """Return an image as uint8 (3, H, W)."""
     return torch.from_numpy(np.array(colours(image))).permute(2, 0, 1).contiguous()
 
 

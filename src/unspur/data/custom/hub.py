@@ -25,15 +25,15 @@ def load(
     size: tuple[int, int] | None = None,
     classes: tuple[str, ...] | None = None,
 ) -> Splits:
-    """All splits of a set, its images resized to one size; the columns are found by their kind."""
-    found = _opened(name.removeprefix(PREFIX))
-    parts = {PARTS[part.lower()]: found[part] for part in found if part.lower() in PARTS}
+    """Load all splits of a set, images resized to one size; columns are found by their type."""
+    dataset = _open(name.removeprefix(PREFIX))
+    parts = {PARTS[part.lower()]: dataset[part] for part in dataset if part.lower() in PARTS}
     if "train" not in parts:
-        raise DataError(f"{name} has no train split; it has {', '.join(found) or 'none'}.")
-    return converted(parts, name=name, limit=limit, size=size, classes=classes)
+        raise DataError(f"{name} has no train split; it has {', '.join(dataset) or 'none'}.")
+    return convert(parts, name=name, limit=limit, size=size, classes=classes)
 
 
-def converted(
+def convert(
     parts: Mapping[str, Any],
     *,
     name: str,
@@ -41,7 +41,7 @@ def converted(
     size: tuple[int, int] | None = None,
     classes: tuple[str, ...] | None = None,
 ) -> Splits:
-    """Splits of `datasets` in memory."""
+    """Convert splits of the package `datasets` into splits in memory."""
     image, label = _columns(parts["train"], name)
     words = _words(parts, label)
     classes = classes or in_order({word for part in words.values() for word in part})
@@ -49,15 +49,11 @@ def converted(
     if odd := {word for part in words.values() for word in part} - number.keys():
         raise DataError(f"{name}: the label {min(odd)!r} is none of {', '.join(classes)}.")
     side = min(limit, max(parts["train"][0][image].size))
-    splits = {
-        part: Split(
-            torch.stack(
-                [_resized(row[image], size or (side, side), f"{name} {part}") for row in rows]
-            ),
-            torch.tensor([number[word] for word in words[part]]),
-        )
-        for part, rows in parts.items()
-    }
+    splits = {}
+    for part, rows in parts.items():
+        images = [_resize(row[image], size or (side, side), f"{name} {part}") for row in rows]
+        targets = torch.tensor([number[word] for word in words[part]])
+        splits[part] = Split(torch.stack(images), targets)
     return Splits(
         train=splits["train"],
         valid=splits.get("valid"),
@@ -68,7 +64,7 @@ def converted(
 
 
 def _words(parts: Mapping[str, Any], label: str) -> dict[str, list[str]]:
-    """The label of every image as a word."""
+    """Return the label of every image as a word."""
     names = getattr(parts["train"].features[label], "names", None)
     return {
         part: [names[value] if names else str(value) for value in rows[label]]
@@ -76,7 +72,7 @@ def _words(parts: Mapping[str, Any], label: str) -> dict[str, list[str]]:
     }
 
 
-def _opened(name: str) -> Mapping[str, Any]:
+def _open(name: str) -> Mapping[str, Any]:
     try:
         import datasets  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
@@ -85,27 +81,29 @@ def _opened(name: str) -> Mapping[str, Any]:
             "installed. Install it with `pip install datasets`."
         ) from None
     try:
-        found = (
+        dataset = (
             datasets.load_from_disk(name) if Path(name).is_dir() else datasets.load_dataset(name)
         )
     except Exception as error:
         raise DataError(f"{PREFIX}{name} cannot be opened ({error}).") from error
-    return found if isinstance(found, Mapping) else {"train": found}
+    return dataset if isinstance(dataset, Mapping) else {"train": dataset}
 
 
 def _columns(rows: Any, name: str) -> tuple[str, str]:
-    """The names of the image and of the label column."""
+    """Return the names of the image and of the label column."""
     kinds = {column: type(feature).__name__ for column, feature in rows.features.items()}
     images = [column for column, kind in kinds.items() if kind == "Image"]
     labels = [column for column, kind in kinds.items() if kind == "ClassLabel"]
     labels = labels or [column for column in ("label", "labels", "class") if column in kinds]
     if len(images) != 1 or len(labels) != 1:
-        told = ", ".join(f"{column} ({kind})" for column, kind in kinds.items())
-        raise DataError(f"{name} must have one column of images and one of labels; found: {told}.")
+        columns = ", ".join(f"{column} ({kind})" for column, kind in kinds.items())
+        raise DataError(
+            f"{name} must have one column of images and one of labels; found: {columns}."
+        )
     return images[0], labels[0]
 
 
-def _resized(image: Any, size: tuple[int, int], where: str) -> torch.Tensor:
+def _resize(image: Any, size: tuple[int, int], where: str) -> torch.Tensor:
     if not isinstance(image, Image.Image):
         raise DataError(f"{where}: an image is {type(image).__name__}; decode the image column.")
     whole = colours(image)

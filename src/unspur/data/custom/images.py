@@ -22,13 +22,13 @@ from ..decoding.files import Files
 from ..decoding.pixels import Crop
 from ..decoding.readers import FromFiles, Memory
 from ..splits import Part, Split, Splits
-from . import class_folders, hub, listing, table
-from .listing import Listing, shown
+from . import class_folders, hub, table
+from .listing import Listing, check, check_known, in_order, printable
 
 MOST_BAD = 0.01  # share of images that may be unreadable
 MEMORY_SHARE = 0.5  # of the free memory that decoded images may take
 MEASURED = 200  # files whose size decides what all are resized to
-CHUNK = 1024  # images looked at at once
+CHUNK = 1024  # images decoded at at once
 LARGEST = 96
 
 
@@ -41,7 +41,7 @@ def load(
     crop: Crop = "stretch",
     workers: int = 0,
 ) -> Splits:
-    """A user's images, resized to the size most of them have, at most `limit` pixels.
+    """Load a user's images, resized to their common size, at most `limit` pixels.
 
     For a model that exists, `size` (high, wide), `classes` and `crop` are those it was trained on.
     """
@@ -49,56 +49,66 @@ def load(
         return hub.load(str(where), limit=limit, size=size, classes=classes)
     path = Path(where)
     if path.suffix.lower() in table.SUFFIXES and not path.is_dir():
-        found = table.listed(path)
+        listing = table.list_images(path)
     elif path.is_file():
         raise DataError(
-            f"{shown(path)} is neither a folder of images nor a table ({', '.join(table.SUFFIXES)})."
+            f"{printable(path)} is neither a folder of images nor a table ({', '.join(table.SUFFIXES)})."
         )
     else:
-        found = class_folders.listed(path)
+        listing = class_folders.list_images(path)
     if classes is None:
-        listing.check(found)
+        check(listing)
     else:
-        listing.check_known(found, classes)
-    size = size or common_size([row.path for row in found.rows], limit)
-    return opened(found, size, classes or found.classes(), crop=crop, workers=workers)
+        check_known(listing, classes)
+    size = size or common_size([row.path for row in listing.rows], limit)
+    return open_listing(listing, size, classes or listing.classes(), crop=crop, workers=workers)
 
 
-def opened(
-    found: Listing,
+def open_listing(
+    listing: Listing,
     size: tuple[int, int],
     classes: tuple[str, ...],
     *,
     crop: Crop = "stretch",
     workers: int = 0,
 ) -> Splits:
-    """The images of a listing, decoded, numbered by class."""
-    number = {name: i for i, name in enumerate(classes)}
-    parts: dict[str, Files] = {}
-    for part in ("train", "valid", "test"):
-        if rows := found.of(part):
-            targets = torch.tensor([number[row.label] for row in rows])
-            names = tuple(shown(row.path, found.root) for row in rows)
-            parts[part] = Files(tuple(row.path for row in rows), targets, size, crop, names)
-    held, skipped = _read(parts, found, workers)
-    groups = {part: [row.group for row in found.of(part)] for part in parts}
-    bias, biases = _biases(groups, {part: kept for part, (_, kept) in held.items()})
-    _warn_of_copies({part: files for part, files in parts.items() if part in held}, skipped)
+    """Decode the images of a listing and number their classes."""
+    parts = dict(_files_of_parts(listing, size, classes, crop))
+    readable_parts, skipped = _read(parts, listing, workers)
+    groups = {part: [row.group for row in listing.of(part)] for part in parts}
+    bias, biases = _biases(
+        groups, {part: readable for part, (_, readable) in readable_parts.items()}
+    )
+    _warn_of_copies(
+        {part: files for part, files in parts.items() if part in readable_parts}, skipped
+    )
     return Splits(
-        train=held["train"][0],
-        valid=held["valid"][0] if "valid" in held else None,
-        test=held["test"][0] if "test" in held else None,
+        train=readable_parts["train"][0],
+        valid=readable_parts["valid"][0] if "valid" in readable_parts else None,
+        test=readable_parts["test"][0] if "test" in readable_parts else None,
         classes=classes,
         bias=bias,
         bias_classes=biases,
         conflict_when="rare",
-        name=found.name,
-        skipped={shown(path, found.root): reason for path, reason in skipped.items()},
+        name=listing.name,
+        skipped={printable(path, listing.root): reason for path, reason in skipped.items()},
     )
 
 
+def _files_of_parts(
+    listing: Listing, size: tuple[int, int], classes: tuple[str, ...], crop: Crop
+) -> Iterator[tuple[str, Files]]:
+    """Yield the name and the files of each split that has images."""
+    number = {name: i for i, name in enumerate(classes)}
+    for part in ("train", "valid", "test"):
+        if rows := listing.of(part):
+            targets = torch.tensor([number[row.label] for row in rows])
+            names = tuple(printable(row.path, listing.root) for row in rows)
+            yield part, Files(tuple(row.path for row in rows), targets, size, crop, names)
+
+
 def common_size(paths: Sequence[Path], limit: int) -> tuple[int, int]:
-    """What images are resized to, high and wide: their own size, the longer side at most `limit`.
+    """Return the (high, wide) that images are resized to: their size, the longer side at most `limit`.
 
     Images of several sizes become squares, stretched: cropping could cut off the very thing that
     distinguishes them.
@@ -119,30 +129,30 @@ def _sizes(paths: Sequence[Path]) -> Iterator[tuple[int, int]]:
         try:
             yield pixels.measure(path)
         except pixels.DAMAGES:
-            continue  # told of when all are read
+            continue  # reported when all are read
 
 
 def _read(
-    parts: Mapping[str, Files], found: Listing, workers: int
+    parts: Mapping[str, Files], listing: Listing, workers: int
 ) -> tuple[dict[str, tuple[Part, Tensor]], dict[str, str]]:
-    """Each split with its unreadable images left out and which were kept; what was wrong with those."""
+    """Return the readable images of each split with a mask of them, and why each other was skipped."""
     room = sum(len(files) * _bytes(files) for files in parts.values())
     keep_pixels = room <= MEMORY_SHARE * free_memory()
-    looked = {part: _look(files, workers, keep=keep_pixels) for part, files in parts.items()}
-    skipped = {path: why for _, bad in looked.values() for path, why in bad.items()}
-    _judge(skipped, found)
-    held: dict[str, tuple[Part, Tensor]] = {}
-    for part, (images, bad) in looked.items():
+    decoded = {part: _decode_all(files, workers, keep=keep_pixels) for part, files in parts.items()}
+    skipped = {path: why for _, bad in decoded.values() for path, why in bad.items()}
+    _report_unreadable(skipped, listing)
+    readable_parts: dict[str, tuple[Part, Tensor]] = {}
+    for part, (images, bad) in decoded.items():
         files = parts[part]
         good = torch.tensor([str(path) not in bad for path in files.paths])
         if good.any():
-            held[part] = _without(files, images, good), good
-    _check_left(found, held)
-    return held, skipped
+            readable_parts[part] = _readable_part(files, images, good), good
+    _check_classes(listing, readable_parts)
+    return readable_parts, skipped
 
 
-def _look(files: Files, workers: int, *, keep: bool) -> tuple[Tensor | None, dict[str, str]]:
-    """Decode every file; the pixels where they are kept, and what is wrong with the bad ones."""
+def _decode_all(files: Files, workers: int, *, keep: bool) -> tuple[Tensor | None, dict[str, str]]:
+    """Decode every file; return the pixels where `keep`, and the reason of each unreadable file."""
     count = len(files)
     chunk = min(CHUNK, count)
     memory = Memory((count if keep else chunk, *files.shape), files.dtype, pinned=False)
@@ -154,12 +164,12 @@ def _look(files: Files, workers: int, *, keep: bool) -> tuple[Tensor | None, dic
                 bad |= work.result()
     finally:
         memory.close()
-    given = dict(zip(reader.paths, map(str, files.paths), strict=True))
-    return (memory.slots if keep else None), {given[path]: why for path, why in bad.items()}
+    original = dict(zip(reader.paths, map(str, files.paths), strict=True))
+    return (memory.slots if keep else None), {original[path]: why for path, why in bad.items()}
 
 
-def _without(files: Files, images: Tensor | None, good: Tensor) -> Part:
-    """The good images of a split, in memory where they are known."""
+def _readable_part(files: Files, images: Tensor | None, good: Tensor) -> Part:
+    """Return the readable images of a split, in memory where `images` holds their pixels."""
     where = good.nonzero().squeeze(1).tolist()
     names = tuple((files.names or ())[i] for i in where)
     if images is not None:
@@ -168,47 +178,47 @@ def _without(files: Files, images: Tensor | None, good: Tensor) -> Part:
     return Files(paths, files.targets[good], files.size, files.crop, names)
 
 
-def _judge(skipped: Mapping[str, str], found: Listing) -> None:
-    """Stop where too many images cannot be read; tell of the others."""
+def _report_unreadable(skipped: Mapping[str, str], listing: Listing) -> None:
+    """Raise where too many images cannot be read; warn where a few cannot."""
     if not skipped:
         return
-    told = [f"{shown(path, found.root)} ({why})" for path, why in skipped.items()]
-    share = len(skipped) / len(found.rows)
+    problems = [f"{printable(path, listing.root)} ({why})" for path, why in skipped.items()]
+    share = len(skipped) / len(listing.rows)
     most = 10 if share > MOST_BAD else 50
-    more = f" and {len(told) - most} more" if len(told) > most else ""
-    text = f"{len(told)} of {len(found.rows)} images ({share:.1%}) of {found.name} cannot be read"
-    listed = f"{'; '.join(told[:most])}{more}"
+    more = f" and {len(problems) - most} more" if len(problems) > most else ""
+    text = f"{len(problems)} of {len(listing.rows)} images ({share:.1%}) of {listing.name} cannot be read"
+    examples = f"{'; '.join(problems[:most])}{more}"
     if share > MOST_BAD:
-        raise DataError(f"{text}, more than {MOST_BAD:.0%}: {listed}. Repair or remove them.")
-    warnings.warn(f"{text} and are skipped: {listed}.", stacklevel=4)
+        raise DataError(f"{text}, more than {MOST_BAD:.0%}: {examples}. Repair or remove them.")
+    warnings.warn(f"{text} and are skipped: {examples}.", stacklevel=4)
 
 
-def _check_left(found: Listing, held: Mapping[str, tuple[Part, Tensor]]) -> None:
-    """Every class must still have an image to train on."""
-    kept = held["train"][1].tolist() if "train" in held else []
-    labels = [row.label for row in found.of("train")]
-    left = {label for label, good in zip(labels, kept, strict=False) if good}
+def _check_classes(listing: Listing, readable_parts: Mapping[str, tuple[Part, Tensor]]) -> None:
+    """Raise where a class has no readable image to train on."""
+    readable = readable_parts["train"][1].tolist() if "train" in readable_parts else []
+    labels = [row.label for row in listing.of("train")]
+    left = {label for label, good in zip(labels, readable, strict=False) if good}
     for label in labels:
         if label not in left:
-            raise DataError(f"{found.name}: no image of {label!r} to train on can be read.")
+            raise DataError(f"{listing.name}: no image of {label!r} to train on can be read.")
 
 
 def _biases(
-    groups: Mapping[str, Sequence[str]], kept: Mapping[str, Tensor]
+    groups: Mapping[str, Sequence[str]], readable: Mapping[str, Tensor]
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """Groups as numbers, for the splits that tell them."""
-    told = {part: names for part, names in groups.items() if part in kept and all(names)}
-    biases = listing.in_order({name for names in told.values() for name in names})
+    """Return groups as numbers, for the splits whose images all have one, and the groups' names."""
+    named = {part: names for part, names in groups.items() if part in readable and all(names)}
+    biases = in_order({name for names in named.values() for name in names})
     number = {name: i for i, name in enumerate(biases)}
     bias = {
-        part: torch.tensor([number[name] for name in names])[kept[part]]
-        for part, names in told.items()
+        part: torch.tensor([number[name] for name in names])[readable[part]]
+        for part, names in named.items()
     }
     return bias, biases
 
 
 def _warn_of_copies(parts: Mapping[str, Files], skipped: Mapping[str, str]) -> None:
-    """Tell of files that are in two splits."""
+    """Warn of files that are in two splits."""
     if len(parts) < 2:
         return
     where = {part: _contents(files, skipped) for part, files in parts.items()}
@@ -226,7 +236,7 @@ def _warn_of_copies(parts: Mapping[str, Files], skipped: Mapping[str, str]) -> N
 
 
 def _contents(files: Files, skipped: Mapping[str, str]) -> dict[str, str]:
-    """The name of a readable file by the hash of its bytes."""
+    """Return the name of each readable file by the hash of its bytes."""
     paths = [path for path in files.paths if str(path) not in skipped]
     names = dict(zip(files.paths, files.names or (), strict=True))
     good = Files(tuple(paths), files.targets[: len(paths)], files.size)
@@ -238,7 +248,7 @@ def _bytes(files: Files) -> int:
 
 
 def free_memory() -> int:
-    """Bytes of memory that are free on this machine, or a careful guess."""
+    """Return the free memory of this machine in bytes, or a careful guess."""
     try:
         with open("/proc/meminfo", encoding="ascii") as facts:
             for line in facts:

@@ -1,4 +1,4 @@
-"""What a user's data is before any image is opened: files with a label, perhaps a split and a group."""
+"""A list of a user's images before any is opened: files with a label, optionally a split and a group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ListedImage(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """All images of a set, with the folder their names are told from."""
+    """All images of a set, and the folder that their names are relative to."""
 
     name: str
     root: Path
@@ -41,8 +41,8 @@ class Listing(NamedTuple):
         return [row for row in self.rows if row.part == part]
 
 
-def shown(path: Path | str, root: Path | None = None) -> str:
-    """A path as it can be printed and stored, below the root where it is: a name may be no text at all."""
+def printable(path: Path | str, root: Path | None = None) -> str:
+    """Return a path as text, relative to `root` if below it. Bytes that are not UTF-8 are replaced."""
     path = Path(path)
     if root is not None and path.is_relative_to(root):
         path = path.relative_to(root)
@@ -50,7 +50,7 @@ def shown(path: Path | str, root: Path | None = None) -> str:
 
 
 def in_order(words: set[str]) -> tuple[str, ...]:
-    """Words in the order of their numbers where all are numbers, else of the alphabet."""
+    """Sort words by number where all are numbers, otherwise alphabetically."""
     try:
         return tuple(sorted(words, key=lambda word: (float(word), word)))
     except ValueError:
@@ -58,7 +58,7 @@ def in_order(words: set[str]) -> tuple[str, ...]:
 
 
 def check(listing: Listing) -> None:
-    """Raise where labels or splits leave nothing to learn; warn of what will be learned badly."""
+    """Raise where labels or splits leave nothing to learn; warn of rare or imbalanced classes."""
     classes = listing.classes()
     if not listing.rows:
         raise DataError(f"{listing.name} has no image.")
@@ -69,12 +69,12 @@ def check(listing: Listing) -> None:
             f"{listing.name} has a single class, {classes[0]!r}; a classifier needs two or more. Give "
             "each class its own folder (or label)."
         )
-    trained = counts(listing.of("train"))
-    if missing := [name for name in classes if name not in trained]:
+    per_class = counts(listing.of("train"))
+    if missing := [name for name in classes if name not in per_class]:
         raise DataError(
-            f"{listing.name}: no image to train on for {_listed(missing)}, which other splits have."
+            f"{listing.name}: no image to train on for {_quote(missing)}, which other splits have."
         )
-    _warn_of_counts(listing.name, {name: trained[name] for name in classes})
+    _warn_of_counts(listing.name, {name: per_class[name] for name in classes})
 
 
 def check_known(listing: Listing, classes: Sequence[str]) -> None:
@@ -82,36 +82,36 @@ def check_known(listing: Listing, classes: Sequence[str]) -> None:
     for row in listing.rows:
         if row.label not in classes:
             raise DataError(
-                f"{shown(row.path)}: the label {row.label!r} is none of the model's classes, "
-                f"{_listed(classes)}."
+                f"{printable(row.path)}: the label {row.label!r} is none of the model's classes, "
+                f"{_quote(classes)}."
             )
 
 
 def counts(rows: Sequence[ListedImage]) -> dict[str, int]:
-    """How many images each label has."""
-    found: dict[str, int] = {}
+    """Count the images of each label."""
+    numbers: dict[str, int] = {}
     for row in rows:
-        found[row.label] = found.get(row.label, 0) + 1
-    return found
+        numbers[row.label] = numbers.get(row.label, 0) + 1
+    return numbers
 
 
-def _warn_of_counts(name: str, trained: dict[str, int]) -> None:
-    told = ", ".join(f"{label}: {count}" for label, count in list(trained.items())[:20])
-    few = [label for label, count in trained.items() if count < FEW]
+def _warn_of_counts(name: str, per_class: dict[str, int]) -> None:
+    summary = ", ".join(f"{label}: {count}" for label, count in list(per_class.items())[:20])
+    few = [label for label, count in per_class.items() if count < FEW]
     if few:
         warnings.warn(
-            f"{name}: fewer than {FEW} images to train on for {_listed(few)} ({told}). Do not trust "
+            f"{name}: fewer than {FEW} images to train on for {_quote(few)} ({summary}). Do not trust "
             "what is said of them.",
             stacklevel=3,
         )
-    elif max(trained.values()) > IMBALANCE * min(trained.values()):
+    elif max(per_class.values()) > IMBALANCE * min(per_class.values()):
         warnings.warn(
-            f"{name}: one class has over {IMBALANCE} times the images of another ({told}). Look at the "
+            f"{name}: one class has over {IMBALANCE} times the images of another ({summary}). Look at the "
             "accuracy of each class, not at the average alone.",
             stacklevel=3,
         )
 
 
-def _listed(names: Sequence[str], most: int = 5) -> str:
+def _quote(names: Sequence[str], most: int = 5) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(repr(name) for name in names[:most]) + more

@@ -1,6 +1,6 @@
 """A table of images: columns `path` and `label`, perhaps `split` and `group`, as CSV, TSV or parquet.
 
-Paths are told from the folder of the table. `group` (what the shortcut would go by) is for evaluation only.
+Paths are relative to the folder of the table. `group` (what the shortcut would go by) is for evaluation only.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError
-from .listing import PARTS, ListedImage, Listing, shown
+from .listing import PARTS, ListedImage, Listing, printable
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
-def listed(path: Path) -> Listing:
-    """The rows of a table, in its order."""
+def list_images(path: Path) -> Listing:
+    """List the images of a table, in its order."""
     if not path.is_file():
-        raise DataError(f"there is no table {shown(path)}.")
+        raise DataError(f"there is no table {printable(path)}.")
     header, records = (_parquet if path.suffix.lower() == ".parquet" else _csv)(path)
     if missing := [name for name in ("path", "label") if name not in header]:
         raise DataError(
-            f"{shown(path)} has no column {' and no column '.join(missing)}. It needs path and label, and "
-            f"may have split and group; found: {', '.join(header) or 'nothing'}."
+            f"{printable(path)} has no column {' and no column '.join(missing)}. It needs path and label, "
+            f"and may have split and group; found: {', '.join(header) or 'nothing'}."
         )
     rows = [_row(record, path, number) for number, record in enumerate(records, 1)]
     if not rows:
-        raise DataError(f"{shown(path)} has a header but no row.")
+        raise DataError(f"{printable(path)} has a header but no row.")
     _check_groups(rows, path)
-    return Listing(shown(path.name), path.parent, rows)
+    return Listing(printable(path.name), path.parent, rows)
 
 
 def _row(record: Mapping[str, Any], table: Path, number: int) -> ListedImage:
-    where = f"{shown(table)}, row {number}"
+    where = f"{printable(table)}, row {number}"
     values = {name: _text(record.get(name)) for name in ("path", "label", "split", "group")}
     for name in ("path", "label"):
         if not values[name]:
@@ -51,7 +51,7 @@ def _row(record: Mapping[str, Any], table: Path, number: int) -> ListedImage:
 
 
 def _text(value: Any) -> str:
-    """A cell as text; a whole number is written without a point, a missing one is empty."""
+    """Return a cell as text: a whole number without a point, a missing value as empty text."""
     if value is None or value != value:
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -60,13 +60,13 @@ def _text(value: Any) -> str:
 
 
 def _check_groups(rows: list[ListedImage], table: Path) -> None:
-    """Within a split, every image has a group or none has."""
+    """Raise where only some images of a split have a group."""
     for part in {row.part for row in rows}:
-        told = [bool(row.group) for row in rows if row.part == part]
-        if any(told) and not all(told):
+        has_group = [bool(row.group) for row in rows if row.part == part]
+        if any(has_group) and not all(has_group):
             number = next(i for i, row in enumerate(rows, 1) if row.part == part and not row.group)
             raise DataError(
-                f"{shown(table)}, row {number}: no group, though other images of the {part} split have "
+                f"{printable(table)}, row {number}: no group, though other images of the {part} split have "
                 "one. Fill it in for all of them, or for none."
             )
 
@@ -79,7 +79,7 @@ def _csv(path: Path) -> Records:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"{shown(path)} cannot be read as text in UTF-8 ({error}). Save it again as CSV (UTF-8)."
+            f"{printable(path)} cannot be read as text in UTF-8 ({error}). Save it again as CSV (UTF-8)."
         ) from None
     lines = text.splitlines()
     first = lines[0] if lines else ""
@@ -87,14 +87,14 @@ def _csv(path: Path) -> Records:
     table = csv.DictReader(lines, delimiter=mark, restkey="")
     header = [(name or "").strip().lower() for name in table.fieldnames or ()]
     table.fieldnames = header
-    return header, _checked(table, path)
+    return header, _records(table, path)
 
 
-def _checked(table: csv.DictReader[str], path: Path) -> Iterator[Mapping[str, Any]]:
+def _records(table: csv.DictReader[str], path: Path) -> Iterator[Mapping[str, Any]]:
     try:
         yield from table
     except csv.Error as error:
-        raise DataError(f"{shown(path)}:{table.line_num}: not a CSV row ({error}).") from None
+        raise DataError(f"{printable(path)}:{table.line_num}: not a CSV row ({error}).") from None
 
 
 def _parquet(path: Path) -> Records:
@@ -102,12 +102,12 @@ def _parquet(path: Path) -> Records:
         from pyarrow import parquet  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise DataError(
-            f"{shown(path)}: parquet tables need pyarrow, which is not installed. Install it with "
+            f"{printable(path)}: parquet tables need pyarrow, which is not installed. Install it with "
             "`pip install pyarrow`, or save the table as CSV."
         ) from None
     try:
         table = parquet.read_table(path)
     except (OSError, ValueError) as error:
-        raise DataError(f"{shown(path)} cannot be read as parquet ({error}).") from None
+        raise DataError(f"{printable(path)} cannot be read as parquet ({error}).") from None
     header = [name.lower() for name in table.column_names]
     return header, table.rename_columns(header).to_pylist()

@@ -60,10 +60,10 @@ class Files:
         return torch.uint8
 
     def take(self, index: Tensor) -> Tensor:
-        """The images of some samples, decoded now."""
-        wanted = [self.paths[i] for i in index.tolist()]
-        images = np.empty((len(wanted), *self.shape), np.uint8)
-        for place, image in zip(images, in_threads(self._read, wanted), strict=True):
+        """Decode the images of some samples."""
+        paths = [self.paths[i] for i in index.tolist()]
+        images = np.empty((len(paths), *self.shape), np.uint8)
+        for place, image in zip(images, in_threads(self._read, paths), strict=True):
             place[:] = image
         return torch.from_numpy(images)
 
@@ -83,7 +83,7 @@ class Files:
 
 
 def read(path: Path, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
-    """An image file as (3, high, wide); one clear error where it is none."""
+    """Read an image file as (3, high, wide); raise a DataError where it is none."""
     try:
         return pixels.read(path, size, crop)
     except DAMAGES as error:
@@ -97,13 +97,13 @@ def unreadable(path: Path, error: Exception) -> DataError:
 
 
 def in_threads(function: Callable[[Path], T], paths: Sequence[Path]) -> list[T]:
-    """The function of every path, in order; raises what was raised first."""
+    """Call the function on every path in threads and return the results in order."""
 
     def block(start: int) -> list[T]:
         return [function(path) for path in paths[start : start + BLOCK]]
 
     with ThreadPoolExecutor() as pool:
-        return [made for part in pool.map(block, range(0, len(paths), BLOCK)) for made in part]
+        return [result for part in pool.map(block, range(0, len(paths), BLOCK)) for result in part]
 
 
 def _hash(path: Path) -> str:

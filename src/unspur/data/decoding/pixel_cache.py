@@ -34,17 +34,17 @@ def decode(
     cache: Path | None = None,
     name: str = "images",
 ) -> Tensor:
-    """Image files as (N, 3, size, size) in uint8, decoded and resized in parallel."""
+    """Decode and resize image files in parallel, to (N, 3, size, size) in uint8."""
     if crop not in CROPS:
         raise DataError(f"there is no crop {crop!r}. Choose one of {', '.join(CROPS)}.")
     if size < 1:
         raise DataError(f"images cannot be resized to {size} pixels. Give a size of at least 1.")
     about = "" if cache is None else f"{VERSION} {size} {crop}\n{_facts(paths)}"
-    blocks = partial(_decoded, paths, size, crop)
-    return kept(blocks, (len(paths), 3, size, size), cache=cache, name=name, about=about)
+    blocks = partial(_decode_blocks, paths, size, crop)
+    return cached_pixels(blocks, (len(paths), 3, size, size), cache=cache, name=name, about=about)
 
 
-def kept(
+def cached_pixels(
     blocks: Callable[[], Iterator[Bytes]],
     shape: Shape,
     *,
@@ -52,28 +52,28 @@ def kept(
     name: str,
     about: str,
 ) -> Tensor:
-    """All blocks as one uint8 tensor; with a `cache` folder they are asked for only once.
+    """Return all blocks as one uint8 tensor; with a `cache` folder they are computed only once.
 
-    `about` says all that the pixels depend on. A damaged file is made again and a folder that cannot be
-    written does without, each with a warning.
+    `about` names everything the pixels depend on. A damaged file is written again; a folder that cannot
+    be written is not used. Both warn.
     """
     if cache is None:
-        return _gathered(blocks(), shape)
+        return _gather(blocks(), shape)
     path = cache / f"{name}-{hashlib.sha256(about.encode()).hexdigest()[:16]}.npy"
-    if (found := _opened(path, shape)) is not None:
-        return found
+    if (stored := _open_cached(path, shape)) is not None:
+        return stored
     if path.exists():
         warnings.warn(f"{path} is damaged; its images are made again.", stacklevel=2)
     try:
         _write(path, blocks(), shape)
     except OSError as error:
         warnings.warn(f"cannot keep {path}: {error.strerror}.", stacklevel=2)
-        return _gathered(blocks(), shape)
-    made = _opened(path, shape)
-    return _gathered(blocks(), shape) if made is None else made
+        return _gather(blocks(), shape)
+    rewritten = _open_cached(path, shape)
+    return _gather(blocks(), shape) if rewritten is None else rewritten
 
 
-def _gathered(blocks: Iterator[Bytes], shape: Shape) -> Tensor:
+def _gather(blocks: Iterator[Bytes], shape: Shape) -> Tensor:
     whole = np.empty(shape, np.uint8)
     start = 0
     for block in blocks:
@@ -82,8 +82,8 @@ def _gathered(blocks: Iterator[Bytes], shape: Shape) -> Tensor:
     return torch.from_numpy(whole)
 
 
-def _opened(path: Path, shape: Shape) -> Tensor | None:
-    """The array in a kept file, or None where there is none that is whole."""
+def _open_cached(path: Path, shape: Shape) -> Tensor | None:
+    """Return the array in a cached file, or None where it is missing or damaged."""
     try:
         # Mapped copy-on-write: the tensor may be changed, the file is not.
         array = np.lib.format.open_memmap(path, mode="c")
@@ -120,7 +120,7 @@ def _write(path: Path, blocks: Iterator[Bytes], shape: Shape) -> None:
 
 
 def _facts(paths: Sequence[Path]) -> str:
-    """What tells whether a file has changed: its name, size and time."""
+    """Return name, size and time of every file, which show whether it has changed."""
     lines = []
     for path in paths:
         try:
@@ -131,7 +131,7 @@ def _facts(paths: Sequence[Path]) -> str:
     return "\n".join(lines)
 
 
-def _decoded(paths: Sequence[Path], size: int, crop: Crop) -> Iterator[Bytes]:
+def _decode_blocks(paths: Sequence[Path], size: int, crop: Crop) -> Iterator[Bytes]:
     def block(start: int) -> Bytes:
         return np.stack([read(path, (size, size), crop) for path in paths[start : start + BLOCK]])
 

@@ -27,11 +27,11 @@ Crop = Literal["stretch", "square", "inner"]
 # what "shorter side to 256, then the central 224" leaves.
 CROPS: dict[str, float | None] = {"stretch": None, "square": 1.0, "inner": 224 / 256}
 DAMAGES = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
-KEPT_OPEN = 4  # shared memories a process remembers
+OPEN_MEMORIES = 4  # shared memories a process remembers
 
 
 def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
-    """An image file as (3, high, wide): upright, in colours, resized; raises one of DAMAGES."""
+    """Read an image file as (3, high, wide): upright, in colours, resized; raises one of DAMAGES."""
     high, wide = size
     with Image.open(path) as image:
         # A large JPEG is decoded at a fraction of its size, never less than twice what is asked for.
@@ -43,29 +43,29 @@ def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Byt
 
 
 def measure(path: Path | str) -> tuple[int, int]:
-    """How high and wide an upright image is, from its header alone."""
+    """Return height and width of an upright image, from its header alone."""
     with Image.open(path) as image:
         wide, high = image.size
         return (wide, high) if _orientation(image) >= 5 else (high, wide)
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """The image as its camera was held."""
+    """Turn the image as its camera was held."""
     if _orientation(image) == 1:
         return image
     return ImageOps.exif_transpose(image)
 
 
 def _orientation(image: Image.Image) -> int:
-    """The orientation in the image's notes: 1 where it is upright, 5 to 8 where it lies on its side."""
+    """Return the EXIF orientation: 1 if the image is upright, 5 to 8 if it lies on its side."""
     if "exif" not in image.info:  # a TIFF, which keeps it elsewhere, is turned when it is opened
         return 1
-    found = image.getexif().get(0x0112, 1)
-    return found if isinstance(found, int) and 1 <= found <= 8 else 1
+    orientation = image.getexif().get(0x0112, 1)
+    return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
 
 
 def colours(image: Image.Image) -> Image.Image:
-    """The image in RGB: grey in three equal channels, 16 bits cut to 8, transparency left out."""
+    """Convert the image to RGB: grey in three equal channels, 16 bits cut to 8, no transparency."""
     if image.mode == "RGB":
         return image
     if image.mode == "F":
@@ -79,7 +79,7 @@ def colours(image: Image.Image) -> Image.Image:
 
 
 def _box(size: tuple[int, int], share: float | None) -> tuple[float, float, float, float] | None:
-    """The centred square that takes a share of the shorter side: left, top, right, bottom."""
+    """Return the centred square of a share of the shorter side: left, top, right, bottom."""
     if share is None:
         return None
     half = share * min(size) / 2
@@ -97,9 +97,9 @@ def serve(tasks: Iterable[str], answers: IO[str]) -> None:
 
 
 def _memory(memories: dict[str, mmap.mmap], task: dict[str, Any]) -> mmap.mmap:
-    """The shared memory of a task, opened once."""
+    """Open the shared memory of a task, once."""
     if task["memory"] not in memories:
-        while len(memories) >= KEPT_OPEN:
+        while len(memories) >= OPEN_MEMORIES:
             del memories[next(iter(memories))]
         file = os.open(task["path"], os.O_RDWR)
         memories[task["memory"]] = mmap.mmap(file, 0)

@@ -48,7 +48,7 @@ class Memory:
         self._pinned = pinned and _pin(self.slots)
 
     def offset(self, slot: int) -> int:
-        """Where a slot begins, in bytes."""
+        """Return the position of a slot, in bytes."""
         return slot * self.slots[0].numel() * self.slots.element_size()
 
     def close(self) -> None:
@@ -85,24 +85,24 @@ class FromFiles:
         self.decoders = _decoders(workers or available_cores())
 
     def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]:
-        wanted, start = index.tolist(), memory.offset(slot)
+        positions, start = index.tolist(), memory.offset(slot)
         high, wide = self.files.size
         work = []
-        for first in range(0, len(wanted), BLOCK):
+        for first in range(0, len(positions), BLOCK):
             task = {
                 "memory": memory.name,
                 "path": memory.path,
                 "offset": start + first * 3 * high * wide,
                 "size": self.files.size,
                 "crop": self.files.crop,
-                "files": [self.paths[i] for i in wanted[first : first + BLOCK]],
+                "files": [self.paths[i] for i in positions[first : first + BLOCK]],
             }
             work.append(self.decoders.submit(json.dumps(task)))
         return work
 
 
 def reader(part: Part, workers: int = 0) -> Reader:
-    """What reads a split."""
+    """Return the reader of a split."""
     if isinstance(part, Files):
         return FromFiles(part, workers)
     if isinstance(part, Split):
@@ -124,7 +124,7 @@ class Decoders:
         return self.threads.submit(self._do, task)
 
     def close(self) -> None:
-        """End all processes that are not at work."""
+        """End all processes that are idle."""
         self.threads.shutdown(cancel_futures=True)
         for _ in range(self.count):
             _end(self.idle.get())
@@ -146,7 +146,7 @@ class Decoders:
 
 
 def available_cores() -> int:
-    """The processors this process may use."""
+    """Return the number of processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -154,9 +154,9 @@ def available_cores() -> int:
 
 @cache
 def _decoders(count: int) -> Decoders:
-    made = Decoders(count)
-    atexit.register(made.close)
-    return made
+    decoders = Decoders(count)
+    atexit.register(decoders.close)
+    return decoders
 
 
 @cache
@@ -204,7 +204,7 @@ def _end(process: subprocess.Popen[str] | None) -> None:
 
 
 def _shared_file(count: int) -> IO[bytes]:
-    """A file that never reaches a disk where the system allows it."""
+    """Open a file that is never written to a disk, if the system allows it."""
     if hasattr(os, "memfd_create"):
         file: IO[bytes] = os.fdopen(os.memfd_create("unspur"), "r+b")
     else:
@@ -214,7 +214,7 @@ def _shared_file(count: int) -> IO[bytes]:
 
 
 def _path(file: IO[bytes]) -> str:
-    """Where other processes find the file."""
+    """Return the path by which other processes open the file."""
     if hasattr(os, "memfd_create"):
         return f"/proc/{os.getpid()}/fd/{file.fileno()}"
     return str(file.name)
