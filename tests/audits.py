@@ -60,7 +60,9 @@ def context(store, splits=None, **changes):
     base = preparation.settings(len(splits.train), name="tinted")
     settings = {**SMALL, **changes}
     return Context(
-        recipe=recipes.change(base, [f"{key}={value}" for key, value in settings.items()]),
+        recipe=recipes.change(
+            base, recipes.parse_changes(f"{key}={value}" for key, value in settings.items())
+        ),
         splits=splits,
         builder=models.copies_of(network()),
         store=store,

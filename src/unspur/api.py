@@ -66,7 +66,7 @@ def debias(
     _refuse_model(train, "debias")
     folder = Path(out) if out is not None else None
     with _place(device, store, show, keep=out is not None) as place:
-        prepared = workflow.open_debias(
+        run = workflow.open_debias(
             UserImages(train, valid, test, bias, classes),
             place,
             model=model,
@@ -76,7 +76,7 @@ def debias(
             suspects=suspects,
             anyway=anyway,
         )
-        return _result(workflow.carry_out(prepared, folder), folder)
+        return _result(workflow.carry_out(run, folder), folder)
 
 
 def audit(

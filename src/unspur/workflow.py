@@ -3,9 +3,9 @@
 The functions of `api`, every command, `bench` and the audit go through here, so that the same verb gives the
 same result from Python and from the shell:
 
-    open_debias(images, ...)      ──> Prepared   settings from the number of images; the judge is asked first
-    open_recipe(recipe, ...)      ──> Prepared   a recipe as it is written
-    carry_out(prepared, out)      ──> Outcome    ask the judge, run the plan, save the folder, write the page
+    open_debias(images, ...)      ──> Run        settings from the number of images; the judge is asked first
+    open_recipe(recipe, ...)      ──> Run        a recipe as it is written
+    carry_out(run, out)           ──> Outcome    ask the judge, run the plan, save the folder, write the page
     open_audit(images, ...)       ──> Context    an audit and nothing else
     carry_out_audit(context, out) ──> Audit      train its networks, save its folder, write the page
 """
@@ -23,7 +23,7 @@ from torch import nn
 
 from . import data, models, recipes, runs, stages
 from .audit import auditor, preparation
-from .audit.recommendation import recommend
+from .audit.recommendation import Judge
 from .audit.result import Audit
 from .data import Splits
 from .data.custom.assembly import UserImages
@@ -40,22 +40,6 @@ from .stages.results import Results
 from .store import Artifact
 
 AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks see no more
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A run that is ready to start: its keys are known, nothing is trained."""
-
-    run: stages.Run
-
-    @property
-    def context(self) -> Context:
-        return self.run.context
-
-    @property
-    def stored(self) -> list[str]:
-        """The stages that need not be run again."""
-        return [name for name, key in self.run.keys.items() if key.stored]
 
 
 @dataclass(frozen=True)
@@ -84,7 +68,7 @@ def open_debias(
     settings: Recipe | Mapping[str, Any] | None = None,
     suspects: Path | str | None = None,
     anyway: bool = False,
-) -> Prepared:
+) -> stages.Run:
     """Prepare the debiasing of a user's images.
 
     `settings` are changes of what the number of images and the device suggest, or a whole recipe.
@@ -94,10 +78,16 @@ def open_debias(
     recipe = _debias_recipe(settings, splits, place, model, init)
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
-    asks = recipe.judge and images.in_files
-    judged = images.open(audit_pixels(place)) if asks else splits
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
-    return Prepared(stages.Run(add_judge(context, judged, place)))
+    judged = _for_judge(images, place) if recipe.judge and images.in_files else splits
+    return stages.Run(add_judge(context, judged, place))
+
+
+def _for_judge(images: UserImages, place: Place) -> Splits:
+    """Open files again at the audit's size; what is wrong with them was said the first time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return images.open(audit_pixels(place))
 
 
 def _debias_recipe(
@@ -144,7 +134,7 @@ def add_judge(context: Context, splits: Splits, place: Place) -> Context:
     except DataError as error:
         warnings.warn(f"the judge was not asked whether there is a shortcut: {error}", stacklevel=3)
         return context
-    return replace(context, judge=lambda: recommend(auditor.audit(audit)))
+    return replace(context, judge=Judge(audit))
 
 
 def open_recipe(
@@ -153,7 +143,7 @@ def open_recipe(
     *,
     root: Path | None = None,
     load: Callable[..., Splits] = data.load,
-) -> Prepared:
+) -> stages.Run:
     """Prepare a recipe that names its data; `load` finds the data."""
     wanted = recipe.data
     if wanted.name == "given":
@@ -162,7 +152,7 @@ def open_recipe(
         )
     splits = load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
     context = open_context(recipe, splits, place)
-    return Prepared(stages.Run(add_judge(context, splits, place)))
+    return stages.Run(add_judge(context, splits, place))
 
 
 def open_context(
@@ -199,9 +189,8 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
     return models.builder(wanted.name, len(splits.classes), wanted.options, init=wanted.init)
 
 
-def carry_out(prepared: Prepared, out: Path | None = None, *, command: str = "") -> Outcome:
+def carry_out(run: stages.Run, out: Path | None = None, *, command: str = "") -> Outcome:
     """Ask the judge if there is one, run the plan, and with `out` save the run and its page."""
-    run = prepared.run
     ((results, scores),) = stages.run_together([run])
     outcome = Outcome(run.context, results, scores, run.advice)
     return outcome if out is None else save_outcome(outcome, out, command=command)

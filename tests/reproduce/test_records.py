@@ -41,14 +41,20 @@ def first_run(options: ReproduceOptions) -> Run:
 def test_names_seeds_and_other_stages_make_no_difference() -> None:
     base = recipes.load("cmnist/1pct-dcwp")
     for change in ("name=other", "seed=9", "log_every=7", "data.workers=3", "lff.steps=1"):
-        assert identity(recipes.change(base, [change])) == identity(base), change
+        assert identity(recipes.change(base, recipes.parse_changes([change]))) == identity(base), (
+            change
+        )
     for change in ("precision=fp32", "compile=true"):
-        assert identity(recipes.change(base, [change])) == identity(base), change
+        assert identity(recipes.change(base, recipes.parse_changes([change]))) == identity(base), (
+            change
+        )
     for change in (
         *("prune.sparsity=1e-6", "plan=unpruned", "data.seed=1"),
         *("select.rule=heldout", "model.init=w.pth", "finetune.iterates=[5]"),
     ):
-        assert identity(recipes.change(base, [change])) != identity(base), change
+        assert identity(recipes.change(base, recipes.parse_changes([change]))) != identity(base), (
+            change
+        )
 
 
 def test_variants_are_the_recipes_they_name() -> None:
@@ -57,7 +63,7 @@ def test_variants_are_the_recipes_they_name() -> None:
     assert identity(main.recipe) == identity(recipes.load("cmnist/1pct-dcwp-unpruned"))
     readings = ITEMS["readings"].cells()  # type: ignore[union-attr]
     for name, kind in (("released code", "released-code"), ("paper's text", "paper-text")):
-        plain = recipes.change(readings["cmnist", name].recipe, ["finetune.iterates=[]"])
+        plain = recipes.change(readings["cmnist", name].recipe, {"finetune.iterates": []})
         assert identity(plain) == identity(recipes.load(f"cmnist/0.5pct-{kind}"))
 
 

@@ -267,7 +267,7 @@ def test_seeds_of_the_main_tables() -> None:
 
 @pytest.mark.parametrize("plan", plans())
 def test_quick_keeps_the_plan_and_what_was_changed(plan: str) -> None:
-    settings = recipes.load("cmnist/1pct-dcwp", [f"plan={plan}", "prune.noise=probability"])
+    settings = recipes.load("cmnist/1pct-dcwp", {"plan": plan, "prune.noise": "probability"})
     small = quick(settings)
     assert small.plan == plan
     assert small.prune.noise == "probability"

@@ -26,7 +26,7 @@ TINY = [
 
 
 def tiny(*changes: str) -> Recipe:
-    return recipes.change(Recipe(), [*TINY, *changes])
+    return recipes.change(Recipe(), recipes.parse_changes([*TINY, *changes]))
 
 
 def cells() -> Cells:

@@ -59,8 +59,8 @@ def open_run(splits: Splits, store: Store) -> Any:
 @pytest.fixture(scope="module")
 def results(splits: Splits, store: Counting) -> dict[str, Any]:
     wanted = [
-        recipes.change(Recipe(name="toy"), QUICK),
-        recipes.change(Recipe(name="ordinary"), [*QUICK, 'plan="erm"']),
+        recipes.change(Recipe(name="toy"), recipes.parse_changes(QUICK)),
+        recipes.change(Recipe(name="ordinary"), recipes.parse_changes([*QUICK, 'plan="erm"'])),
     ]
     return bench.bench(wanted, [5, 6, 7], open_run(splits, store))
 
@@ -81,7 +81,9 @@ def test_nothing_is_run_twice(results: dict[str, Any], splits: Splits, store: Co
     )
     store.made.clear()
     again = bench.bench(
-        [recipes.change(Recipe(name="toy"), QUICK)], [5, 6, 7], open_run(splits, store)
+        [recipes.change(Recipe(name="toy"), recipes.parse_changes(QUICK))],
+        [5, 6, 7],
+        open_run(splits, store),
     )
     assert store.made == []
     assert again["results"][0]["summary"] == results["results"][0]["summary"]

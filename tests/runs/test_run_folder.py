@@ -43,7 +43,10 @@ FILE = "from torch import nn\n\ndef build(classes, width=4):\n" + (
 
 def run(folder: Path, splits: Splits, name: str, *changes: str) -> Path:
     """A short run of a named network, its folder written."""
-    settings = recipes.change(recipes.Recipe(), [*SETTINGS, f'model.name="{name}"', *changes])
+    settings = recipes.change(
+        recipes.Recipe(),
+        recipes.parse_changes([*SETTINGS, f'model.name="{name}"', *changes]),
+    )
     context = Context(
         recipe=settings,
         splits=splits,

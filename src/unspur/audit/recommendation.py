@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..stages.context import Context
+from .auditor import audit
 from .conclusions import VERDICTS, VerdictCode
+from .preparation import AuditCost, cost
 from .result import Audit
 
 OVERRIDE = "To debias all the same, give --anyway (Python: anyway=True)."
+
+
+@dataclass(frozen=True)
+class Judge:
+    """An audit that is asked before a run: is there a shortcut to remove?"""
+
+    context: Context
+
+    def __call__(self) -> Recommendation:
+        """Audit the training split, or take the stored trainings of an earlier audit."""
+        return recommend(audit(self.context))
+
+    def cost(self) -> AuditCost:
+        """Return the most that the audit takes, measured on a few steps."""
+        return cost(self.context)
 
 
 @dataclass(frozen=True)
@@ -19,9 +37,10 @@ class Recommendation:
     text: str
 
 
-def recommend(audit: Audit) -> Recommendation:
+def recommend(result: Audit) -> Recommendation:
     """Recommend debiasing only where the audit found a shortcut; otherwise say why not."""
-    finding, against = audit.finding, VERDICTS[audit.finding.code].against_debiasing
+    finding = result.finding
+    against = VERDICTS[finding.code].against_debiasing
     if not against:
         return Recommendation(finding.code, True, finding.text)
     return Recommendation(

@@ -38,7 +38,7 @@ def bench(
     place = find_place(device, store, terminal.show(quiet=quiet))
 
     def open_run(recipe: recipes.Recipe) -> stages.Run:
-        return workflow.open_recipe(recipe, place, root=data_root, load=load).run
+        return workflow.open_recipe(recipe, place, root=data_root, load=load)
 
     results = benching.bench(wanted, _numbers(seeds), open_run, together=together)
     benching.save(results, out)

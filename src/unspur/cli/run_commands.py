@@ -10,13 +10,15 @@ import typer
 from rich.table import Table
 
 from .. import recipes, workflow
+from ..audit.recommendation import Judge
 from ..data import Splits
 from ..data.custom.assembly import UserImages
 from ..report import terminal
 from ..report.terminal import err, score_table, show, summary
+from ..stages import Run
 from ..stages.estimate import estimate
 from ..stages.place import find_place
-from ..workflow import Outcome, Prepared
+from ..workflow import Outcome
 from .options import (
     Changes,
     Device,
@@ -46,14 +48,14 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run a recipe: mine, pretrain, prune, fine-tune, evaluate."""
-    changes = [*(set_ or []), *([f"seed={seed}"] if seed is not None else [])]
-    recipe = recipes.load(name, changes)
+    seeded = {} if seed is None else {"seed": seed}
+    recipe = recipes.load(name, {**recipes.parse_changes(set_ or []), **seeded})
     place = find_place(device, store, show(quiet=quiet))
-    prepared = workflow.open_recipe(recipe, place, root=data_root)
+    opened = workflow.open_recipe(recipe, place, root=data_root)
     if dry_run:
-        _say_plan(prepared)
+        _say_plan(opened)
         return
-    _finish(prepared, out or Path("runs") / f"{recipe.name.replace('/', '-')}-seed{recipe.seed}")
+    _finish(opened, out or Path("runs") / f"{recipe.name.replace('/', '-')}-seed{recipe.seed}")
 
 
 def debias(
@@ -76,7 +78,7 @@ def debias(
     quiet: Quiet = False,
 ) -> None:
     """Remove the shortcut from a classifier of your own images, if there is one."""
-    prepared = workflow.open_debias(
+    opened = workflow.open_debias(
         UserImages(source),
         find_place(device, store, show(quiet=quiet)),
         model=model,
@@ -86,10 +88,10 @@ def debias(
         suspects=suspects,
         anyway=anyway,
     )
-    err.print(_described(prepared.context.splits), markup=False)
-    _say_plan(prepared, dry_run=dry_run)
+    err.print(_described(opened.context.splits), markup=False)
+    _say_plan(opened, dry_run=dry_run)
     if not dry_run:
-        _finish(prepared, out)
+        _finish(opened, out)
 
 
 def demo(
@@ -109,11 +111,11 @@ def _described(splits: Splits) -> str:
     return f"{splits.name}: {parts} images of {len(splits.classes)} classes, {wide} x {high} pixels"
 
 
-def _finish(prepared: Prepared, folder: Path) -> None:
+def _finish(opened: Run, folder: Path) -> None:
     """Run the plan, write the folder, say what came of it."""
     began = time.perf_counter()
-    stored = prepared.stored
-    outcome = workflow.carry_out(prepared, folder, command=command_line())
+    stored = opened.stored
+    outcome = workflow.carry_out(opened, folder, command=command_line())
     terminal.out.print(score_table(outcome.numbers))
     for line in summary(outcome.numbers):
         terminal.out.print(line, markup=False)
@@ -129,15 +131,34 @@ def _say_where(outcome: Outcome, folder: Path, stored: list[str], seconds: float
     terminal.out.print(text, markup=False, soft_wrap=True)
 
 
-def _say_plan(prepared: Prepared, *, dry_run: bool = True) -> None:
+def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
     """Show every stage: is it stored, and what would it cost?"""
     table = Table("stage", "steps", "stored", "about", "disk")
-    rows = estimate(prepared.run)
+    rows = estimate(opened)
     for row in rows:
         cost = ("–", "–") if row.stored else (f"{row.seconds:.0f} s", terminal.size(row.disk))
         table.add_row(row.stage, str(row.steps), "yes" if row.stored else "no", *cost)
     terminal.out.print(table)
-    seconds = sum(row.seconds for row in rows)
-    told = f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"
+    seconds = sum(row.seconds for row in rows) + _say_judge(opened)
     end = "; nothing was run." if dry_run else "."
-    terminal.out.print(f"about {told} on {prepared.context.device}{end}", markup=False)
+    text = f"about {_duration(seconds)} on {opened.context.device}{end}"
+    terminal.out.print(text, markup=False)
+
+
+def _say_judge(opened: Run) -> float:
+    """Say what the judge costs, if one is asked; return the seconds."""
+    judge = opened.context.judge
+    if not isinstance(judge, Judge):
+        return 0.0
+    cost = judge.cost()
+    terminal.out.print(
+        f"First an audit asks if there is a shortcut: at most {cost.trainings} trainings of {cost.steps} "
+        f"steps, about {_duration(cost.seconds)}. --anyway leaves it out.",
+        markup=False,
+        soft_wrap=True,
+    )
+    return cost.seconds
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"

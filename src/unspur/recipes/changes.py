@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import RecipeError
 
-Changes = Mapping[str, Any] | Iterable[str]
+Changes = Mapping[str, Any]  # values by dotted key
 
 
 def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
@@ -21,11 +21,6 @@ def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
         found.pop(key.strip(), None)  # so that it comes after a change of its whole table
         found[key.strip()] = _value(value)
     return found
-
-
-def as_mapping(changes: Changes) -> Mapping[str, Any]:
-    """Return changes as values by dotted key, given so or as texts."""
-    return changes if isinstance(changes, Mapping) else parse_changes(changes)
 
 
 def apply_changes(tables: dict[str, Any], changes: Mapping[str, Any]) -> None:

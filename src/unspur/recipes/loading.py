@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from ..errors import RecipeError
 from .catalogue_files import catalogue
-from .changes import Changes, apply_changes, as_mapping
+from .changes import Changes, apply_changes
 from .composition import Composition, Origin, compose, flat
 from .messages import explain, suggestion
 from .settings import Recipe, recipe_class
@@ -34,23 +34,23 @@ class LoadedRecipe:
     source: Composition
 
 
-def load(name: str, changes: Changes = ()) -> Recipe:
+def load(name: str, changes: Changes | None = None) -> Recipe:
     """Return a recipe by built-in name (`cmnist/1pct-dcwp`) or path, with changes by dotted key."""
     return load_with_origins(name, changes).recipe
 
 
-def load_with_origins(name: str, changes: Changes = ()) -> LoadedRecipe:
+def load_with_origins(name: str, changes: Changes | None = None) -> LoadedRecipe:
     """Return a recipe and the origin of each value."""
     source = _from_file(name) if _is_file(name) else compose(name)
-    values = as_mapping(changes)
+    values = changes or {}
     recipe = _checked(source.tables(), values, lambda key: _file_of(key, source, name))
     origins = _marked(source.origins, values, Origin("--set"))
     return LoadedRecipe(recipe, replace(source, origins=origins))
 
 
-def parse(table: Mapping[str, Any], changes: Changes = (), *, where: str) -> Recipe:
+def parse(table: Mapping[str, Any], changes: Changes | None = None, *, where: str) -> Recipe:
     """Return a checked recipe from plain tables."""
-    return _checked(table, as_mapping(changes), lambda key: where)
+    return _checked(table, changes or {}, lambda key: where)
 
 
 def change(recipe: Recipe, changes: Changes) -> Recipe:

@@ -43,6 +43,11 @@ class Run:
     def keys(self) -> dict[str, StageKey]:
         return plan_keys(self.context)
 
+    @property
+    def stored(self) -> list[str]:
+        """The stages that need not be run again."""
+        return [name for name, key in self.keys.items() if key.stored]
+
     def ready(self) -> None:
         """Do now what a run would do first: load libraries, move the data to the device, compute keys."""
         self.context.ready()
