@@ -25,7 +25,6 @@ from typing import Any
 import torch
 
 from unspur import models
-from unspur.api import pick_device
 from unspur.audit import auditor, evidence, preparation
 from unspur.audit.result import Audit
 from unspur.audit.thresholds import THRESHOLDS
@@ -35,6 +34,7 @@ from unspur.data.splits import Splits
 from unspur.errors import DataError
 from unspur.reproduce.audit_table import summary
 from unspur.stages.context import Context
+from unspur.stages.place import pick_device
 from unspur.store import Store, environment, make_folder, write_document
 
 IMAGES = 10_000
