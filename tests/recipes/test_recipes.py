@@ -363,7 +363,7 @@ def test_the_last_change_wins() -> None:
 
 
 def test_changes_reach_a_loaded_recipe() -> None:
-    for changes in ({"prune.sparsity": 1e-6}, ["prune.sparsity=1e-6"]):
+    for changes in ({"prune.sparsity": 1e-6}, recipes.parse_changes(["prune.sparsity=1e-6"])):
         assert recipes.load("cmnist/1pct-dcwp", changes).prune.sparsity == 1e-6
 
 
