@@ -17,10 +17,14 @@ from typer.testing import CliRunner, Result
 import unspur
 from audits import tinted
 from toys import TinyNet, shapes_set
-from unspur import Recipe, cli, data, recipes
+from unspur import Recipe, cli, data, recipes, workflow
 from unspur.audit import preparation
-from unspur.data.splits import Part
+from unspur.audit.recommendation import Judge
+from unspur.data.custom import assembly
+from unspur.data.splits import Part, Split, shrink
 from unspur.errors import DataError, ModelError
+from unspur.report import terminal
+from unspur.stages.place import find_place
 from unspur.store import Store, read_tensors
 
 MODEL = "from toys import TinyNet as build"
@@ -282,3 +286,59 @@ def test_too_few_images_for_the_judge_are_debiased_with_a_warning(
     assert "judge" not in scores
     assert artifacts(tmp_path / "store", "audit-") == []
     assert artifacts(tmp_path / "store", "mine-") != []
+
+
+def test_a_plan_without_an_ordinary_model_is_run_as_asked(plain: Path, tmp_path: Path) -> None:
+    """JTT has no ordinary model that could be returned, so nobody is asked."""
+    settings = {**SHORT, "plan": "jtt"}
+    done = unspur.debias(
+        plain, model=TinyNet(), settings=settings, store=tmp_path / "store", device="cpu"
+    )
+    assert "judge" not in done.scores
+    assert artifacts(tmp_path / "store", "audit-") == []
+
+
+@pytest.mark.parametrize(("scale", "times"), [(1, 1), (10, 2)])
+def test_files_are_opened_again_only_for_a_judge_who_sees_less(
+    scale: int, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits = shapes_set(samples=120, seed=1)
+    folder = write_images(tmp_path / "bars", splits.train, splits.classes, scale=scale)
+    opened: list[int] = []
+    real = assembly.load
+
+    def load(where: Path | str, *, limit: int) -> Any:
+        opened.append(limit)
+        return real(where, limit=limit)
+
+    monkeypatch.setattr(assembly, "load", load)
+    place = find_place("cpu", tmp_path / "store", terminal.show(quiet=True))
+    workflow.open_debias(assembly.UserImages(folder), place, model=TinyNet())
+    assert opened == [96, 64][:times]
+
+
+def test_large_images_in_memory_are_audited_at_64_pixels_too(tmp_path: Path) -> None:
+    """Files of 80 pixels, and the same images in memory, are both made smaller."""
+    small = shapes_set(samples=120, seed=1)
+    large = small.train.images.repeat_interleave(10, 2).repeat_interleave(10, 3)
+    place = find_place("cpu", tmp_path, terminal.show(quiet=True))
+    images = assembly.UserImages(Split(large, small.train.targets), classes=small.classes)
+    assert workflow.open_audit(images, place).splits.train.shape == (3, 64, 64)
+    assert workflow.open_audit(images, place, size=72).splits.train.shape == (3, 72, 72)
+    judge = workflow.open_debias(images, place, model=TinyNet()).context.judge
+    assert isinstance(judge, Judge)
+    assert judge.context.splits.train.shape == (3, 64, 64)
+
+
+def test_shrinking_keeps_what_is_small_enough_and_the_kind_of_numbers() -> None:
+    splits = shapes_set(samples=20)
+    assert shrink(splits, 8) is splits
+    smaller = shrink(splits, 4)
+    assert {part.shape for part in smaller.parts().values()} == {(3, 4, 4)}
+    assert smaller.train.dtype == torch.uint8
+    assert torch.equal(smaller.train.targets, splits.train.targets)
+    # Halving by a triangle filter: a pixel is a weighted mean, so a constant stays one.
+    flat = Split(torch.full((2, 1, 8, 6), 7.5), torch.tensor([0, 1]))
+    halved = shrink(data.Splits(train=flat, classes=("a", "b")), 4).train
+    assert halved.shape == (1, 4, 3)
+    assert torch.allclose(halved.take(torch.arange(2)), torch.tensor(7.5))

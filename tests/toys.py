@@ -39,16 +39,6 @@ __all__ = [
     "shapes_set",
 ]
 
-__all__ = [
-    "MemoryCheckpointer",
-    "NoSync",
-    "TinyNet",
-    "bars",
-    "resident",
-    "same",
-    "shapes_set",
-]
-
 # A run of about a third of a second that finds suspects and prunes.
 SMALL = (
     *("mine.steps=40", "mine.batch=32", "mine.rate=0.05", "mine.decay_every=0"),

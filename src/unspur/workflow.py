@@ -27,6 +27,7 @@ from .audit.recommendation import Judge
 from .audit.result import Audit
 from .data import Splits
 from .data.custom.assembly import UserImages
+from .data.splits import shrink
 from .errors import DataError, ModelError, RecipeError
 from .recipes import Recipe, budget
 from .report import page
@@ -79,11 +80,17 @@ def open_debias(
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
-    judged = _for_judge(images, place) if recipe.judge and images.in_files else splits
+    judged = splits
+    if recipe.judge and images.in_files and (size or _is_larger(splits, audit_pixels(place))):
+        judged = _open_for_judge(images, place)
     return stages.Run(add_judge(context, judged, place))
 
 
-def _for_judge(images: UserImages, place: Place) -> Splits:
+def _is_larger(splits: Splits, pixels: int) -> bool:
+    return max(splits.train.shape[1:]) > pixels
+
+
+def _open_for_judge(images: UserImages, place: Place) -> Splits:
     """Open files again at the audit's size; what is wrong with them was said the first time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -126,9 +133,10 @@ def add_judge(context: Context, splits: Splits, place: Place) -> Context:
 
     Warns and adds none where the images cannot be audited, for example because there are too few.
     """
-    if not context.recipe.judge:
+    recipe = context.recipe
+    if not recipe.judge or "pretrain" not in recipe.stages:  # no ordinary model to return
         return context
-    audit = audit_context(splits, place, seed=context.recipe.seed)
+    audit = audit_context(shrink(splits, audit_pixels(place)), place, seed=recipe.seed)
     try:
         preparation.check(audit)
     except DataError as error:
@@ -243,7 +251,8 @@ def open_audit(
     changes: Mapping[str, Any] | None = None,
 ) -> Context:
     """Prepare an audit of a user's images; raises if they cannot be audited."""
-    splits = images.open(size or audit_pixels(place))
+    limit = size or audit_pixels(place)
+    splits = shrink(images.open(limit), limit)
     context = audit_context(splits, place, model=model, seed=seed, steps=steps, changes=changes)
     preparation.check(context)
     return context

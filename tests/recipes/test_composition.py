@@ -102,7 +102,13 @@ def test_every_setting_of_the_catalogue_is_valid() -> None:
     sets += [each.set for entry in known.methods.values() for each in entry.exceptions]
     for settings in sets:
         plain = {k: v for k, v in flat(settings).items() if not str(v).startswith("$")}
-        recipes.parse(nested(plain), where="the catalogue")
+        parsed = flat(recipes.parse(nested(plain), where="the catalogue").model_dump(mode="json"))
+        for key, value in plain.items():  # a table inside a table gets its other defaults
+            assert (
+                {**parsed[key], **value} == parsed[key]
+                if isinstance(value, dict)
+                else parsed[key] == value
+            )
 
 
 def test_the_files_are_part_of_the_package() -> None:

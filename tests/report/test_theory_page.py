@@ -1,6 +1,5 @@
 """The theory report: one page that needs nothing else, figures that are the same each time, all numbers."""
 
-import importlib
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -9,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from pages import refuse
 from unspur.errors import StoreError, UnspurError
 from unspur.report import theory_figures, theory_page, theory_words
 from unspur.theory.studies import QUICK, Settings
@@ -227,14 +227,7 @@ def test_numbers_for_people():
 
 @pytest.mark.parametrize("missing", ["jinja2", "matplotlib", "scipy"])
 def test_a_missing_extra_is_named_before_any_work(missing, monkeypatch, tmp_path):
-    real = importlib.import_module
-
-    def refuse(name, *rest):
-        if name.partition(".")[0] == missing:
-            raise ModuleNotFoundError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(importlib, "import_module", refuse)
+    refuse(monkeypatch, missing)
     monkeypatch.setattr(theory_page, "compute", lambda *_: pytest.fail("work was done"))
     with pytest.raises(UnspurError, match=rf"needs {missing}.*pip install 'unspur\[report\]'"):
         theory_page.write(tmp_path / "out")

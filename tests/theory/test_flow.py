@@ -1,12 +1,12 @@
 """Proposition 1: the flow against plain Euler steps and closed forms; its bounds along the way."""
 
-import importlib
 import itertools
 import math
 
 import numpy as np
 import pytest
 
+from pages import refuse
 from unspur.theory import flow
 from unspur.theory.flow import Start, equal_start
 
@@ -283,13 +283,6 @@ def test_wrong_parameters():
 
 
 def test_without_scipy_the_error_says_what_to_install(monkeypatch):
-    real = importlib.import_module
-
-    def refuse(name, *rest):
-        if name.startswith("scipy"):
-            raise ModuleNotFoundError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(importlib, "import_module", refuse)
+    refuse(monkeypatch, "scipy")
     with pytest.raises(ModuleNotFoundError, match=r"needs scipy.*pip install 'unspur\[report\]'"):
         flow.integrate(equal_start(0.9, 2, w_inv=0.3, w_sp=0.1), [1.0])

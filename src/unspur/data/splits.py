@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..errors import DataError
 from ..hashing import digest
 from .decoding.pixels import Crop
+
+RESIZED_AT_ONCE = 1000  # images
 
 
 class Part(Protocol):
@@ -206,6 +209,29 @@ class Splits:
 def fast_layout(device: torch.device) -> torch.memory_format:
     """Return the memory layout of images that is fastest for convolutions on a device."""
     return torch.channels_last if device.type in ("cpu", "cuda") else torch.contiguous_format
+
+
+def shrink(splits: Splits, limit: int) -> Splits:
+    """Return the splits with images in memory made smaller, so that no side is over `limit` pixels."""
+    high, wide = splits.train.shape[1:]
+    parts = splits.parts()
+    if max(high, wide) <= limit or not all(isinstance(part, Split) for part in parts.values()):
+        return splits
+    scale = limit / max(high, wide)
+    size = (max(1, round(high * scale)), max(1, round(wide * scale)))
+    smaller: dict[str, Any] = {name: _resize(part, size) for name, part in parts.items()}
+    return replace(splits, **smaller)
+
+
+def _resize(part: Part, size: tuple[int, int]) -> Split:
+    """Return the images of a part at another size, in its own kind of numbers."""
+    chunks = []
+    for index in torch.split(torch.arange(len(part)), RESIZED_AT_ONCE):
+        images = part.take(index)
+        resized = F.interpolate(images.float(), size=size, mode="bilinear", antialias=True)
+        is_bytes = images.dtype == torch.uint8
+        chunks.append(resized.round().clamp(0, 255).byte() if is_bytes else resized)
+    return Split(torch.cat(chunks), part.targets, part.names)
 
 
 def with_validation(
