@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_sealed_folder_is_whole(folder: Path) -> None:
-    assert check_folder(folder)
+    assert check_folder(folder, "model.json")
     assert folder_kind(folder) == "run"
     listed = json.loads((folder / MANIFEST).read_text())
     assert listed["files"]["model.json"]["bytes"] == 9
@@ -48,47 +48,47 @@ def test_every_flipped_bit_of_every_sealed_file_is_noticed(folder: Path) -> None
             damaged[position // 8] ^= 1 << position % 8
             (folder / name).write_bytes(damaged)
             with pytest.raises(StoreError, match=rf"{name} is damaged.*[Gg]ive the command"):
-                check_folder(folder)
+                check_folder(folder, "model.json")
         (folder / name).write_bytes(data)
-    assert check_folder(folder)
+    assert check_folder(folder, "model.json")
 
 
 def test_what_is_cut_missing_or_no_file_is_noticed(folder: Path) -> None:
     (folder / "weights.bin").write_bytes(FILES["weights.bin"][:-1])
     with pytest.raises(StoreError, match=r"weights\.bin is damaged \(it has 199 bytes, not 200\)"):
-        check_folder(folder)
+        check_folder(folder, "model.json")
     (folder / "weights.bin").unlink()
     with pytest.raises(StoreError, match=r"weights\.bin is missing\. Give the command of the run"):
-        check_folder(folder)
-    assert check_folder(folder, optional=["weights.bin"])
+        check_folder(folder, "model.json")
+    assert check_folder(folder, "model.json", optional=["weights.bin"])
     os.mkfifo(folder / "weights.bin")
     with pytest.raises(StoreError, match=r"weights\.bin is missing"):
-        check_folder(folder)
+        check_folder(folder, "model.json")
 
 
 def test_a_file_that_people_edit_may_change_or_go(folder: Path) -> None:
     (folder / "suspects.csv").write_text("something else\n")
-    assert check_folder(folder)
+    assert check_folder(folder, "model.json")
     (folder / "suspects.csv").unlink()
-    assert check_folder(folder)
+    assert check_folder(folder, "model.json")
 
 
 def test_a_folder_without_a_manifest_is_warned_of(folder: Path) -> None:
     (folder / MANIFEST).unlink()
     with pytest.warns(UserWarning, match=r"has no manifest\.json.*older unspur"):
-        assert not check_folder(folder)
+        assert not check_folder(folder, "model.json")
     assert folder_kind(folder) is None
 
 
 def test_a_folder_that_was_not_finished_is_refused(tmp_path: Path) -> None:
     mark_unfinished(tmp_path, "audit")
     with pytest.raises(StoreError, match=r"was not written to its end.*command of the audit"):
-        check_folder(tmp_path)
+        check_folder(tmp_path, "model.json")
 
 
 def test_a_mark_does_not_replace_a_seal(folder: Path) -> None:
     mark_unfinished(folder, "run")
-    assert check_folder(folder)
+    assert check_folder(folder, "model.json")
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "", "a/b", ".."])
@@ -99,7 +99,7 @@ def test_a_manifest_names_files_of_its_folder_only(tmp_path: Path, name: str) ->
     about = {"format": 1, "kind": "run", "unspur": "0", "complete": True}
     (tmp_path / MANIFEST).write_bytes(_render({**about, "files": {name: record}, "editable": {}}))
     with pytest.raises(StoreError, match=r"manifest\.json is damaged"):
-        check_folder(tmp_path)
+        check_folder(tmp_path, "model.json")
 
 
 # -- strict JSON --------------------------------------------------------------------------------------

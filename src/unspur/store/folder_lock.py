@@ -37,6 +37,7 @@ def claim(folder: Path, lock: Path | None = None) -> Iterator[None]:
 def _acquire(folder: Path, lock: Path) -> IO[str]:
     """Return the open lock file, locked, with this process as its owner."""
     while True:
+        lock.parent.mkdir(parents=True, exist_ok=True)  # another process may remove an empty one
         file = open(lock, "a+", encoding="utf-8")  # noqa: SIM115  (closed when the claim ends)
         if not _try_lock(file):
             owner = _owner(file)

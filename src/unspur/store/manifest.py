@@ -51,23 +51,21 @@ def mark_unfinished(folder: Path, kind: Kind) -> None:
         write_bytes(folder / MANIFEST, _render({**about, "files": {}, "editable": {}}))
 
 
-def check_folder(folder: Path, *, optional: Iterable[str] = ()) -> bool:
+def check_folder(folder: Path, record: str, *, optional: Iterable[str] = ()) -> bool:
     """Raise StoreError if a sealed file was changed, or is missing and not `optional`.
 
-    Returns False, with a warning, for a folder without a manifest, which older versions wrote.
+    Returns False for a folder without a manifest, which older versions wrote; with a warning, if it has the
+    file `record`, by which a result is known.
     """
     manifest = _read(folder)
     if manifest is None:
-        warnings.warn(
-            f"{folder} has no {MANIFEST}, so that damage cannot be noticed: an older unspur wrote it, or "
-            "the file was removed. Give the command that made the folder again to seal it.",
-            stacklevel=3,
-        )
+        if (folder / record).exists():
+            warnings.warn(_unsealed(folder), stacklevel=3)
         return False
     if not manifest["complete"]:
         raise StoreError(f"{folder} was not written to its end. {REPAIR[manifest['kind']]}")
-    for name, record in manifest["files"].items():
-        _check_file(folder / name, record, manifest["kind"], may_miss=name in optional)
+    for name, sealed in manifest["files"].items():
+        _check_file(folder / name, sealed, manifest["kind"], may_miss=name in optional)
     return True
 
 
@@ -83,6 +81,13 @@ def damage(path: Path, why: str, kind: Kind) -> StoreError:
     return StoreError(f"{path} is damaged ({why}). {REPAIR[kind]}")
 
 
+def _unsealed(folder: Path) -> str:
+    return (
+        f"{folder} has no {MANIFEST}, so that damage cannot be noticed: an older unspur wrote it, or the "
+        "file was removed. Give the command that made the folder again to seal it."
+    )
+
+
 def _records(folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     paths = [folder / name for name in sorted(names)]
     return {
@@ -92,15 +97,15 @@ def _records(folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _check_file(path: Path, record: Mapping[str, Any], kind: Kind, *, may_miss: bool) -> None:
+def _check_file(path: Path, sealed: Mapping[str, Any], kind: Kind, *, may_miss: bool) -> None:
     if may_miss and not path.exists():
         return
     if not path.is_file():
         raise StoreError(f"{path} is missing. {REPAIR[kind]}")
     try:
-        if (size := path.stat().st_size) != record["bytes"]:
-            raise damage(path, f"it has {size} bytes, not {record['bytes']}", kind)
-        if file_checksum(path) != record["sha256"]:
+        if (size := path.stat().st_size) != sealed["bytes"]:
+            raise damage(path, f"it has {size} bytes, not {sealed['bytes']}", kind)
+        if file_checksum(path) != sealed["sha256"]:
             raise damage(path, f"its checksum differs from the one in {MANIFEST}", kind)
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}). {REPAIR[kind]}") from None
