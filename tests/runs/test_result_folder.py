@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import random
 import shutil
 import subprocess
@@ -105,6 +106,7 @@ from pathlib import Path
 import torch
 
 torch.set_num_threads(1)
+sys.modules["sklearn"] = None  # maps take a second
 import toys
 from unspur import stages, workflow
 from unspur.errors import StoreError
@@ -142,6 +144,20 @@ def test_processes_at_once_never_mix_their_files(tmp_path: Path) -> None:
     assert len(done) + len(refused) == 2
     unspur.load(tmp_path / "out", model=toys.TinyNet())
     assert not [p for p in (tmp_path / "out").iterdir() if p.suffix in (".tmp", ".lock")]
+
+
+def test_a_reader_beside_a_writer_is_told_to_wait(folder: Path) -> None:
+    (folder / "scores.json").write_text("{}")
+    with claim(folder), pytest.raises(StoreError, match=r"is being written by process .*Wait"):
+        unspur.load(folder, model=toys.TinyNet())
+    with pytest.raises(StoreError, match=r"scores\.json is damaged"):
+        unspur.load(folder, model=toys.TinyNet())
+    (folder / ".unspur.lock").write_text("process 999999999 on nowhere-we-know, since 2001")
+    with pytest.raises(StoreError, match=r"is being written by process 999999999"):
+        unspur.load(folder, model=toys.TinyNet())
+    (folder / ".unspur.lock").write_text(f"process 999999999 on {platform.node()}, since 2001")
+    with pytest.raises(StoreError, match=r"scores\.json is damaged"):
+        unspur.load(folder, model=toys.TinyNet())
 
 
 # -- pages --------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ from ..store import (
     write_tensors,
 )
 from ..training.metrics import mining_quality
+from .result_folder import remove_earlier
 from .run_folder import EDITABLE, REPORT
 from .suspects_csv import CSV as CSV
 from .suspects_csv import write_suspects
@@ -62,7 +63,7 @@ def save(audit: Audit, context: Context, out: Path, *, command: str = "", source
     """
     make_folder(out)
     mark_unfinished(out, "audit")
-    (out / REPORT).unlink(missing_ok=True)  # of an earlier audit
+    remove_earlier(out, (REPORT,))
     write_suspects(out / CSV, context.splits.train, context.splits.classes, audit.suspects)
     pictures = pictures_of(audit, context)
     notes = {"facts": json.dumps(pictures.facts())}

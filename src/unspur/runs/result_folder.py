@@ -63,6 +63,13 @@ def kind_of(folder: Path) -> Kind | None:
     return next((kind for name, kind in RECORDS.items() if (folder / name).exists()), None)
 
 
+def remove_earlier(out: Path, names: Iterable[str]) -> None:
+    """Remove files that an earlier run may have left in a folder."""
+    for name in names:
+        with contextlib.suppress(OSError):
+            (out / name).unlink()
+
+
 def save_skipped(splits: Splits, folder: Path) -> None:
     """List the images that could not be read in skipped.csv; remove the list of an earlier run."""
     path = folder / SKIPPED

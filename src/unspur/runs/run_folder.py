@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ from ..store import (
 from ..store.manifest import MANIFEST
 from ..version import VERSION
 from .model_description import FORMAT, MODEL
-from .result_folder import SKIPPED
+from .result_folder import SKIPPED, remove_earlier
 from .suspects_csv import CSV, move_aside, write_suspects
 
 ORDINARY = "ordinary"
@@ -66,7 +66,7 @@ def save(
     _save_model(context, context.final, results.final_weights, numbers or scores.facts, out)
     _save_suspects(context, results, out)
     _save_ordinary(context, results, scores, out / ORDINARY)
-    _remove_earlier(out, (REPORT,))
+    remove_earlier(out, (REPORT,))
     save_record(context, results, scores, out)
 
 
@@ -96,7 +96,7 @@ def _save_suspects(context: Context, results: Results, out: Path) -> None:
 def _save_ordinary(context: Context, results: Results, scores: Artifact, out: Path) -> None:
     """Write the ordinary model to a folder of its own, unless it is the result or there is none."""
     if "pretrain" not in results or results.last_network == "pretrain":
-        _remove_earlier(out, (*MODEL_FILES, MANIFEST))
+        remove_earlier(out, (*MODEL_FILES, MANIFEST))
         with contextlib.suppress(OSError):  # there is none, or it holds a user's files
             out.rmdir()
         return
@@ -107,13 +107,6 @@ def _save_ordinary(context: Context, results: Results, scores: Artifact, out: Pa
     record_ = record(context, Results(pretrain=results["pretrain"]), scores)
     _write(out / "run.json", {**_origin(context, out), **record_, "model": ORDINARY})
     seal_folder(out, "ordinary", MODEL_FILES)
-
-
-def _remove_earlier(out: Path, names: Iterable[str]) -> None:
-    """Remove files that an earlier run may have left in a folder."""
-    for name in names:
-        with contextlib.suppress(OSError):
-            (out / name).unlink()
 
 
 def ordinary_scores(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from ..errors import StoreError
 from .atomic import disk_trouble, still_there
 
 LOCK = ".unspur.lock"
+OWNER = re.compile(r"process (?P<pid>\d+) on (?P<host>.*), since ")
 
 
 @contextlib.contextmanager
@@ -32,6 +34,28 @@ def claim(folder: Path, lock: Path | None = None) -> Iterator[None]:
         with contextlib.suppress(OSError):
             lock.unlink()
         held.close()
+
+
+def writer_of(folder: Path) -> str:
+    """Return which living process writes a folder now, as its lock file says; "" if there is none."""
+    try:
+        text = (folder / LOCK).read_text("utf-8")[:200]
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = OWNER.match(text)
+    if found is None or (found["host"] == platform.node() and not _is_alive(int(found["pid"]))):
+        return ""
+    return text
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 def _acquire(folder: Path, lock: Path) -> IO[str]:

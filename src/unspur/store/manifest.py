@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 from ..errors import StoreError
 from ..version import VERSION
 from .atomic import file_checksum, write_bytes
+from .folder_lock import writer_of
 from .strict_json import parse_json, read_regular
 
 MANIFEST = "manifest.json"
@@ -54,13 +55,25 @@ def mark_unfinished(folder: Path, kind: Kind) -> None:
 def check_folder(folder: Path, record: str, *, optional: Iterable[str] = ()) -> bool:
     """Raise StoreError if a sealed file was changed, or is missing and not `optional`.
 
-    Returns False for a folder without a manifest, which older versions wrote; with a warning, if it has the
-    file `record`, by which a result is known.
+    Where another process is writing the folder, the error says so. Returns False for a folder without a
+    manifest, which older versions wrote; with a warning, if it has the file `record`, by which a result is
+    known.
     """
+    try:
+        return _check(folder, record, frozenset(optional))
+    except StoreError:
+        if who := writer_of(folder):
+            raise StoreError(
+                f"{folder} is being written by {who}. Wait until that has ended."
+            ) from None
+        raise
+
+
+def _check(folder: Path, record: str, optional: frozenset[str]) -> bool:
     manifest = _read(folder)
     if manifest is None:
         if (folder / record).exists():
-            warnings.warn(_unsealed(folder), stacklevel=3)
+            warnings.warn(_unsealed(folder), stacklevel=4)
         return False
     if not manifest["complete"]:
         raise StoreError(f"{folder} was not written to its end. {REPAIR[manifest['kind']]}")
