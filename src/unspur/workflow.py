@@ -32,7 +32,6 @@ from .recipes import Recipe, budget
 from .report import page
 from .runs import audit_folder
 from .runs.result_folder import save_skipped, write_alone
-from .runs.run_folder import RUN_FILES
 from .runs.suspects_csv import read_suspects
 from .stages.context import Advice, Context
 from .stages.corrections import sample_names
@@ -200,7 +199,7 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
 
 def carry_out(run: stages.Run, out: Path | None = None, *, command: str = "") -> Outcome:
     """Ask the judge if there is one, run the plan, and with `out` save the run and its page."""
-    with write_alone(out, "run", RUN_FILES):
+    with write_alone(out, "run"):
         ((results, scores),) = stages.run_together([run])
         outcome = Outcome(run.context, results, scores, run.advice)
         return outcome if out is None else save_outcome(outcome, out, command=command)
@@ -277,7 +276,7 @@ def carry_out_audit(
     context: Context, out: Path | None = None, *, command: str = "", source: str = ""
 ) -> tuple[Audit, Path | None]:
     """Audit the training split, and with `out` save the audit's folder and page."""
-    with write_alone(out, "audit", audit_folder.AUDIT_FILES):
+    with write_alone(out, "audit"):
         found = auditor.audit(context)
         if out is None:
             return found, None

@@ -24,8 +24,6 @@ from unspur.report import page
 from unspur.runs.result_folder import write_alone
 from unspur.store import claim
 
-FILES = ("run.json", "scores.json", "model.json", "recipe.toml")
-
 
 def carry_out(folder: Path, *changes: str) -> workflow.Outcome:
     run = stages.Run(toys.context(folder / "store", changes))
@@ -64,16 +62,17 @@ def test_a_folder_that_cannot_be_made_is_refused_before_training(tmp_path: Path)
 
 
 def test_a_run_that_fails_leaves_no_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), write_alone(tmp_path / "out", "run", FILES):
+    with pytest.raises(KeyboardInterrupt), write_alone(tmp_path / "out", "run"):
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_left_of_a_writer_that_died(folder: Path) -> None:
-    (folder / "scores.json.0a1b2c3d.tmp").write_bytes(b"half")
+    for name in ("scores.json", "report.html", "ordinary/model.json"):
+        (folder / f"{name}.0a1b2c3d.tmp").write_bytes(b"half")
     (folder / "notes.tmp").write_bytes(b"of the user")
     carry_out(folder.parent)
-    assert [path.name for path in folder.glob("*.tmp")] == ["notes.tmp"]
+    assert [path.name for path in folder.rglob("*.tmp")] == ["notes.tmp"]
     assert not list(folder.glob("*.lock"))
 
 

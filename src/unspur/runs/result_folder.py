@@ -11,7 +11,6 @@ from pathlib import Path
 from ..data.splits import Splits
 from ..errors import StoreError
 from ..store import Kind, claim, folder_kind, make_folder, sweep, write_bytes
-from ..store.manifest import MANIFEST
 
 SKIPPED = "skipped.csv"
 RECORDS: dict[str, Kind] = {"export.json": "export", "run.json": "run", "audit.json": "audit"}
@@ -25,7 +24,7 @@ WORDS: dict[Kind, str] = {
 
 
 @contextlib.contextmanager
-def write_alone(out: Path | None, kind: Kind, files: Iterable[str]) -> Iterator[None]:
+def write_alone(out: Path | None, kind: Kind) -> Iterator[None]:
     """Claim a folder before any work is done for it; nothing to do without one.
 
     Raises StoreError if another process is writing it, or if it holds something else. What a process that
@@ -38,7 +37,7 @@ def write_alone(out: Path | None, kind: Kind, files: Iterable[str]) -> Iterator[
     try:
         with claim(out):
             refuse_other(out, kind)
-            sweep(out, (MANIFEST, *files))
+            sweep(out)
             yield
     finally:
         with contextlib.suppress(OSError):  # of an empty folder: nothing was written

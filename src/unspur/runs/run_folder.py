@@ -34,6 +34,7 @@ from ..store import (
     make_folder,
     mark_unfinished,
     seal_folder,
+    sweep,
     write_bytes,
     write_tensors,
 )
@@ -101,6 +102,7 @@ def _save_ordinary(context: Context, results: Results, scores: Artifact, out: Pa
             out.rmdir()
         return
     make_folder(out)
+    sweep(out)
     mark_unfinished(out, "ordinary")
     weights = results.weights("pretrain")
     _save_model(context, context.builder, weights, ordinary_scores(scores.facts), out)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import glob
 import hashlib
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import safetensors
@@ -19,6 +19,7 @@ from torch import Tensor
 from ..errors import StoreError
 
 UNFINISHED = ".tmp"  # how names of files end until they are whole
+LEFT_OVER = re.compile(r".\.[0-9a-f]{8}\.tmp$")
 
 
 def write_tensors(
@@ -60,10 +61,10 @@ def write_bytes(path: Path, data: bytes) -> None:
         sync_folder(path.parent)
 
 
-def sweep(folder: Path, names: Iterable[str]) -> None:
-    """Remove what writers of these files that died have left beside them; nobody may be writing them now."""
-    for name in names:
-        for path in folder.glob(f"{glob.escape(name)}*{UNFINISHED}"):
+def sweep(folder: Path) -> None:
+    """Remove what writers that died have left in a folder, which nobody may be writing to now."""
+    for path in folder.glob(f"*{UNFINISHED}"):
+        if LEFT_OVER.search(path.name):
             path.unlink(missing_ok=True)
 
 

@@ -28,7 +28,7 @@ class Workspace:
     def __init__(self, path: Path):
         self.path = path
         self.path.mkdir(parents=True, exist_ok=True)
-        sweep(self.path, (CHECKPOINT, TENSORS, FACTS))
+        sweep(self.path)
         self.spent = 0.0
         self.began = time.perf_counter()
         self.appends = False  # whether this process has written to the log
