@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import platform
@@ -9,16 +11,20 @@ import random
 import shutil
 import subprocess
 import sys
+import tomllib
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from torch import Tensor
 
 import toys
 import unspur
 from pages import refuse
 from sealing import reseal
-from unspur import stages, workflow
+from unspur import runs, stages, workflow
 from unspur.errors import StoreError
 from unspur.report import page
 from unspur.runs.result_folder import write_alone
@@ -96,6 +102,54 @@ def test_another_run_leaves_nothing_of_the_one_before(folder: Path) -> None:
     assert not names & {"skipped.csv", "suspects.csv", "ordinary"}
     assert "of the run before" not in (folder / "report.html").read_text()
     assert json.loads((folder / "scores.json").read_text())["mining"] is None
+
+
+def test_a_folder_is_of_one_run_wherever_its_writing_stops(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stop at every rename while a second run is written over the folder of a first one."""
+    contexts = [toys.context(written / "store", [f"finetune.steps={n}"]) for n in (30, 20)]
+    (one, scores), (two, others) = (stages.run(context) for context in contexts)
+    runs.save(contexts[0], one, scores, tmp_path / "first")
+    states: list[str] = []
+    for moment in range(1, 100):
+        out = Path(shutil.copytree(tmp_path / "first", tmp_path / str(moment)))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", stop_at(moment))
+            with contextlib.suppress(KeyboardInterrupt), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # suspects.csv is moved aside
+                runs.save(contexts[1], two, others, out)
+                states.append("finished")
+        states.append(state(out, one.final_weights, two.final_weights))
+        if "finished" in states:
+            break
+    assert states[-2:] == ["finished", "second"]
+    assert {"first", "refused", "second"} == {*states} - {"finished"}
+
+
+def stop_at(moment: int) -> Callable[..., None]:
+    """Return a rename that is interrupted when it is called for the n-th time."""
+    count, rename = itertools.count(1), os.replace
+
+    def renamed(*paths: Any) -> None:
+        if next(count) == moment:
+            raise KeyboardInterrupt
+        rename(*paths)
+
+    return renamed
+
+
+def state(out: Path, first: dict[str, Tensor], second: dict[str, Tensor]) -> str:
+    """Return whose model a folder holds; it is of the run that the record names."""
+    try:
+        loaded = unspur.load(out, model=toys.TinyNet()).model.state_dict()
+    except StoreError:
+        return "refused"
+    name = "first" if toys.same(loaded, first) else "second"
+    assert toys.same(loaded, {"first": first, "second": second}[name])
+    steps = tomllib.loads((out / "recipe.toml").read_text())["finetune"]["steps"]
+    assert steps == {"first": 30, "second": 20}[name]
+    return name
 
 
 TWO = """
