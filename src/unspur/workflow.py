@@ -12,7 +12,6 @@ same result from Python and from the shell:
 
 from __future__ import annotations
 
-import csv
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from .errors import DataError, ModelError, RecipeError
 from .recipes import Recipe, budget
 from .report import page
 from .runs import audit_folder
+from .runs.result_folder import save_skipped, write_alone
 from .runs.suspects_csv import read_suspects
 from .stages.context import Advice, Context
 from .stages.corrections import sample_names
@@ -199,16 +199,17 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
 
 def carry_out(run: stages.Run, out: Path | None = None, *, command: str = "") -> Outcome:
     """Ask the judge if there is one, run the plan, and with `out` save the run and its page."""
-    ((results, scores),) = stages.run_together([run])
-    outcome = Outcome(run.context, results, scores, run.advice)
-    return outcome if out is None else save_outcome(outcome, out, command=command)
+    with write_alone(out, "run"):
+        ((results, scores),) = stages.run_together([run])
+        outcome = Outcome(run.context, results, scores, run.advice)
+        return outcome if out is None else save_outcome(outcome, out, command=command)
 
 
 def save_outcome(outcome: Outcome, out: Path, *, command: str = "") -> Outcome:
     """Write the folder of a run and its page; `command` is what the run was started with."""
     context, results, scores = outcome.context, outcome.results, outcome.scores
     runs.save(context, results, scores, out, numbers=outcome.numbers)
-    _save_skipped(context.splits, out)
+    save_skipped(context.splits, out)
     # The model is safe by now: no trouble with pictures may cost it.
     inspected = _inspected(context, results)
     runs.save_record(context, results, scores, out, inspected=inspected, command=command)
@@ -225,16 +226,6 @@ def _inspected(context: Context, results: Results) -> Artifact | None:
         reason = str(error).partition("\n")[0]
         warnings.warn(f"the report has no pictures of this network: {reason}.", stacklevel=4)
         return None
-
-
-def _save_skipped(splits: Splits, folder: Path) -> None:
-    """List the images that could not be read."""
-    path = folder / "skipped.csv"
-    if not splits.skipped:
-        path.unlink(missing_ok=True)  # of an earlier run
-        return
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("path", "reason"), *splits.skipped.items()])
 
 
 # -- the audit ----------------------------------------------------------------------------------------
@@ -285,9 +276,10 @@ def carry_out_audit(
     context: Context, out: Path | None = None, *, command: str = "", source: str = ""
 ) -> tuple[Audit, Path | None]:
     """Audit the training split, and with `out` save the audit's folder and page."""
-    found = auditor.audit(context)
-    if out is None:
-        return found, None
-    audit_folder.save(found, context, out, command=command, source=source)
-    _save_skipped(context.splits, out)
-    return found, page.attempt(out)
+    with write_alone(out, "audit"):
+        found = auditor.audit(context)
+        if out is None:
+            return found, None
+        save_skipped(context.splits, out)
+        audit_folder.save(found, context, out, command=command, source=source)
+        return found, page.attempt(out)

@@ -18,10 +18,10 @@ from toys import SMALL, TinyNet, context, shapes_set, without_valid
 from unspur import cli, stages
 from unspur.data import custom
 from unspur.data.decoding.files import Files
-from unspur.errors import DataError
+from unspur.errors import DataError, ModelError
 from unspur.recipes import budget
 from unspur.report.terminal import summary
-from unspur.workflow import _save_skipped
+from unspur.runs.result_folder import save_skipped
 
 MODEL = """
 from toys import TinyNet
@@ -101,12 +101,29 @@ def test_skipped_images_are_listed_beside_the_model(done: tuple[Result, Path]) -
 def test_predict_and_evaluate_take_the_same_images(done: tuple[Result, Path], photos: Path) -> None:
     out = done[1]
     test = photos / "test"
-    rows = list(csv.DictReader(invoke("predict", str(out), str(test)).stdout.splitlines()))
+    said = invoke("predict", str(out), str(test), "--trust").stdout
+    rows = list(csv.DictReader(said.splitlines()))
     right = np.mean([Path(row["path"]).parent.name == row["class"] for row in rows])
-    shown = invoke("evaluate", str(out), str(test)).stdout
+    shown = invoke("evaluate", str(out), str(test), "--trust").stdout
     assert f"{100 * right:.1f} %" in shown
     scores = json.loads((out / "scores.json").read_text())
     assert scores["debiased"]["average"] == pytest.approx(right)
+    for command in ("predict", "evaluate"):
+        with pytest.raises(ModelError, match=r"would run that file.*--trust"):
+            invoke(command, str(out), str(test))
+
+
+def test_the_ordinary_model_is_evaluated_and_exported(
+    done: tuple[Result, Path], photos: Path, tmp_path: Path
+) -> None:
+    out = done[1]
+    shown = invoke("evaluate", str(out / "ordinary"), str(photos / "test"), "--trust").stdout
+    scores = json.loads((out / "scores.json").read_text())
+    assert f"{100 * scores['ordinary']['average']:.1f} %" in shown
+    export = ("--out", str(tmp_path / "export"), "--images", str(photos / "test"), "--trust")
+    invoke("export", str(out / "ordinary"), *export)
+    assert "the model before a shortcut was removed" in (tmp_path / "export/README.md").read_text()
+    invoke("report", str(out / "ordinary"), "--out", str(tmp_path / "page.html"))
 
 
 def test_a_dry_run_runs_nothing(photos: Path, tmp_path: Path) -> None:
@@ -152,9 +169,9 @@ def test_the_budget(device: str, images: int, steps: int, batch: int) -> None:
 
 def test_what_an_earlier_run_skipped_is_not_told_of_the_next(tmp_path: Path) -> None:
     splits = shapes_set(samples=24)
-    _save_skipped(replace(splits, skipped={"a.png": "damaged"}), tmp_path)
+    save_skipped(replace(splits, skipped={"a.png": "damaged"}), tmp_path)
     assert (tmp_path / "skipped.csv").exists()
-    _save_skipped(splits, tmp_path)
+    save_skipped(splits, tmp_path)
     assert not (tmp_path / "skipped.csv").exists()
 
 

@@ -10,17 +10,18 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from deploy_nets import SmallViT
+from sealing import edit
 from unspur import cli, masks, recipes, runs
 from unspur.deploy import card, formats
 from unspur.deploy.check_images import check_images
 from unspur.deploy.export import export
 from unspur.deploy.measure import latencies
 from unspur.deploy.removal_summary import masks_channels, removal_summary
-from unspur.errors import StoreError, UnspurError
+from unspur.errors import ModelError, StoreError, UnspurError
 from unspur.masks.channels import Slimmed, removable
 from unspur.masks.channels.gates import unit_masks
 from unspur.models import builder
-from unspur.store import read_json, write_bytes, write_tensors
+from unspur.store import claim, read_json, seal_folder, write_bytes, write_tensors
 from unspur.store.packing import plain_zeros, read_packed, write_packed
 
 ACCURACY = {
@@ -84,6 +85,8 @@ def save_run(folder, share):
     facts = {"recipe": "toy", "data": {"name": "toys", "digest": "123"}}
     for name, content in (("model", about), ("scores", SCORES), ("run", facts)):
         write_bytes(folder / f"{name}.json", json.dumps(content).encode())
+    files = ("model.safetensors", "model.json", "scores.json", "run.json")
+    seal_folder(folder, "run", files)
     return folder
 
 
@@ -164,7 +167,7 @@ def test_what_fails_leaves_nothing_behind(run, monkeypatch):
     with pytest.raises(StoreError, match="no space"):
         exported(run)
     assert sorted(p.name for p in run.iterdir()) == [
-        *("model.json", "model.safetensors", "run.json", "scores.json"),
+        *("manifest.json", "model.json", "model.safetensors", "run.json", "scores.json"),
     ]
 
 
@@ -181,6 +184,59 @@ def test_a_second_export_replaces_the_first(run):
     done = exported(run, "safetensors")
     assert not (done.out / "model.packed.safetensors").exists()
     assert not list(run.glob("export.*"))
+
+
+def test_every_file_of_an_export_is_sealed_but_the_card(run):
+    done = exported(run, "safetensors", "packed")
+    names = {path.name for path in done.out.iterdir()} - {"README.md"}
+    assert names >= {"export.json", "scores.json", "manifest.json", "model.packed.safetensors"}
+    for name in names:
+        data = bytearray((done.out / name).read_bytes())
+        data[len(data) // 2] ^= 4
+        whole = (done.out / name).read_bytes()
+        (done.out / name).write_bytes(data)
+        with pytest.raises(StoreError, match=rf"{name} is damaged.*(Export the run|Give the comm)"):
+            runs.load(done.out)
+        (done.out / name).write_bytes(whole)
+    (done.out / "README.md").write_text("my own words")
+    runs.load(done.out)
+
+
+def test_a_damaged_run_is_not_exported(run):
+    text = (run / "scores.json").read_text()
+    (run / "scores.json").write_text(text.replace("0.9", "0.8"))
+    with pytest.raises(StoreError, match=r"scores\.json is damaged"):
+        exported(run)
+    assert not (run / "export").exists()
+
+
+def test_two_exports_into_one_folder(run):
+    with claim(run / "export", run / "export.lock"), pytest.raises(StoreError) as refused:
+        exported(run)
+    assert "is being written by process" in str(refused.value)
+    assert exported(run).out.exists()
+    assert not list(run.glob("export.*"))
+
+
+def test_exporting_runs_no_code_unless_it_is_trusted(run, tmp_path):
+    file = tmp_path / "nets.py"
+    file.write_text(
+        "from pathlib import Path\nfrom unspur.models import BUILTIN\n"
+        "Path(__file__).with_name('ran').touch()\nbuild = BUILTIN['convnet']\n"
+    )
+    about = read_json(run / "model.json")
+    about["builder"] = dict(builder(f"{file}:build", 4, {"width": 8}).how)
+    edit(run / "model.json", **about)
+    (tmp_path / "ran").unlink()
+    command = ["export", str(run), "--slim"]
+    with pytest.raises(ModelError, match="--trust"):
+        CliRunner().invoke(cli.app, command, catch_exceptions=False)
+    assert not (tmp_path / "ran").exists()
+    done = CliRunner().invoke(cli.app, [*command, "--trust"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    with pytest.raises(ModelError, match="--trust"):
+        runs.load(run / "export")
+    runs.load(run / "export", trust=True)
 
 
 def test_a_file_that_computes_something_else_is_refused():
@@ -251,6 +307,26 @@ def test_a_damaged_packed_file_is_told(tmp_path):
         read_packed(path)
     write_tensors(path, {"b": torch.zeros(3)}, {"shapes": '{"a": [3]}'})
     with pytest.raises(StoreError, match="cannot be unpacked"):
+        read_packed(path)
+
+
+@pytest.mark.parametrize(
+    "shapes", ["3", "[]", '{"a": 3}', '{"a": [-1]}', '{"a": ["x"]}', '{"a": 3']
+)
+def test_damaged_shapes_of_a_packed_file_are_told(tmp_path, shapes):
+    path = tmp_path / "w.safetensors"
+    write_tensors(path, {"a.bits": torch.zeros(3), "a.values": torch.zeros(3)}, {"shapes": shapes})
+    with pytest.raises(StoreError, match="damaged"):
+        read_packed(path)
+
+
+def test_a_shape_too_large_for_its_bits_is_told(tmp_path):
+    path = tmp_path / "w.safetensors"
+    bits = torch.zeros(3, dtype=torch.uint8)
+    write_tensors(
+        path, {"a.bits": bits, "a.values": torch.zeros(0)}, {"shapes": '{"a": [9000000000]}'}
+    )
+    with pytest.raises(StoreError, match="a cannot be unpacked"):
         read_packed(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import linecache
 import os
@@ -118,7 +119,15 @@ def test_from_a_file(file: Path) -> None:
     assert model[1].weight.shape == (6, 12)
     assert model[3].weight.shape == (5, 6)
     assert same(model, builder.build(1))
-    assert builder.how == {"name": f"{file}:build", "options": {"width": 6}}
+    checksum = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert builder.how == {
+        "name": f"{file}:build",
+        "options": {"width": 6},
+        "sha256": checksum,
+    }
+    models.builder(f"{file}:build", 5, checksum=checksum)
+    with pytest.raises(ModelError, match="not the file that the model was trained with"):
+        models.builder(f"{file}:build", 5, checksum="0" * 64)
 
 
 def test_a_changed_file_is_another_source(file: Path) -> None:

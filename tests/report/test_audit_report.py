@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import unspur
 from audits import SMALL, context, named, network, page_of, tinted
 from pages import NASTY, Page, check_whole, plain, refuse, unlabelled
+from sealing import reseal
 from unspur import cli, models
 from unspur.audit import auditor, preparation, verdict
 from unspur.audit.evidence import Evidence, NetworkEvidence
@@ -422,6 +423,9 @@ def test_a_damaged_record_gives_a_message(folder, change, why):
     about = json.loads((folder / "audit.json").read_text())
     change(about)
     (folder / "audit.json").write_text(json.dumps(about))
+    with pytest.raises(StoreError, match=r"audit\.json is damaged.*command of the audit"):
+        page.write(folder)
+    reseal(folder)
     with pytest.raises(StoreError, match=rf"audit\.json is damaged.*{why}.*command of the audit"):
         page.write(folder)
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import py_compile
+import random
 import shutil
+import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,9 +18,11 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file
+from torch import nn
 
 import unspur
-from toys import TinyNet, shapes_set
+from sealing import edit, reseal
+from toys import TinyNet, same, shapes_set
 from unspur import models, recipes, runs, stages
 from unspur.data.splits import Split, Splits
 from unspur.errors import DataError, ModelError, StoreError, UnspurError
@@ -36,6 +42,7 @@ SETTINGS = [
     "finetune.batch=32",
     "select.every=2",
 ]
+UNCHECKED = py_compile.PycInvalidationMode.UNCHECKED_HASH
 FILE = "from torch import nn\n\ndef build(classes, width=4):\n" + (
     "    return nn.Sequential(nn.Flatten(), nn.Linear(192, width), nn.ReLU(), nn.Linear(width, classes))\n"
 )
@@ -83,18 +90,16 @@ def classifier(written: Path) -> unspur.Classifier:
     return unspur.load(written)
 
 
-def edit(file: Path, **changes: Any) -> None:
-    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
-
-
 # -- what is in it ------------------------------------------------------------------------------------
 
 
 def test_the_files_of_a_run(written: Path) -> None:
     assert sorted(path.name for path in written.iterdir()) == [
+        "manifest.json",
         "masks.safetensors",
         "model.json",
         "model.safetensors",
+        "ordinary",
         "recipe.toml",
         "run.json",
         "scores.json",
@@ -189,13 +194,13 @@ def test_image_files_are_predicted_as_the_tensors_they_hold(
 def test_a_network_from_a_file_comes_back(splits: Splits, tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(FILE)
     out = run(tmp_path, splits, f"{tmp_path / 'nets.py'}:build", "model.options.width=6")
-    back = unspur.load(out)
+    back = unspur.load(out, trust=True)
     assert back.model[1].weight.shape == (6, 192)
     scores = json.loads((out / "scores.json").read_text())
     assert runs.score(back, splits).as_json() == scores["debiased"]
     (tmp_path / "nets.py").unlink()
     with pytest.raises(ModelError, match=r"there is no file .*nets\.py"):
-        unspur.load(out)
+        unspur.load(out, trust=True)
 
 
 def test_a_network_from_a_file_comes_back_from_anywhere(
@@ -206,7 +211,7 @@ def test_a_network_from_a_file_comes_back_from_anywhere(
     out = run(tmp_path, splits, "nets.py:build")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert unspur.load(out).model[1].weight.shape == (4, 192)
+    assert unspur.load(out, trust=True).model[1].weight.shape == (4, 192)
 
 
 def test_an_ordinary_run_has_no_masks(splits: Splits, tmp_path: Path) -> None:
@@ -337,17 +342,77 @@ def test_another_format(out: Path) -> None:
         unspur.load(out)
 
 
-@pytest.mark.parametrize("content", ['{"format": 1, ', "[]", "null", '{"format": 1}', "\xff\xfe"])
+CONTENTS = ['{"format": 1, ', "[]", "null", '{"format": 1}', "\xff\xfe", "[" * 100_000]
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=[text[:20] for text in CONTENTS])
 def test_damaged_description(out: Path, content: str) -> None:
     (out / "model.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(StoreError, match=r"model\.json is damaged.*command of the run"):
+        unspur.load(out)
+    reseal(out)
     with pytest.raises(StoreError, match=r"model\.json"):
         unspur.load(out)
 
 
-def test_missing_weights(out: Path) -> None:
-    (out / "model.safetensors").unlink()
-    with pytest.raises(StoreError, match=r"model\.safetensors cannot be read"):
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"classes": ["a", 3]}, "classes.1"),
+        ({"classes": []}, "classes"),
+        ({"classes": "ab"}, "classes"),
+        ({"builder": {"name": 3, "options": {}}}, "builder.name"),
+        ({"builder": {"name": "convnet", "optionz": {}}}, "builder.optionz"),
+        ({"sha256": "0"}, "sha256"),
+        ({"more": 1}, "more"),
+        ({"slim": {"heads": {"a": -1}}}, "slim.heads.a"),
+    ],
+)
+def test_every_value_of_the_description_is_checked(
+    out: Path, changes: dict[str, Any], why: str
+) -> None:
+    edit(out / "model.json", **changes)
+    with pytest.raises(StoreError, match=rf"model\.json is damaged \({why}: .*command of the run"):
         unspur.load(out)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"shape": [3, 0, 8]}, "input.shape.1"),
+        ({"shape": [3, 8.5, 8]}, "input.shape.1"),
+        ({"shape": [3, 8]}, "input.shape.2"),
+        ({"shape": [3, True, 8]}, "input.shape.1"),
+        ({"std": [0.5, 0.0, 0.7]}, "input.std.1"),
+        ({"std": [0.5, -1.0, 0.7]}, "input.std.1"),
+        ({"mean": [0.1, 0.2]}, "input"),
+        ({"mean": [0.1, "x", 0.3]}, "input.mean.1"),
+        ({"crop": "squarf"}, "input.crop"),
+        ({"scale": 254}, "input.scale"),
+        ({"crnp": "square"}, "input.crnp"),
+    ],
+)
+def test_every_value_of_the_input_is_checked(out: Path, changes: dict[str, Any], why: str) -> None:
+    about = json.loads((out / "model.json").read_text())
+    edit(out / "model.json", input={**about["input"], **changes})
+    with pytest.raises(StoreError, match=rf"model\.json is damaged \({why}: .*command of the run"):
+        unspur.load(out)
+
+
+@pytest.mark.parametrize("width", [-1, 0.5, "x", None, 3])
+def test_options_that_do_not_fit(out: Path, width: object) -> None:
+    edit(out / "model.json", builder={"name": "convnet", "options": {"width": width}})
+    with pytest.raises(ModelError):
+        unspur.load(out)
+
+
+def test_a_file_of_the_folder_that_is_missing(out: Path) -> None:
+    for name in ("model.safetensors", "masks.safetensors", "scores.json", "recipe.toml"):
+        (out / name).rename(out / "away")
+        with pytest.raises(StoreError, match=rf"{name} is missing. Give the command of the run"):
+            unspur.load(out)
+        (out / "away").rename(out / name)
+    unspur.load(out)
 
 
 def test_half_written_weights(out: Path) -> None:
@@ -357,13 +422,157 @@ def test_half_written_weights(out: Path) -> None:
         unspur.load(out)
 
 
-def test_one_flipped_bit_in_the_weights(out: Path) -> None:
-    file = out / "model.safetensors"
-    content = bytearray(file.read_bytes())
-    content[-50] ^= 1
-    file.write_bytes(content)
-    with pytest.raises(StoreError, match=r"model\.safetensors"):
+def test_flipped_bits_of_any_file_change_nothing_in_silence(out: Path) -> None:
+    chance = random.Random(0)
+    for name in [path.name for path in out.iterdir() if path.is_file()]:
+        whole = (out / name).read_bytes()
+        for _ in range(20):
+            damaged = bytearray(whole)
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+            (out / name).write_bytes(damaged)
+            if name == "suspects.csv":
+                unspur.load(out)
+                continue
+            with pytest.raises(StoreError, match=rf"{name} is damaged.*[Gg]ive the command"):
+                unspur.load(out)
+        (out / name).write_bytes(whole)
+
+
+def test_a_folder_of_an_older_version_is_loaded_with_a_warning(out: Path) -> None:
+    (out / "manifest.json").unlink()
+    with pytest.warns(UserWarning, match=r"has no manifest\.json"):
         unspur.load(out)
+
+
+def test_weights_of_another_run_are_noticed_without_a_manifest(out: Path) -> None:
+    data = (out / "ordinary" / "model.safetensors").read_bytes()
+    (out / "model.safetensors").write_bytes(data)
+    (out / "manifest.json").unlink()
+    with (
+        pytest.warns(UserWarning, match="has no manifest"),
+        pytest.raises(StoreError, match=r"model\.safetensors is damaged: its checksum differs"),
+    ):
+        unspur.load(out)
+
+
+def test_a_run_that_dies_while_it_writes_its_folder(
+    splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("unspur.runs.run_folder.save_record", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, splits, "mlp", "model.options.inputs=192", 'plan="erm"')
+    with pytest.raises(
+        StoreError, match=r"was not written to its end\. Give the command of the run"
+    ):
+        unspur.load(tmp_path / "out")
+    unspur.load(run(tmp_path, splits, "mlp", "model.options.inputs=192", 'plan="erm"'))
+
+
+# -- code of others -----------------------------------------------------------------------------------
+
+EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\n" + FILE
+
+
+def test_loading_runs_no_code_unless_it_is_trusted(splits: Splits, tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(EVIL)
+    out = run(tmp_path, splits, f"{tmp_path / 'nets.py'}:build")
+    (tmp_path / "ran").unlink()
+    with pytest.raises(ModelError, match=r"would run that file.*--trust.*trust=True.*model="):
+        unspur.load(out)
+    assert not (tmp_path / "ran").exists()
+    unspur.load(out, trust=True)
+    assert (tmp_path / "ran").exists()
+
+
+def test_only_the_file_of_that_time_is_trusted(splits: Splits, tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(FILE)
+    out = run(tmp_path, splits, f"{tmp_path / 'nets.py'}:build")
+    (tmp_path / "nets.py").write_text(EVIL)
+    with pytest.raises(ModelError, match=r"not the file that the model was trained with.*model="):
+        unspur.load(out, trust=True)
+    about = json.loads((out / "model.json").read_text())
+    del about["builder"]["sha256"]
+    edit(out / "model.json", builder=about["builder"])
+    with pytest.raises(ModelError, match="does not record what"):
+        unspur.load(out, trust=True)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_cache_beside_the_trusted_file_is_not_run(splits: Splits, tmp_path: Path) -> None:
+    file = tmp_path / "nets.py"
+    file.write_text(EVIL)
+    cache = Path(py_compile.compile(str(file), invalidation_mode=UNCHECKED) or "")
+    assert cache.exists()
+    file.write_text(FILE)
+    out = run(tmp_path, splits, f"{file}:build")
+    unspur.load(out, trust=True)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_model_that_the_user_passes_needs_no_trust(splits: Splits, tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(EVIL)
+    out = run(tmp_path, splits, f"{tmp_path / 'nets.py'}:build")
+    (tmp_path / "ran").unlink()
+    network = nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.ReLU(), nn.Linear(4, 2))
+    unspur.load(out, model=network)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["timm:hf-hub:a/b", "timm:local-dir:/tmp/x", "timm:../x"])
+def test_timm_is_not_sent_elsewhere(out: Path, name: str) -> None:
+    edit(out / "model.json", builder={"name": name, "options": {}})
+    with pytest.raises(ModelError, match="is no name of a network in timm"):
+        unspur.load(out)
+
+
+def test_options_that_load_weights_are_left_out(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+
+    def create(name: str, **options: Any) -> nn.Module:
+        seen.update(options)
+        return models.builder("convnet", 2, {"width": 4}).build(0)
+
+    timm = SimpleNamespace(create_model=create, __version__="0")
+    monkeypatch.setitem(sys.modules, "timm", timm)
+    options = {"pretrained": True, "checkpoint_path": "evil.pth", "drop_rate": 0.5}
+    edit(out / "model.json", builder={"name": "timm:resnet18", "options": options})
+    unspur.load(out)
+    assert seen == {"num_classes": 2, "drop_rate": 0.5}
+
+
+# -- the ordinary model -------------------------------------------------------------------------------
+
+
+def test_the_ordinary_model_is_kept(written: Path, splits: Splits) -> None:
+    back = unspur.load(written / "ordinary")
+    scores = json.loads((written / "scores.json").read_text())
+    assert runs.score(back, splits).as_json() == scores["ordinary"]
+    assert scores["ordinary"] != scores["debiased"]
+    stored = next((written.parent / "store").glob("pretrain-*")) / "tensors.safetensors"
+    assert same(back.model.state_dict(), load_file(stored))
+
+
+def test_the_ordinary_model_is_sealed(out: Path) -> None:
+    file = out / "ordinary" / "model.json"
+    file.write_bytes(file.read_bytes().replace(b"0.5", b"0.6", 1))
+    with pytest.raises(StoreError, match=r"ordinary/model\.json is damaged.*command of the run"):
+        unspur.load(out / "ordinary")
+    unspur.load(out)
+
+
+def test_an_ordinary_result_is_not_stored_twice(splits: Splits, tmp_path: Path) -> None:
+    run(tmp_path, splits, "mlp", "model.options.inputs=192")
+    assert (tmp_path / "out" / "ordinary").is_dir()
+    with pytest.warns(UserWarning, match=r"suspects\.csv was there.*kept as .*suspects-1\.csv"):
+        out = run(tmp_path, splits, "mlp", "model.options.inputs=192", 'plan="erm"')
+    assert not (out / "ordinary").exists()
+    with pytest.raises(StoreError, match=r"the model of that run is the ordinary one.*Load .*out"):
+        unspur.load(out / "ordinary")
+    assert not (out / "suspects.csv").exists()
 
 
 def test_a_folder_that_cannot_be_made(written: Path, splits: Splits, tmp_path: Path) -> None:

@@ -381,7 +381,9 @@ def test_with_a_damaged_checkpoint_work_starts_over(died, tmp_path_factory, dama
         finished(died, tmp_path_factory)
 
 
-@pytest.mark.parametrize("name", ["checkpoint.safetensors.tmp", "tensors.safetensors.tmp"])
+@pytest.mark.parametrize(
+    "name", ["checkpoint.safetensors.0a1b2c3d.tmp", "tensors.safetensors.0a1b2c3d.tmp"]
+)
 def test_a_file_half_written_beside_its_place_is_no_trouble(died, tmp_path_factory, name):
     (died / name).write_bytes(b"half")
     finished(died, tmp_path_factory)

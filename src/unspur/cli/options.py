@@ -20,6 +20,9 @@ Together = Annotated[int, typer.Option(min=1, help="Runs trained side by side on
 Seed = Annotated[int, typer.Option(help="Seed of all training.")]
 Size = Annotated[int, typer.Option(min=0, help="Largest side of an image in pixels.")]
 Model = Annotated[str, typer.Option(help="Built-in name, file.py:builder, or timm:NAME.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Run the file that the folder's network is built from.")
+]
 Source = Annotated[
     str, typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME.")
 ]

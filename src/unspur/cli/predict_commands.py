@@ -17,15 +17,16 @@ from ..data.custom import class_folders as folder_of_images
 from ..errors import DataError, UnspurError
 from ..report import terminal
 from ..report.terminal import percent
-from .options import Root
+from .options import Root, Trust
 
 
 def predict(
     folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
     images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
+    trust: Trust = False,
 ) -> None:
     """Classify images; a CSV of path, class and probability."""
-    model = runs.load(folder)
+    model = runs.load(folder, trust=trust)
     files = [file for path in images for file in _images(path)]
     if not files:
         raise UnspurError(f"no image files under {', '.join(map(str, images))}.")
@@ -60,9 +61,10 @@ def evaluate(
     source: Annotated[str, typer.Argument(metavar="DATA", help="cmnist, demo, or a folder.")],
     ratio: Annotated[str, typer.Option(help="Which set of a benchmark.")] = "1pct",
     data_root: Root = None,
+    trust: Trust = False,
 ) -> None:
     """Score a run's model on the test split of a data set."""
-    model = runs.load(folder)
+    model = runs.load(folder, trust=trust)
     scores = runs.score(model, _scored(source, ratio, data_root, model))
     table = Table()
     table.add_column("accuracy")

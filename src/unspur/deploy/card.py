@@ -37,7 +37,7 @@ def card(
     version = about.get("unspur", "")
     parts = [
         f"# {run.get('recipe', 'model')}",
-        f"An image classifier from which a shortcut was removed with unspur {version}.",
+        _title(run, version),
         "## Verdict",
         _verdict(scores),
         "## Scores",
@@ -54,6 +54,15 @@ def card(
         "\n".join(f"- {line}" for line in _limits(scores)),
     ]
     return (HUB if hub else "") + "\n\n".join(parts) + "\n"
+
+
+def _title(run: Mapping[str, Any], version: str) -> str:
+    if run.get("model") == "ordinary":
+        return (
+            f"An image classifier trained with unspur {version} in the ordinary way: the model before a "
+            "shortcut was removed, to compare with."
+        )
+    return f"An image classifier from which a shortcut was removed with unspur {version}."
 
 
 def _verdict(scores: Mapping[str, Any]) -> str:

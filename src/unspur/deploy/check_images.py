@@ -12,7 +12,7 @@ from .. import data, recipes
 from ..data import custom
 from ..errors import DataError, UnspurError
 from ..runs.classifier import Classifier, load
-from ..store import read_json
+from ..runs.model_description import read_description
 
 COUNT = 64
 
@@ -28,12 +28,14 @@ class CheckImages:
         return f"{len(self.images)} {'noise' if self.missing else 'real'} images"
 
 
-def check_images(folder: Path, named: Path | None, root: Path | None) -> CheckImages:
+def check_images(
+    folder: Path, named: Path | None, root: Path | None, *, trust: bool = False
+) -> CheckImages:
     """Load images for the model of a run: from the folder that was named, or of the run's data below `root`.
 
-    Where the run's data is not at hand, the images are noise.
+    Where the run's data is not at hand, the images are noise. `trust` is as for `unspur.load`.
     """
-    model = load(folder)
+    model = load(folder, trust=trust)
     try:
         part = _part(folder, named, root, model)
     except UnspurError as error:
@@ -62,4 +64,4 @@ def _noise(folder: Path, shape: tuple[int, int, int]) -> Tensor:
     """Return random images: bytes, or floats where the model was trained on floats."""
     g = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (COUNT, *shape), generator=g, dtype=torch.uint8)
-    return images if read_json(folder / "model.json")["input"]["scale"] == 255 else images / 255
+    return images if read_description(folder)["input"]["scale"] == 255 else images / 255

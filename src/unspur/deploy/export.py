@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from .. import runs
 from ..masks.channels import Slimmed, slim
 from ..runs.classifier import Classifier
-from ..store import read_json, write_tensors
+from ..runs.model_description import read_description
+from ..store import write_tensors
 from ..store.packing import NAME as PACKED
 from ..store.packing import plain_zeros, write_packed
 from . import formats
 from .export_report import measure_models, write_json, write_report
-from .staging import stage_folder
+from .staging import seal_export, stage_folder
 
 BLOCK = 4  # channels are left in multiples of this; ONNX Runtime is slow with other numbers
 EXACT = 1e-5  # how much the logits of a slim model may differ
@@ -48,13 +49,14 @@ def export(
     multiple: int = BLOCK,
     hub: bool = False,
     model: nn.Module | None = None,
+    trust: bool = False,
     seconds: float = 1.0,
 ) -> Exported:
     """Write the model of a run to a folder; `images` are some of its data, as they are stored.
 
-    The folder appears whole or not at all.
+    The folder appears whole or not at all. `model` and `trust` are as for `unspur.load`.
     """
-    whole = runs.load(folder, model)
+    whole = runs.load(folder, model, trust=trust)
     exported = copy.deepcopy(whole)
     done = Exported(out, None, multiple)
     if make_slim:
@@ -62,6 +64,9 @@ def export(
     with stage_folder(out) as stage:
         about = _write_bundle(folder, stage, exported, done.slimmed, wanted)
         done.differences |= _write_formats(stage, exported, images, about, wanted)
+        rebuilt = copy.deepcopy(exported.model) if model is not None else None
+        back = _read_back(stage, exported, images, rebuilt, trust=trust)
+        done.differences["read back"] = back
         costs = measure_models(folder, stage, whole, exported, images, seconds)
         facts = {"differences": done.differences, **_slim_facts(done)}
         done.table = write_report(folder, stage, costs, facts, hub=hub)
@@ -91,7 +96,7 @@ def _write_bundle(
     wanted: tuple[str, ...],
 ) -> dict[str, Any]:
     """Write what `unspur.load` needs, and where the model came from."""
-    about = read_json(folder / "model.json")
+    about = read_description(folder)
     weights = plain_zeros(exported.model.state_dict())
     if slimmed is not None:
         about["slim"] = {"heads": {**about.get("slim", {}).get("heads", {}), **slimmed.heads}}
@@ -124,16 +129,15 @@ def _write_formats(
         formats.write_pt2(exported, images[:4], stage / "model.pt2")
         run = formats.open_pt2(stage / "model.pt2")
         differences["pt2"] = formats.agree("the .pt2 file", exported, run, images)
-    differences["read back"] = _read_back(stage, exported, images, about)
     return differences
 
 
 def _read_back(
-    stage: Path, exported: Classifier, images: Tensor, about: Mapping[str, Any]
+    stage: Path, exported: Classifier, images: Tensor, model: nn.Module | None, *, trust: bool
 ) -> float:
     """Load what was written and compare it; the logits must be the same."""
-    from_object = about["builder"].get("given")
-    back = runs.load(stage, copy.deepcopy(exported.model) if from_object else None)
+    seal_export(stage)
+    back = runs.load(stage, model, trust=trust)
     return formats.agree("what was written", exported, back, images, limit=0.0)
 
 

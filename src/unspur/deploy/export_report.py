@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..runs.classifier import Classifier
 from ..store import environment, read_json, write_bytes
+from ..store.manifest import MANIFEST
 from ..store.packing import NAME as PACKED
 from . import card, formats, measure
 
@@ -26,6 +27,7 @@ WHAT = {
     "recipe.toml": "every setting of the run",
     "run.json": "where it came from",
     "export.json": "the costs above and the checks that were passed",
+    MANIFEST: "checksums of all files; `unspur.load` checks them",
 }
 LARGE_FILES = ("safetensors", "onnx", "pt2")  # kinds that Hugging Face stores with Git LFS
 

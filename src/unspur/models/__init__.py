@@ -3,6 +3,6 @@
 May import: errors, extras.
 """
 
-from .builder import BUILTIN, TIMM, Builder, builder, copies_of, paired
+from .builder import BUILTIN, TIMM, Builder, builder, copies_of, in_file, paired
 
-__all__ = ["BUILTIN", "TIMM", "Builder", "builder", "copies_of", "paired"]
+__all__ = ["BUILTIN", "TIMM", "Builder", "builder", "copies_of", "in_file", "paired"]

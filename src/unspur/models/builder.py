@@ -70,30 +70,63 @@ class Builder:
 
 
 def builder(
-    name: str, classes: int, options: Mapping[str, Any] | None = None, *, init: str = ""
+    name: str,
+    classes: int,
+    options: Mapping[str, Any] | None = None,
+    *,
+    init: str = "",
+    checksum: str | None = None,
 ) -> Builder:
     """Return a builder from a known name, `timm:NAME`, or `file.py:function`, called with `classes`.
 
-    `init` is a file of weights to start from.
+    `init` is a file of weights to start from. With `checksum`, a file is run only if its SHA-256 is that.
     """
     options = dict(options or {})
-    name, make, source = _find(name)
+    code = _read_code(name, checksum) if in_file(name) else None
+    name, make, source = _find(name, code)
     call = partial(_call, make, name, classes, options)
     if name not in BUILTIN and not name.startswith(TIMM):  # its classes may come from other files
         with torch.random.fork_rng(devices=[]):
             source += _class_sources(call())
     source = _hash(source + json.dumps([name.rpartition(":")[2], options]))
-    how = {"name": name, "options": options}
+    recorded = {} if code is None else {"sha256": hashlib.sha256(code).hexdigest()}
+    how = {"name": name, "options": options, **recorded}
     return Builder(_load_weights(call, Path(init)) if init else call, how, source)
 
 
-def _find(name: str) -> tuple[str, Callable[..., nn.Module], str]:
+def in_file(name: str) -> bool:
+    """Return whether a name is of a function in a user's file, whose code is run to build the network."""
+    return ":" in name and not name.startswith(TIMM)
+
+
+def _read_code(name: str, checksum: str | None) -> bytes:
+    """Read the file that a name leads to; raise if it is not the one that is expected."""
+    file, _, function = name.rpartition(":")
+    try:
+        if not Path(file).is_file():
+            raise ModelError(
+                f"there is no file {file} to take the model builder {function!r} from."
+            )
+        code = Path(file).read_bytes()
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{file} cannot be read ({error}).") from None
+    if checksum is not None and hashlib.sha256(code).hexdigest() != checksum:
+        raise ModelError(
+            f"{file} is not the file that the model was trained with: its SHA-256 begins with "
+            f"{hashlib.sha256(code).hexdigest()[:12]}, that of the other with {checksum[:12]}. Nothing of it "
+            "was run. Restore the file, or build the network yourself and pass it: "
+            "unspur.load(folder, model=...)."
+        )
+    return code
+
+
+def _find(name: str, code: bytes | None) -> tuple[str, Callable[..., nn.Module], str]:
     """Return a name that works from any folder, the function that makes the network, and its code."""
     if name.startswith(TIMM):
         return name, *_from_timm(name.removeprefix(TIMM))
-    if ":" in name:
+    if code is not None:
         file, _, function = name.rpartition(":")
-        return f"{Path(file).resolve()}:{function}", *_from_file(Path(file), function)
+        return f"{Path(file).resolve()}:{function}", *_from_file(Path(file), function, code)
     if name not in networks():
         raise ModelError(
             f"there is no model {name!r}. Choose one of {', '.join(networks())}; or give "
@@ -181,24 +214,25 @@ def _from_timm(name: str) -> tuple[Callable[..., nn.Module], str]:
     return make, f"{name} {timm.__version__}"
 
 
-def _from_file(path: Path, function: str) -> tuple[Callable[..., nn.Module], str]:
-    if not path.is_file():
-        raise ModelError(f"there is no file {path} to take the model builder {function!r} from.")
-    source = path.read_bytes()
-    name = f"unspur_model_{hashlib.sha256(source).hexdigest()[:16]}"
+def _from_file(path: Path, function: str, code: bytes) -> tuple[Callable[..., nn.Module], str]:
+    """Run the code of a file; return a function of it, and the code.
+
+    These very bytes are compiled: neither a file that changes meanwhile nor a cache beside it is run.
+    """
+    name = f"unspur_model_{hashlib.sha256(code).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ModelError(f"{path} is not a Python file (.py).")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up while it is being read
     try:
-        spec.loader.exec_module(module)
+        exec(compile(code, str(path), "exec", dont_inherit=True), module.__dict__)
     except Exception as error:
         del sys.modules[name]
         raise ModelError(f"{path} cannot be read: {type(error).__name__}: {error}.") from error
     if not callable(make := getattr(module, function, None)):
         raise ModelError(f"{path} has no function {function!r}. Name one that takes `classes`.")
-    return make, source.decode(errors="replace")
+    return make, code.decode(errors="replace")
 
 
 def _class_sources(model: nn.Module) -> str:

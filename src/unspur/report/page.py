@@ -7,37 +7,62 @@ from __future__ import annotations
 
 import tomllib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
+from ..errors import StoreError
 from ..extras import need
 from ..runs import audit_folder
 from ..runs.finished import Finished, is_audit, open_run
 from ..runs.intervals import Intervals, bootstrap
+from ..runs.run_folder import REPORT
 from ..store import Artifact, write_bytes
 from . import audit_page, curves, gallery, triptych, words
 from .templates import paint
 
+# What unexpected content of a file leads to.
+SURPRISES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 UNTRAINED = ("inspect", "evaluate")  # stages without a course to show
 
 
 def write(folder: Path, store: Path | None = None, *, out: Path | None = None) -> Path:
     """Write the report of a run or an audit, by default as report.html in its folder."""
     need("jinja2")
-    path = out or folder / "report.html"
-    if is_audit(folder):
-        text = audit_page.render(audit_folder.read(folder))
-    else:
-        run = open_run(folder, store)
-        if run.missing:
-            lost = ", ".join(run.missing)
-            warnings.warn(f"not stored any more: {lost}; the page does without.", stacklevel=2)
-        text = render(run)
+    path = out or folder / REPORT
+    with _name_damage(folder):
+        if is_audit(folder):
+            text = audit_page.render(audit_folder.read(folder))
+        else:
+            run = open_run(folder, store)
+            _warn_of_missing(run)
+            text = render(run)
     write_bytes(path, text.encode())
     return path
+
+
+def _warn_of_missing(run: Finished) -> None:
+    if run.missing:
+        lost = ", ".join(run.missing)
+        warnings.warn(f"not stored any more: {lost}; the page does without.", stacklevel=3)
+
+
+@contextmanager
+def _name_damage(folder: Path) -> Iterator[None]:
+    """Raise StoreError where the files of a folder are whole but not what a page is made from."""
+    from jinja2 import TemplateError
+
+    try:
+        yield
+    except (*SURPRISES, TemplateError) as error:
+        raise StoreError(
+            f"no page can be made from the files in {folder} ({type(error).__name__}: {error}): they are of "
+            "another version of unspur, or damaged. Give the command that made the folder again: what is "
+            "stored is not trained twice."
+        ) from error
 
 
 def attempt(folder: Path, store: Path | None = None) -> Path | None:

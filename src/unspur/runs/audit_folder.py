@@ -3,6 +3,7 @@
 audit.json             verdict, evidence, thresholds, classes, settings, times, versions
 suspects.csv           every training sample with its score and flag, to be corrected and given to debias
 pictures.safetensors   the pictures of the report, and what is known of them
+manifest.json          the checksum of every file above; written last
 report.html            all of it on one page
 """
 
@@ -30,11 +31,27 @@ from ..errors import StoreError
 from ..stages.context import Context
 from ..stages.results import Pictures
 from ..stages.thumbnails import gallery
-from ..store import environment, make_folder, read_json, read_tensors, write_bytes, write_tensors
+from ..store import (
+    check_folder,
+    damage,
+    environment,
+    make_folder,
+    mark_unfinished,
+    parse_json,
+    read_json,
+    read_tensors,
+    seal_folder,
+    write_bytes,
+    write_tensors,
+)
 from ..training.metrics import mining_quality
+from .result_folder import remove_earlier
+from .run_folder import EDITABLE, REPORT
+from .suspects_csv import CSV as CSV
 from .suspects_csv import write_suspects
 
-RECORD, PICTURES, CSV = "audit.json", "pictures.safetensors", "suspects.csv"
+RECORD, PICTURES = "audit.json", "pictures.safetensors"
+AUDIT_FILES = (RECORD, PICTURES)
 FEWEST_RIGHT = 3  # examples that a network behind a view gets right, to show only those
 
 
@@ -45,6 +62,8 @@ def save(audit: Audit, context: Context, out: Path, *, command: str = "", source
     go on.
     """
     make_folder(out)
+    mark_unfinished(out, "audit")
+    remove_earlier(out, (REPORT,))
     write_suspects(out / CSV, context.splits.train, context.splits.classes, audit.suspects)
     pictures = pictures_of(audit, context)
     notes = {"facts": json.dumps(pictures.facts())}
@@ -67,6 +86,7 @@ def save(audit: Audit, context: Context, out: Path, *, command: str = "", source
         "pictures": checksum,
     }
     write_bytes(out / RECORD, (json.dumps(about, indent=1) + "\n").encode())
+    seal_folder(out, "audit", AUDIT_FILES, editable=EDITABLE)
 
 
 SETTINGS: dict[str, Any] = {
@@ -147,6 +167,7 @@ class SavedAudit:
 def read(folder: Path) -> SavedAudit:
     """Read the folder of an audit; pictures may be missing, but what is there must be whole."""
     path = folder / RECORD
+    check_folder(folder, RECORD, optional=(PICTURES,))
     about = read_json(path)
     if wrong := [name for name, kind in KINDS.items() if not isinstance(about.get(name), kind)]:
         raise _damaged(path, f"look at {', '.join(wrong)}")
@@ -171,10 +192,7 @@ KINDS: dict[str, Any] = {
 
 
 def _damaged(path: Path, why: str) -> StoreError:
-    return StoreError(
-        f"{path} is damaged, or of another version of unspur ({why}). Give the command of the audit again: "
-        "what is stored is not trained twice."
-    )
+    return damage(path, f"or of another version of unspur: {why}", "audit")
 
 
 def _evidence(table: Mapping[str, Any]) -> Evidence:
@@ -204,5 +222,5 @@ def _pictures(path: Path, checksum: str) -> tuple[dict[str, Any], dict[str, Tens
     if hashlib.sha256(path.read_bytes()).hexdigest() != checksum:
         raise _damaged(path, f"its checksum differs from the one in {RECORD}")
     with safetensors.safe_open(path, framework="pt") as file:
-        facts: dict[str, Any] = json.loads(file.metadata()["facts"])
+        facts: dict[str, Any] = parse_json((file.metadata() or {}).get("facts", ""), path)
     return facts, read_tensors(path)

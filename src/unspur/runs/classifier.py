@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,35 @@ from ..data.splits import Splits
 from ..errors import DataError, ModelError, StoreError
 from ..masks.channels.resize import resize
 from ..stages.evaluate import evaluation_split, score_predictions
-from ..store import read_json, read_tensors
+from ..store import check_folder, read_tensors
 from ..store.packing import NAME as PACKED
 from ..store.packing import read_packed
 from ..training.metrics import Accuracy
 from ..training.prediction import predict
-from .run_folder import FORMAT
+from .model_description import MODEL, read_description
+from .run_folder import ORDINARY
+
+# Options of timm that fetch weights or read them from a file; the weights are in the folder.
+WEIGHT_OPTIONS = (
+    "pretrained",
+    "pretrained_cfg",
+    "pretrained_cfg_overlay",
+    "checkpoint_path",
+    "cache_dir",
+)
+# What building a network with wrong options, and loading weights into it, may raise.
+MISFITS = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+)
+TIMM_NAME = re.compile(
+    r"[\w.\-]+"
+)  # neither a hub nor a folder, from which timm would load a network
 
 
 class Classifier(nn.Module):
@@ -73,25 +97,36 @@ def score(model: Classifier, splits: Splits) -> Accuracy:
     return score_predictions(predicted, splits, name)
 
 
-def load(folder: Path | str, model: nn.Module | None = None) -> Classifier:
-    """Load the model of a run; `model` is needed only where the run was given one as an object."""
+def load(folder: Path | str, model: nn.Module | None = None, *, trust: bool = False) -> Classifier:
+    """Load the model of a run, of its `ordinary` folder or of an export, checked to be whole.
+
+    `model` is the network to load the weights into; it is needed only where the run was given one as an
+    object. No code that the folder names is run, unless you `trust` it: then the file that a network was
+    built from is run again, if it is the same as at that time.
+    """
     folder = Path(folder)
-    about = read_json(folder / "model.json")
-    if about.get("format") != FORMAT:
-        raise StoreError(
-            f"{folder / 'model.json'} has format {about.get('format')!r}, not {FORMAT}."
-        )
-    if missing := {"builder", "classes", "input", "sha256"} - about.keys():
-        raise StoreError(f"{folder / 'model.json'} is damaged (no {', '.join(sorted(missing))}).")
+    _refuse_absent(folder)
+    check_folder(folder, MODEL)
+    about = read_description(folder)
     weights = _weights(folder, about)
-    model = _build(about, folder, model)
-    if slim := about.get("slim"):
-        resize(model, weights, slim["heads"])
     try:
-        model.load_state_dict(weights)
-    except RuntimeError as error:
-        raise ModelError(f"the weights in {folder} do not fit the model: {error}") from None
-    return Classifier(model, about)
+        network = _build(about, folder, model, trust=trust)
+        if slim := about.get("slim"):
+            resize(network, weights, slim["heads"])
+        network.load_state_dict(weights)
+    except MISFITS as error:
+        raise ModelError(f"the weights in {folder} do not fit the model: {error}") from error
+    return Classifier(network, about)
+
+
+def _refuse_absent(folder: Path) -> None:
+    """Say why a run has no folder of its ordinary model."""
+    run = folder.parent
+    if folder.name == ORDINARY and not folder.exists() and (run / MODEL).exists():
+        raise StoreError(
+            f"{run} has no {ORDINARY} model of its own: the model of that run is the ordinary one, or its "
+            f"plan trains none. Load {run} instead."
+        )
 
 
 def _weights(folder: Path, about: dict[str, Any]) -> dict[str, Tensor]:
@@ -100,22 +135,50 @@ def _weights(folder: Path, about: dict[str, Any]) -> dict[str, Tensor]:
     checksum = about["packed_sha256" if packed else "sha256"]
     weights = read_packed(path) if packed else read_tensors(path)
     if hashlib.sha256(path.read_bytes()).hexdigest() != checksum:
-        raise StoreError(f"{path} is damaged: its checksum differs from the one in model.json.")
+        raise StoreError(f"{path} is damaged: its checksum differs from the one in {MODEL}.")
     return weights
 
 
-def _build(about: dict[str, Any], folder: Path, model: nn.Module | None) -> nn.Module:
+def _build(
+    about: dict[str, Any], folder: Path, model: nn.Module | None, *, trust: bool
+) -> nn.Module:
     how = about["builder"]
     if model is not None:
-        return _paired(models.copies_of(model), how) if "paired" in how else model
+        return _paired(models.copies_of(model), how) if how.get("paired") else model
     if how.get("given"):
         raise ModelError(
             f"{folder} was made from a model object ({how['name']}). Build it again and pass it: "
             "unspur.load(folder, model=...)."
         )
-    builder = models.builder(how["name"], len(about["classes"]), how["options"])
-    return _paired(builder, how) if "paired" in how else builder.make()
+    _refuse_code(how, folder, trust=trust)
+    options = {name: each for name, each in how["options"].items() if name not in WEIGHT_OPTIONS}
+    builder = models.builder(
+        how["name"], len(about["classes"]), options, checksum=how.get("sha256")
+    )
+    return _paired(builder, how) if how.get("paired") else builder.make()
 
 
-def _paired(builder: models.Builder, how: dict[str, Any]) -> nn.Module:
+def _refuse_code(how: Mapping[str, Any], folder: Path, *, trust: bool) -> None:
+    """Raise if building the network would run code that the user has not said to trust."""
+    name: str = how["name"]
+    if name.startswith(models.TIMM) and not TIMM_NAME.fullmatch(name.removeprefix(models.TIMM)):
+        raise ModelError(
+            f"{folder}: {name!r} is no name of a network in timm, but leads elsewhere."
+        )
+    if not models.in_file(name):
+        return
+    passing = "build the network yourself and pass it: unspur.load(folder, model=...)"
+    if not trust:
+        raise ModelError(
+            f"{folder} was made with {name}, and loading it would run that file. If you trust it, say so: "
+            f"--trust on the command line, unspur.load(folder, trust=True) in Python. Or {passing}."
+        )
+    if how.get("sha256") is None:
+        raise ModelError(
+            f"{folder} does not record what {name} was, so that it cannot be trusted. Give the command of "
+            f"the run again, or {passing}."
+        )
+
+
+def _paired(builder: models.Builder, how: Mapping[str, Any]) -> nn.Module:
     return models.paired(builder, how["paired"]).make()

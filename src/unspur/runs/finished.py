@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
-from ..store import Artifact, open_artifact, read_json
+from ..store import Artifact, check_folder, damage, open_artifact, read_json
 from .audit_folder import RECORD
+from .model_description import read_description
+from .result_folder import kind_of
 
 
 @dataclass(frozen=True)
@@ -30,35 +34,50 @@ class Finished:
 
 def is_audit(folder: Path) -> bool:
     """Return whether a folder is an audit's, not a run's; raise if it is neither."""
-    if (folder / "run.json").exists():
-        return False
-    if (folder / RECORD).exists():
-        return True
+    kind = kind_of(folder)
+    if kind is not None:
+        return kind == "audit"
     what = f"it holds neither run.json nor {RECORD}" if folder.exists() else "it does not exist"
     raise StoreError(f"{folder} is not the folder of a run or of an audit: {what}.")
 
 
 def open_run(folder: Path, store: Path | None = None) -> Finished:
     """Read a run's folder and what the store still has of its stages."""
+    check_folder(folder, "run.json")
     record = read_json(folder / "run.json")
-    if not isinstance(record.get("stages"), dict):
-        raise StoreError(f"{folder / 'run.json'} is damaged (it says nothing of stages).")
-    where = store or folder / record.get("store", "../store")
-    stages: dict[str, Artifact] = {}
-    for name, stage in record["stages"].items():
-        try:
-            stages[name] = open_artifact(where / stage["artifact"])
-        except StoreError:
-            continue
+    names = _artifact_names(folder / "run.json", record)
+    stages = _stored(store or folder / str(record.get("store", "../store")), names)
     return Finished(
         folder=folder,
-        about=read_json(folder / "model.json"),
+        about=read_description(folder),
         scores=read_json(folder / "scores.json"),
         record=record,
         recipe=_text(folder / "recipe.toml"),
         stages=stages,
-        missing=tuple(name for name in record["stages"] if name not in stages),
+        missing=tuple(name for name in names if name not in stages),
     )
+
+
+def _artifact_names(path: Path, record: Mapping[str, Any]) -> dict[str, str]:
+    """Return the artifacts that a run's record names, by stage."""
+    try:
+        names = {stage: about["artifact"] for stage, about in record["stages"].items()}
+    except (LookupError, TypeError, AttributeError):
+        names = {"": ""}
+    if not all(
+        isinstance(name, str) and name and name == Path(name).name for name in names.values()
+    ):
+        raise damage(path, "its stages do not name artifacts", "run")
+    return names
+
+
+def _stored(store: Path, names: Mapping[str, str]) -> dict[str, Artifact]:
+    """Return those of the artifacts that are stored and whole."""
+    stages: dict[str, Artifact] = {}
+    for stage, name in names.items():
+        with contextlib.suppress(StoreError):
+            stages[stage] = open_artifact(store / name)
+    return stages
 
 
 def _text(path: Path) -> str:

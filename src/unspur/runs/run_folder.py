@@ -7,11 +7,14 @@ scores.json          what was measured
 suspects.csv         which training samples contradict the shortcut, to be looked at and given back
 recipe.toml          every setting, resolved
 run.json             which artifacts of the store it was made of, with times and versions
+manifest.json        the checksum of every file above; written last
 report.html          all of it on one page
+ordinary/            the ordinary model before debiasing, as a folder of its own, if it is not the result
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -19,15 +22,33 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from .. import recipes
+from ..models import Builder
 from ..stages.context import Advice, Context
 from ..stages.results import Results
-from ..store import Artifact, environment, make_folder, write_bytes, write_tensors
+from ..store import (
+    Artifact,
+    environment,
+    make_folder,
+    mark_unfinished,
+    seal_folder,
+    sweep,
+    write_bytes,
+    write_tensors,
+)
+from ..store.manifest import MANIFEST
 from ..version import VERSION
-from .suspects_csv import write_suspects
+from .model_description import FORMAT, MODEL
+from .result_folder import SKIPPED, remove_earlier
+from .suspects_csv import CSV, move_aside, write_suspects
 
-FORMAT = 1
+ORDINARY = "ordinary"
+MODEL_FILES = ("model.safetensors", MODEL, "scores.json", "recipe.toml", "run.json")
+RUN_FILES = ("masks.safetensors", *MODEL_FILES)
+EDITABLE = (CSV, SKIPPED)  # a person may change these
+REPORT = "report.html"
 
 
 def save(
@@ -40,30 +61,74 @@ def save(
 ) -> None:
     """Write the folder of a run; `numbers` are what scores.json gets, by default the scores alone."""
     make_folder(out)
-    checksum = write_tensors(out / "model.safetensors", results.final_weights)
+    mark_unfinished(out, "run")
     keep = {f"{name}_mask": t for name, t in results.masks.items()}
     write_tensors(out / "masks.safetensors", keep)
-    _write(out / "model.json", _about_model(context, checksum))
-    _write(out / "scores.json", numbers or scores.facts)
-    write_bytes(out / "recipe.toml", recipes.dump(context.recipe).encode())
-    if "mine" in results:
-        splits = context.splits
-        write_suspects(
-            out / "suspects.csv",
-            splits.train,
-            splits.classes,
-            results.suspects(),
-            context.corrections,
-        )
+    _save_model(context, context.final, results.final_weights, numbers or scores.facts, out)
+    _save_suspects(context, results, out)
+    _save_ordinary(context, results, scores, out / ORDINARY)
+    remove_earlier(out, (REPORT,))
     save_record(context, results, scores, out)
 
 
-def _about_model(context: Context, checksum: str) -> dict[str, Any]:
+def _save_model(
+    context: Context,
+    builder: Builder,
+    weights: Mapping[str, Tensor],
+    numbers: Mapping[str, Any],
+    out: Path,
+) -> None:
+    """Write a network and what was measured of it."""
+    checksum = write_tensors(out / "model.safetensors", weights)
+    _write(out / MODEL, _about_model(context, builder, checksum))
+    _write(out / "scores.json", numbers)
+    write_bytes(out / "recipe.toml", recipes.dump(context.recipe).encode())
+
+
+def _save_suspects(context: Context, results: Results, out: Path) -> None:
+    """Write suspects.csv; without suspects, one of an earlier run is moved aside."""
+    if "mine" not in results:
+        move_aside(out / CSV)
+        return
+    splits, suspects = context.splits, results.suspects()
+    write_suspects(out / CSV, splits.train, splits.classes, suspects, context.corrections)
+
+
+def _save_ordinary(context: Context, results: Results, scores: Artifact, out: Path) -> None:
+    """Write the ordinary model to a folder of its own, unless it is the result or there is none."""
+    if "pretrain" not in results or results.last_network == "pretrain":
+        remove_earlier(out, (*MODEL_FILES, MANIFEST))
+        with contextlib.suppress(OSError):  # there is none, or it holds a user's files
+            out.rmdir()
+        return
+    make_folder(out)
+    sweep(out)
+    mark_unfinished(out, "ordinary")
+    weights = results.weights("pretrain")
+    _save_model(context, context.builder, weights, ordinary_scores(scores.facts), out)
+    record_ = record(context, Results(pretrain=results["pretrain"]), scores)
+    _write(out / "run.json", {**_origin(context, out), **record_, "model": ORDINARY})
+    seal_folder(out, "ordinary", MODEL_FILES)
+
+
+def ordinary_scores(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the scores of a run as those of its ordinary model alone, which is the result then."""
+    return {
+        "evaluated_on": facts["evaluated_on"],
+        **dict.fromkeys(("pruned", "mining", "unseen")),
+        **dict.fromkeys(("ordinary", "debiased"), facts["ordinary"]),
+        "density": {"overall": 1.0, "reachable": 1.0, "macs": 1.0, "layers": {}},
+        "selection": {"rule": "last", "reason": "this is the ordinary model of a run"},
+        "iterates": {},
+    }
+
+
+def _about_model(context: Context, builder: Builder, checksum: str) -> dict[str, Any]:
     """Say how to build the network, its classes and its input."""
     return {
         "format": FORMAT,
         "unspur": VERSION,
-        "builder": dict(context.final.how),
+        "builder": dict(builder.how),
         "classes": list(context.splits.classes),
         "input": {
             "shape": list(context.splits.train.shape),
@@ -85,10 +150,15 @@ def save_record(
     inspected: Artifact | None = None,
     command: str = "",
 ) -> None:
-    """Write the record by which a report finds the artifacts."""
+    """Write the record by which a report finds the artifacts, and seal the folder."""
     about = record(context, results, scores, inspected=inspected)
-    where = {"command": command, "store": os.path.relpath(context.store.root, out)}
-    _write(out / "run.json", {**where, **about})
+    _write(out / "run.json", {**_origin(context, out), "command": command, **about})
+    seal_folder(out, "run", RUN_FILES, editable=EDITABLE)
+
+
+def _origin(context: Context, out: Path) -> dict[str, Any]:
+    """Return where a run's artifacts are, seen from its folder."""
+    return {"command": "", "store": os.path.relpath(context.store.root, out)}
 
 
 def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, Any]:

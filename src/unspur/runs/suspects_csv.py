@@ -26,6 +26,7 @@ from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, sample_names
 from ..stages.suspects import Suspects
 from ..store import write_bytes
 
+CSV = "suspects.csv"
 # What a person, or a spreadsheet, may write in the flag column.
 YES, NO = {SUSPECT, "yes", "true", "1", "x"}, {"", "no", "false", "0"}
 
@@ -53,20 +54,18 @@ def write_suspects(
         row = (names[i], classes[label[i]], score, classes[predicted[i]], flags[i])
         writer.writerow([*row, notes.get(i, "")])
     content = text.getvalue().encode()
-    _move_aside(path, content)
+    move_aside(path, content)
     write_bytes(path, content)
 
 
-def _move_aside(path: Path, content: bytes) -> None:
-    """Rename a file with other content: a person may have worked on it."""
+def move_aside(path: Path, content: bytes = b"") -> None:
+    """Rename a file of an earlier run with other content: a person may have worked on it."""
     if not path.exists() or path.read_bytes() == content:
         return
     free = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(1))
     backup = next(each for each in free if not each.exists())
     path.rename(backup)
-    warnings.warn(
-        f"{path} was there and differs from the new one; it is kept as {backup}.", stacklevel=3
-    )
+    warnings.warn(f"{path} was there and is not of this run; it is kept as {backup}.", stacklevel=3)
 
 
 def read_suspects(path: Path | str, names: Sequence[str]) -> Corrections:

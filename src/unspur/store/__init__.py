@@ -1,4 +1,4 @@
-"""Results on disk: artifacts found by key, stages in progress, atomic writes, JSON lines, packed weights.
+"""Results on disk: artifacts by key, stages in progress, atomic writes, sealed folders, JSON, packed weights.
 
 May import: errors, hashing, version.
 """
@@ -9,30 +9,42 @@ from .atomic import (
     folder_size,
     locked,
     make_folder,
-    read_json,
     read_tensors,
     remove,
+    sweep,
     write_bytes,
     write_tensors,
 )
+from .folder_lock import claim
 from .json_lines import read_document, read_lines, write_document, write_lines
+from .manifest import Kind, check_folder, damage, folder_kind, mark_unfinished, seal_folder
+from .strict_json import parse_json, read_json
 from .workspace import Workspace
 
 __all__ = [
     "Artifact",
+    "Kind",
     "Store",
     "Workspace",
+    "check_folder",
+    "claim",
+    "damage",
     "environment",
+    "folder_kind",
     "folder_size",
     "key_of",
     "locked",
     "make_folder",
+    "mark_unfinished",
     "open_artifact",
+    "parse_json",
     "read_document",
     "read_json",
     "read_lines",
     "read_tensors",
     "remove",
+    "seal_folder",
+    "sweep",
     "write_bytes",
     "write_document",
     "write_lines",

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import platform
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,7 @@ from torch import Tensor
 from ..errors import StoreError
 from ..version import VERSION
 from .atomic import file_checksum, read_tensors
+from .json_lines import parse_rows
 
 TENSORS, FACTS, LOG = "tensors.safetensors", "artifact.json", "log.jsonl"
 
@@ -44,9 +46,29 @@ class Artifact:
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        """What was logged while it was made."""
-        lines = (self.path / LOG).read_text().splitlines() if (self.path / LOG).exists() else []
-        return [json.loads(line) for line in lines]
+        """What was logged while it was made; damaged lines are left out, with a warning."""
+        data = _log_bytes(self.path)
+        rows, damaged = parse_rows(data)
+        recorded = self.about.get("log_sha256")  # older versions recorded none
+        if damaged or recorded not in (None, hashlib.sha256(data).hexdigest()):
+            warnings.warn(
+                f"{self.path / LOG} is damaged: {damaged} lines of it cannot be read and are left out. The "
+                "result itself is whole; only the course of its training may be drawn wrong.",
+                stacklevel=2,
+            )
+        return rows
+
+
+def log_checksum(folder: Path) -> str:
+    """Return the checksum of the log of an artifact."""
+    return hashlib.sha256(_log_bytes(folder)).hexdigest()
+
+
+def _log_bytes(folder: Path) -> bytes:
+    try:
+        return (folder / LOG).read_bytes()
+    except OSError:
+        return b""
 
 
 def open_artifact(path: Path) -> Artifact:
@@ -55,7 +77,7 @@ def open_artifact(path: Path) -> Artifact:
         about = json.loads((path / FACTS).read_bytes())
         recorded = about.pop("sha256")
         whole = recorded == seal(about) and about["tensors_sha256"] == file_checksum(path / TENSORS)
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
         raise StoreError(f"the artifact {path.name} cannot be read ({error}).") from None
     if not whole:
         raise StoreError(f"the artifact {path.name} is damaged: its checksum differs.")

@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import json
 import os
+import re
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import safetensors
 import safetensors.torch
 from torch import Tensor
 
 from ..errors import StoreError
+
+UNFINISHED = ".tmp"  # how names of files end until they are whole
+LEFT_OVER = re.compile(r".\.[0-9a-f]{8}\.tmp$")
 
 
 def write_tensors(
@@ -42,15 +45,27 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file beside its place, sync it, and rename it into place."""
-    beside = path.with_name(path.name + ".tmp")
+    """Write a file beside its place, under a name of its own, sync it, and rename it into place."""
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
     with disk_trouble(path):
-        with open(beside, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
+        try:
+            with open(beside, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise
         sync_folder(path.parent)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writers that died have left in a folder, which nobody may be writing to now."""
+    for path in folder.glob(f"*{UNFINISHED}"):
+        if LEFT_OVER.search(path.name):
+            path.unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> None:
@@ -79,6 +94,13 @@ def remove(path: Path) -> None:
 def file_checksum(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync_file(path: Path) -> None:
+    """Make sure that what was appended to a file is on the disk; nothing to do if there is none."""
+    if path.exists():
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
 
 
 def sync_folder(path: Path) -> None:
@@ -121,7 +143,7 @@ def locked(path: Path) -> Iterator[None]:
     while True:
         with open(lock, "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if not _still_there(
+            if not still_there(
                 lock, file.fileno()
             ):  # whoever had it removed it: wait for the new one
                 continue
@@ -132,22 +154,9 @@ def locked(path: Path) -> Iterator[None]:
             return
 
 
-def _still_there(path: Path, opened: int) -> bool:
+def still_there(path: Path, opened: int) -> bool:
     """Return whether an open file is what is at a path now."""
     try:
         return os.path.samestat(path.stat(), os.fstat(opened))
     except FileNotFoundError:
         return False
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a run's folder."""
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise StoreError(f"{path} is missing: {path.parent} is not the folder of a run.") from None
-    except ValueError as error:
-        raise StoreError(f"{path} is damaged ({error}).") from None
-    if not isinstance(content, dict):
-        raise StoreError(f"{path} is damaged (it holds no table).")
-    return content

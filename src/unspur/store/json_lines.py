@@ -1,11 +1,16 @@
-"""Read and write JSON and JSON lines, compressed with gzip; the same content gives the same bytes."""
+"""Read and write JSON and JSON lines: documents and records, compressed with gzip, and plain logs.
+
+The same content gives the same bytes. A log is appended to while a stage is trained; a line of it that is
+damaged is left out when it is read.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +31,7 @@ def read_document(path: Path) -> Any:
     try:
         data = path.read_bytes()
         return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-    except (OSError, ValueError, EOFError, zlib.error) as error:
+    except (OSError, ValueError, EOFError, RecursionError, zlib.error) as error:
         raise StoreError(f"{path} cannot be read ({error}).") from None
 
 
@@ -48,11 +53,40 @@ def read_lines(path: Path) -> tuple[list[Any], str]:
     for number, part in enumerate(complete, 1):
         try:
             lines.append(json.loads(part))
-        except ValueError:
+        except (ValueError, RecursionError):
             if number < len(complete) or rest:
                 raise StoreError(_damage(path, number)) from None
             problem = problem or f"line {number} is damaged"
     return lines, problem or (f"line {len(parts)} is incomplete" if rest else "")
+
+
+def append_row(path: Path, row: Mapping[str, Any]) -> None:
+    """Append a row to a log."""
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def cut_incomplete(path: Path) -> None:
+    """Cut a log after its last newline, so that what is appended begins a line."""
+    data = path.read_bytes() if path.exists() else b""
+    if (end := data.rfind(b"\n") + 1) < len(data):
+        os.truncate(path, end)
+
+
+def parse_rows(data: bytes) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows of a log, names with numbers, and how many lines are no such row."""
+    lines = [line for line in data.split(b"\n") if line]
+    rows = [row for line in lines if (row := _row(line)) is not None]
+    return rows, len(lines) - len(rows)
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+        [float(value) for value in row.values()]
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+    return row if all(isinstance(v, int | float) for v in row.values()) else None
 
 
 def _damage(path: Path, number: int) -> str:

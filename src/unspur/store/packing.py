@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..errors import StoreError
 from .atomic import read_tensors, write_tensors
+from .strict_json import parse_json
 
 NAME = "model.packed.safetensors"
 BITS, VALUES = ".bits", ".values"
@@ -51,18 +52,26 @@ def read_packed(path: Path) -> dict[str, Tensor]:
         text = (file.metadata() or {}).get("shapes")
     if text is None:
         raise StoreError(f"{path} is not a packed file: it has no shapes.")
-    shapes = json.loads(text)
+    shapes = parse_json(text, path)
+    if not isinstance(shapes, dict) or not all(map(_is_shape, shapes.values())):
+        raise StoreError(f"{path} is damaged: its shapes are not lists of sizes.")
     parts = {name + end for name in shapes for end in (BITS, VALUES)}
     weights = {name: t for name, t in stored.items() if name not in parts}
     for name, shape in shapes.items():
         try:
             weights[name] = _unpack(stored[name + BITS], stored[name + VALUES], shape)
-        except (KeyError, ValueError, RuntimeError) as error:
+        except (LookupError, ValueError, TypeError, RuntimeError) as error:
             raise StoreError(f"{path} is damaged: {name} cannot be unpacked ({error}).") from None
     return weights
 
 
+def _is_shape(shape: object) -> bool:
+    return isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
+
+
 def _unpack(bits: Tensor, values: Tensor, shape: list[int]) -> Tensor:
+    if len(bits) != math.ceil(math.prod(shape) / 8):
+        raise ValueError(f"{len(bits)} bytes do not say where {shape} values are")
     there = np.unpackbits(bits.numpy(), count=math.prod(shape)).astype(bool)
     flat = torch.zeros(math.prod(shape), dtype=values.dtype)
     flat[torch.from_numpy(there)] = values

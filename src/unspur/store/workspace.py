@@ -15,8 +15,9 @@ from torch import Tensor
 
 from ..errors import StoreError
 from ..hashing import digest
-from .artifacts import FACTS, LOG, TENSORS, Artifact, environment, open_artifact, seal
-from .atomic import read_tensors, sync_folder, write_bytes, write_tensors
+from .artifacts import FACTS, LOG, TENSORS, Artifact, environment, log_checksum, open_artifact, seal
+from .atomic import read_tensors, sweep, sync_file, sync_folder, write_bytes, write_tensors
+from .json_lines import append_row, cut_incomplete
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -27,8 +28,10 @@ class Workspace:
     def __init__(self, path: Path):
         self.path = path
         self.path.mkdir(parents=True, exist_ok=True)
+        sweep(self.path)
         self.spent = 0.0
         self.began = time.perf_counter()
+        self.appends = False  # whether this process has written to the log
         self.beside = 1  # how many were made at once, in the same time
 
     @property
@@ -61,8 +64,11 @@ class Workspace:
         write_tensors(self.path / CHECKPOINT, tensors, {"facts": text, "sha256": checksum})
 
     def log(self, row: Mapping[str, Any]) -> None:
-        with open(self.path / LOG, "a") as file:
-            file.write(json.dumps(row) + "\n")
+        """Append a row to the log; what a process that died left of a line is cut off first."""
+        if not self.appends:
+            cut_incomplete(self.path / LOG)
+            self.appends = True
+        append_row(self.path / LOG, row)
 
     def promote(
         self,
@@ -72,10 +78,13 @@ class Workspace:
         facts: Mapping[str, Any],
     ) -> Artifact:
         """Turn the work into an artifact, at once and whole."""
+        cut_incomplete(self.path / LOG)
+        sync_file(self.path / LOG)
         checksum = write_tensors(self.path / TENSORS, tensors)
         about = {
             "ingredients": ingredients,
             "tensors_sha256": checksum,
+            "log_sha256": log_checksum(self.path),
             "facts": facts,
             "seconds": round(self.seconds, 3),
             "beside": self.beside,

@@ -73,5 +73,7 @@ def _set_heads(model: nn.Module, name: str, count: int) -> None:
         slim.train(module.training).requires_grad_(module.in_proj_weight.requires_grad)
         setattr(model.get_submodule(path), leaf, slim)
         return
-    known = next(a for a in HEADS if isinstance(getattr(module, a, None), int))
-    setattr(module, known, count)
+    known = [a for a in HEADS if isinstance(getattr(module, a, None), int)]
+    if not known:
+        raise ModelError(f"the layer {name!r} of the model has no number of heads to be changed.")
+    setattr(module, known[0], count)

@@ -1,0 +1,80 @@
+"""Write the folder of a run or an audit alone: one process at a time, one kind of result a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ..data.splits import Splits
+from ..errors import StoreError
+from ..store import Kind, claim, folder_kind, make_folder, sweep, write_bytes
+
+SKIPPED = "skipped.csv"
+RECORDS: dict[str, Kind] = {"export.json": "export", "run.json": "run", "audit.json": "audit"}
+
+WORDS: dict[Kind, str] = {
+    "run": "a run",
+    "ordinary": "the ordinary model of a run",
+    "audit": "an audit",
+    "export": "an export",
+}
+
+
+@contextlib.contextmanager
+def write_alone(out: Path | None, kind: Kind) -> Iterator[None]:
+    """Claim a folder before any work is done for it; nothing to do without one.
+
+    Raises StoreError if another process is writing it, or if it holds something else. What a process that
+    died has left of unfinished files is removed.
+    """
+    if out is None:
+        yield
+        return
+    make_folder(out)
+    try:
+        with claim(out):
+            refuse_other(out, kind)
+            sweep(out)
+            yield
+    finally:
+        with contextlib.suppress(OSError):  # of an empty folder: nothing was written
+            out.rmdir()
+
+
+def refuse_other(out: Path, kind: Kind) -> None:
+    """Raise StoreError if a folder holds a result of another kind."""
+    there = kind_of(out)
+    if there is not None and there != kind:
+        raise StoreError(
+            f"{out} holds the files of {WORDS[there]}, which would be mixed with those of {WORDS[kind]}. "
+            "Give another --out."
+        )
+
+
+def kind_of(folder: Path) -> Kind | None:
+    """Return what a folder holds, by its manifest or, if that is missing or damaged, by its files."""
+    with contextlib.suppress(StoreError):
+        if (kind := folder_kind(folder)) is not None:
+            return kind
+    return next((kind for name, kind in RECORDS.items() if (folder / name).exists()), None)
+
+
+def remove_earlier(out: Path, names: Iterable[str]) -> None:
+    """Remove files that an earlier run may have left in a folder."""
+    for name in names:
+        with contextlib.suppress(OSError):
+            (out / name).unlink()
+
+
+def save_skipped(splits: Splits, folder: Path) -> None:
+    """List the images that could not be read in skipped.csv; remove the list of an earlier run."""
+    path = folder / SKIPPED
+    if not splits.skipped:
+        path.unlink(missing_ok=True)
+        return
+    text = io.StringIO()
+    csv.writer(text).writerows([("path", "reason"), *splits.skipped.items()])
+    write_bytes(path, text.getvalue().encode())
