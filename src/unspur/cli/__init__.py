@@ -1,7 +1,7 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: audit, boundary, csv_text, data, deploy, errors, methods, recipes, report, reproduce, runs, stages,
-store, training, version, workflow.
+May import: audit, boundary, csv_text, data, deploy, errors, methods, recipes, report, reproduce, runs,
+stages, store, training, version, workflow.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def unspur(
 
 
 def main() -> None:
-    """Run the command line; errors become one message and an exit code (2 wrong use, 1 failure, 130 Ctrl-C)."""
+    """Run the command line; errors become one message and an exit code: 2, 1, or 130 after Ctrl-C."""
     warnings.showwarning = lambda message, *rest: err.print(f"warning: {message}", markup=False)
     try:
         with explain_system():
