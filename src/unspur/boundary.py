@@ -17,7 +17,7 @@ from torch import nn
 
 from .errors import DataError, ModelError, StoreError, TrainingError, UnspurError
 
-PACKAGE = str(Path(__file__).parent)
+OTHERS = (str(Path(__file__).parent), str(Path(torch.__file__).parent))  # whose code is no user's
 CALL = nn.Module.__call__.__code__.co_filename  # where torch calls the `forward` of a module
 ADVICE = {
     errno.ENOENT: "Was it removed while it was in use?",
@@ -33,13 +33,15 @@ ADVICE = {
 
 @contextmanager
 def explain_faults(what: str, kind: type[UnspurError] = DataError) -> Iterator[None]:
-    """Turn whatever a user's code raises into one of our errors that says `what` raised it."""
+    """Turn whatever a user's code raises into one of our errors; `what` says what it prevents."""
     try:
         yield
     except UnspurError:
         raise
     except Exception as error:
-        raise _explained(kind, f"{what} raised {_line(error)}", error) from error
+        explained = kind(f"{what}: {_line(error)}.")
+        explained.traceback = _format(error, _users_part(error.__traceback__))
+        raise explained from error
 
 
 @contextmanager
@@ -84,24 +86,27 @@ def _network(error: Exception) -> UnspurError | None:
     """Explain what was raised in a network, or because of what it returned."""
     if not any(frame.filename == CALL for frame in traceback.extract_tb(error.__traceback__)):
         return None
-    said = f"the network, or what is computed from its outputs, raised {_line(error)}"
-    return _explained(ModelError, said, error)
-
-
-def _explained(kind: type[UnspurError], text: str, error: Exception) -> UnspurError:
-    """Return our error, with the traceback of the user's code."""
-    explained = kind(f"{text}. Correct it there; the traceback is below." if text else "")
-    lines = traceback.format_exception(type(error), error, _users_part(error.__traceback__))
-    explained.traceback = "".join(lines).rstrip()
+    explained = ModelError(
+        f"the network failed, or its outputs could not be used: {_line(error)}. Does it return one logit a "
+        "class for every image, whenever it is called?"
+    )
+    trace = error.__traceback__
+    explained.traceback = _format(error, _users_part(trace) or trace)
     return explained
 
 
+def _format(error: Exception, trace: TracebackType | None) -> str:
+    """Return a traceback as text; '' where no frame is left."""
+    if trace is None:
+        return ""
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+
+
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from the first frame that is not ours; all of it where every frame is."""
-    part = trace
-    while part is not None and part.tb_frame.f_code.co_filename.startswith(PACKAGE):
-        part = part.tb_next
-    return part or trace
+    """Return a traceback from the first frame on that is neither ours nor torch's, if there is one."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(OTHERS):
+        trace = trace.tb_next
+    return trace
 
 
 def _line(error: Exception) -> str:

@@ -25,10 +25,11 @@ from . import data, models, recipes, runs, stages
 from .audit import auditor, preparation
 from .audit.recommendation import Judge
 from .audit.result import Audit
+from .csv_text import escape_cell
 from .data import Splits
 from .data.custom.assembly import UserImages
 from .data.splits import shrink
-from .errors import DataError, ModelError, RecipeError
+from .errors import DataError, ModelError, RecipeError, StoreError
 from .recipes import Recipe, budget
 from .report import page
 from .runs import audit_folder
@@ -221,7 +222,9 @@ def _inspected(context: Context, results: Results) -> Artifact | None:
     try:
         with context.show("inspect"):
             return inspect(context, results)
-    except (RuntimeError, ModelError) as error:
+    except (OSError, StoreError):
+        raise
+    except Exception as error:  # of a user's network
         reason = str(error).partition("\n")[0]
         warnings.warn(f"the report has no pictures of this network: {reason}.", stacklevel=4)
         return None
@@ -234,7 +237,8 @@ def _save_skipped(splits: Splits, folder: Path) -> None:
         path.unlink(missing_ok=True)  # of an earlier run
         return
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("path", "reason"), *splits.skipped.items()])
+        rows = [map(escape_cell, row) for row in splits.skipped.items()]
+        csv.writer(file).writerows([("path", "reason"), *rows])
 
 
 # -- the audit ----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from .. import runs
 from ..masks.channels import Slimmed, slim
 from ..runs.classifier import Classifier
-from ..store import read_json, write_tensors
+from ..store import check_finite, read_json, write_tensors
 from ..store.packing import NAME as PACKED
 from ..store.packing import plain_zeros, write_packed
 from . import formats
@@ -93,6 +93,7 @@ def _write_bundle(
     """Write what `unspur.load` needs, and where the model came from."""
     about = read_json(folder / "model.json")
     weights = plain_zeros(exported.model.state_dict())
+    check_finite("the model", weights)
     if slimmed is not None:
         about["slim"] = {"heads": {**about.get("slim", {}).get("heads", {}), **slimmed.heads}}
     if "packed" in wanted:

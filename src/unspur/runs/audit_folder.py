@@ -30,7 +30,15 @@ from ..errors import StoreError
 from ..stages.context import Context
 from ..stages.results import Pictures
 from ..stages.thumbnails import gallery
-from ..store import environment, make_folder, read_json, read_tensors, write_bytes, write_tensors
+from ..store import (
+    check_finite,
+    environment,
+    make_folder,
+    read_json,
+    read_tensors,
+    write_bytes,
+    write_tensors,
+)
 from ..training.metrics import mining_quality
 from .suspects_csv import write_suspects
 
@@ -44,6 +52,7 @@ def save(audit: Audit, context: Context, out: Path, *, command: str = "", source
     `command` is the command line and `source` the data as named on it; the report needs them to say how to
     go on.
     """
+    check_finite("the audit", {"score": audit.suspects.score}, audit.as_json())
     make_folder(out)
     write_suspects(out / CSV, context.splits.train, context.splits.classes, audit.suspects)
     pictures = pictures_of(audit, context)

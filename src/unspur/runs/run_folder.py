@@ -23,7 +23,7 @@ import torch
 from .. import recipes
 from ..stages.context import Advice, Context
 from ..stages.results import Results
-from ..store import Artifact, environment, make_folder, write_bytes, write_tensors
+from ..store import Artifact, check_finite, environment, make_folder, write_bytes, write_tensors
 from ..version import VERSION
 from .suspects_csv import write_suspects
 
@@ -39,6 +39,7 @@ def save(
     numbers: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the folder of a run; `numbers` are what scores.json gets, by default the scores alone."""
+    check_finite("the model", {**results.final_weights, **results.masks}, numbers or scores.facts)
     make_folder(out)
     checksum = write_tensors(out / "model.safetensors", results.final_weights)
     keep = {f"{name}_mask": t for name, t in results.masks.items()}

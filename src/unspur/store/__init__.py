@@ -11,17 +11,19 @@ from .atomic import (
     make_folder,
     read_json,
     read_tensors,
-    remove,
     write_bytes,
     write_tensors,
 )
+from .finite import check_finite
 from .json_lines import read_document, read_lines, write_document, write_lines
+from .removal import remove
 from .workspace import Workspace
 
 __all__ = [
     "Artifact",
     "Store",
     "Workspace",
+    "check_finite",
     "environment",
     "folder_size",
     "key_of",

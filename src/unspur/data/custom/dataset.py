@@ -33,7 +33,7 @@ def collect(dataset: Dataset[Any], *, name: str = "train") -> Split:
         raise DataError(f"the {name} dataset is empty.")
     images, targets = [], []
     for i in range(count):
-        with explain_faults(f"{name}[{i}]"):
+        with explain_faults(f"{name}[{i}] cannot be read"):
             item = dataset[i]
             if not isinstance(item, tuple | list) or len(item) < 2:
                 raise DataError(f"{name}[{i}] is {type(item).__name__}; it must be (image, label).")
