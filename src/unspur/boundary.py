@@ -17,7 +17,7 @@ from torch import nn
 
 from .errors import DataError, ModelError, StoreError, TrainingError, UnspurError
 
-OTHERS = (str(Path(__file__).parent), str(Path(torch.__file__).parent))  # whose code is no user's
+OURS, TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
 CALL = nn.Module.__call__.__code__.co_filename  # where torch calls the `forward` of a module
 ADVICE = {
     errno.ENOENT: "Was it removed while it was in use?",
@@ -103,10 +103,19 @@ def _format(error: Exception, trace: TracebackType | None) -> str:
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from the first frame on that is neither ours nor torch's, if there is one."""
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(OTHERS):
-        trace = trace.tb_next
-    return trace
+    """Return what follows our last frame, without the frames of torch before the user's own."""
+    part = after = trace
+    while part is not None:
+        if _file(part).startswith(OURS):
+            after = part.tb_next
+        part = part.tb_next
+    while after is not None and _file(after).startswith(TORCH):
+        after = after.tb_next
+    return after
+
+
+def _file(trace: TracebackType) -> str:
+    return trace.tb_frame.f_code.co_filename
 
 
 def _line(error: Exception) -> str:
