@@ -55,6 +55,7 @@ def export(
     The folder appears whole or not at all.
     """
     whole = runs.load(folder, model)
+    check_finite("the model", whole.state_dict())
     exported = copy.deepcopy(whole)
     done = Exported(out, None, multiple)
     if make_slim:
@@ -93,7 +94,6 @@ def _write_bundle(
     """Write what `unspur.load` needs, and where the model came from."""
     about = read_json(folder / "model.json")
     weights = plain_zeros(exported.model.state_dict())
-    check_finite("the model", weights)
     if slimmed is not None:
         about["slim"] = {"heads": {**about.get("slim", {}).get("heads", {}), **slimmed.heads}}
     if "packed" in wanted:

@@ -47,7 +47,7 @@ class DecodingProcess:
 
     def __init__(self) -> None:
         # -P: the folder of the program is no place to import from.
-        self.process = subprocess.Popen(
+        self.process = subprocess.Popen(  # noqa: S603  (our own program)
             [sys.executable, "-P", "-W", "ignore", PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
