@@ -19,6 +19,7 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/audit_dependencies.py
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .

@@ -80,6 +80,12 @@ def context(
     )
 
 
+def at_rate(made: Context, stage: str, rate: float) -> Context:
+    """The same run with a learning rate that no recipe may have."""
+    settings = made.recipe.table(stage).model_copy(update={"rate": rate})
+    return replace(made, recipe=made.recipe.model_copy(update={stage: settings}))
+
+
 def real_mnist() -> Digits:
     """The real digits, where UNSPUR_DATA names their folder; the test is skipped elsewhere."""
     root = Path(os.environ.get("UNSPUR_DATA") or "unset")

@@ -2,9 +2,10 @@
 
 The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate) → runs → report, deploy. Each
 folder says in its `__init__` what it may import. The flat files:
-errors, extras, hashing, noise, version may import: nothing.
-workflow may import: audit, data, errors, models, recipes, report, runs, stages, store.
-api may import: audit, data, errors, recipes, report, stages, workflow.
+csv_text, errors, extras, hashing, noise, version may import: nothing.
+boundary may import: errors.
+workflow may import: audit, csv_text, data, errors, models, recipes, report, runs, stages, store.
+api may import: audit, boundary, data, errors, recipes, report, stages, workflow.
 """
 
 from .api import DebiasedModel, audit, debias

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from . import workflow
 from .audit.result import Audit
+from .boundary import explain_system
 from .data.custom.assembly import Images, Source, UserImages
 from .errors import DataError
 from .recipes import Recipe
@@ -32,6 +33,7 @@ class DebiasedModel:
     out: Path | None
 
 
+@explain_system()
 def debias(
     train: Source,
     valid: Images | None = None,
@@ -79,6 +81,7 @@ def debias(
         return _result(workflow.carry_out(run, folder), folder)
 
 
+@explain_system()
 def audit(
     train: Source,
     *,

@@ -27,7 +27,7 @@ from .audit.result import Audit
 from .data import Splits
 from .data.custom.assembly import UserImages
 from .data.splits import shrink
-from .errors import DataError, ModelError, RecipeError
+from .errors import DataError, ModelError, RecipeError, StoreError
 from .recipes import Recipe, budget
 from .report import page
 from .runs import audit_folder
@@ -222,7 +222,9 @@ def _inspected(context: Context, results: Results) -> Artifact | None:
     try:
         with context.show("inspect"):
             return inspect(context, results)
-    except (RuntimeError, ModelError) as error:
+    except (OSError, StoreError):
+        raise
+    except Exception as error:  # of a user's network
         reason = str(error).partition("\n")[0]
         warnings.warn(f"the report has no pictures of this network: {reason}.", stacklevel=4)
         return None

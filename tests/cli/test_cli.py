@@ -122,16 +122,17 @@ def fails(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     *arguments: str,
-    code: int = 1,
+    code: int = 0,
 ) -> str:
-    """Run main() in this process, expecting an exit code; what it said on stderr."""
+    """Run main() in this process, expecting an exit code, by default that of what it said on stderr."""
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() sets its own
     monkeypatch.setattr(sys, "argv", ["unspur", *arguments])
     capsys.readouterr()
     with pytest.raises(SystemExit) as stop:
         cli.main()
     said = capsys.readouterr()
-    assert stop.value.code == code, said.err
+    wrong_use = said.err.startswith(("RecipeError", "UsageError"))
+    assert stop.value.code == (code or (2 if wrong_use else 1)), said.err
     assert "Traceback" not in said.err
     return said.err
 
@@ -369,7 +370,7 @@ def test_a_mistake_is_one_line(
 def test_exit_code_of_a_bad_recipe(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("[prune]\nsparsty = 1e-6\n")
     done = shell("run", "bad.toml", columns=40)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == (
         "RecipeError: bad.toml: unknown key prune.sparsty. Did you mean prune.sparsity?\n"

@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 import unspur
 from toys import SMALL, TinyNet, context, shapes_set, without_valid
 from unspur import cli, stages
+from unspur.csv_text import unescape_cell
 from unspur.data import custom
 from unspur.data.decoding.files import Files
 from unspur.errors import DataError, ModelError
@@ -173,6 +174,16 @@ def test_what_an_earlier_run_skipped_is_not_told_of_the_next(tmp_path: Path) -> 
     assert (tmp_path / "skipped.csv").exists()
     save_skipped(splits, tmp_path)
     assert not (tmp_path / "skipped.csv").exists()
+
+
+def test_skipped_names_that_are_formulas_are_written_as_text(tmp_path: Path) -> None:
+    skipped = {"=cmd|' /C calc'!A0.png": "-1", "a.png": "damaged"}
+    save_skipped(replace(shapes_set(samples=24), skipped=skipped), tmp_path)
+    with (tmp_path / "skipped.csv").open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["path", "reason"]
+    assert not [cell for row in rows for cell in row if cell[0] in "=+-@"]
+    assert {unescape_cell(path): unescape_cell(reason) for path, reason in rows} == skipped
 
 
 # In Python

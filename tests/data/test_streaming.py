@@ -167,8 +167,8 @@ def test_a_decoding_process_that_dies_is_an_error_and_is_replaced(
     assert torch.equal(torch.cat(list(source.plain(32))), Preprocess()(held(files).images))
     process = decoders.idle.get()
     assert process is not None
-    process.kill()
-    process.wait()
+    process.process.kill()
+    process.process.wait()
     decoders.idle.put(process)
     with pytest.raises(DataError, match="decoding process ended"):
         list(source.plain(32))
@@ -176,7 +176,7 @@ def test_a_decoding_process_that_dies_is_an_error_and_is_replaced(
     (last := decoders.idle.get()) is None or decoders.idle.put(last)
     decoders.close()
     assert last is not None
-    assert last.poll() == 0
+    assert last.process.poll() == 0
 
 
 def test_a_feed_that_is_left_stops_reading(files: Files) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -17,11 +18,11 @@ from unspur.deploy.check_images import check_images
 from unspur.deploy.export import export
 from unspur.deploy.measure import latencies
 from unspur.deploy.removal_summary import masks_channels, removal_summary
-from unspur.errors import ModelError, StoreError, UnspurError
+from unspur.errors import ModelError, StoreError, TrainingError, UnspurError
 from unspur.masks.channels import Slimmed, removable
 from unspur.masks.channels.gates import unit_masks
 from unspur.models import builder
-from unspur.store import claim, read_json, seal_folder, write_bytes, write_tensors
+from unspur.store import claim, read_json, read_tensors, seal_folder, write_bytes, write_tensors
 from unspur.store.packing import plain_zeros, read_packed, write_packed
 
 ACCURACY = {
@@ -271,6 +272,34 @@ def test_the_card_says_what_was_found(run):
     other = card.card(about, unknown, {}, done.table, {})
     assert "Nobody labelled the shortcut" in other
     assert "No search for a shortcut" in other
+
+
+def test_the_card_shows_names_as_they_are(run):
+    script = "<script>alert(1)</script>"
+    about = {**read_json(run / "model.json"), "classes": [script, "[a](javascript:b)", "a|b\n# c"]}
+    scores = {**SCORES, "evaluated_on": script, "mining": {"text": f"*{script}*"}}
+    record = {"recipe": script, "data": {"name": script, "digest": "`x`"}}
+    text = card.card(about, scores, record, [["cost", script], ["a|b", "1"]], {})
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert r"\[a\](javascript:b)" in text
+    assert r"a\|b # c" in text
+    assert [line for line in text.splitlines() if line.startswith("# ")] == [
+        "# &lt;script&gt;alert(1)&lt;/script&gt;"
+    ]
+
+
+def test_a_model_that_is_no_number_is_not_exported(run, tmp_path):
+    folder = tmp_path / "other"
+    shutil.copytree(run, folder)
+    weights = read_tensors(folder / "model.safetensors")
+    next(iter(weights.values())).view(-1)[0] = torch.nan
+    about = read_json(folder / "model.json")
+    about["sha256"] = write_tensors(folder / "model.safetensors", weights)
+    (folder / "model.json").write_text(json.dumps(about))
+    with pytest.raises(TrainingError, match="the model is not made of numbers"):
+        exported(folder)
+    assert not (folder / "export").exists()
 
 
 # Packed weights

@@ -69,6 +69,26 @@ def test_unchanged_it_says_what_it_said(file, suspects):
     assert not given.excluded.any()
 
 
+def test_cells_that_are_formulas_are_written_as_text_and_come_back(tmp_path, suspects):
+    names = ("=1+1.png", "-a.png", "'@b.png", "+c.png")
+    notes = {0: '=HYPERLINK("x")', 2: "-"}
+    corrections = Corrections(suspects.conflict, torch.zeros(4, dtype=torch.bool), notes)
+    path = tmp_path / "suspects.csv"
+    write_suspects(path, part(names), ("@cat", "=dog"), suspects, corrections)
+    cells = [cell for row in rows(path) for cell in row.values()]
+    assert not [cell for cell in cells if cell[:1] in tuple("=+-@\t\r")]
+    back = read_suspects(path, names)
+    assert torch.equal(back.conflict, suspects.conflict)
+    assert back.notes == notes
+
+
+@pytest.mark.parametrize("content", [b"path,flag\n" + b"x" * 2**21])
+def test_a_line_without_end_is_refused(tmp_path, content):
+    (tmp_path / "s.csv").write_bytes(content)
+    with pytest.raises(DataError, match="line 2 is longer than"):
+        read_suspects(tmp_path / "s.csv", NAMES)
+
+
 @pytest.mark.parametrize("names", [None, ("same",) * 4])
 def test_samples_without_a_name_of_their_own_are_numbered(tmp_path, suspects, names):
     named = part(names)

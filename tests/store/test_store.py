@@ -178,12 +178,10 @@ def test_tensors_that_share_memory_are_written(tmp_path, share):
 
 
 def test_folders_are_measured_and_removed(tmp_path):
-    artifact = Store(tmp_path).make(INGREDIENTS, Work())
+    path = Store(tmp_path).make(INGREDIENTS, Work()).path
     Store(tmp_path).make({**INGREDIENTS, "seed": 1}, Work())
-    assert store.folder_size(artifact.path) == sum(
-        f.stat().st_size for f in artifact.path.iterdir()
-    )
-    store.remove(artifact.path)
+    assert store.folder_size(path) == sum(f.stat().st_size for f in path.iterdir())
+    store.remove(path)
     (left,) = Store(tmp_path).artifacts()
     assert open_artifact(left).about["ingredients"]["seed"] == 1
     assert Store(tmp_path).find(INGREDIENTS) is None

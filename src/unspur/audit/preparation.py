@@ -8,6 +8,7 @@ import torch
 
 from ..errors import DataError
 from ..recipes import Recipe, parse
+from ..stages.batch_check import check_batches
 from ..stages.context import Context
 from ..stages.estimate import step_seconds
 from . import audit_networks
@@ -55,7 +56,7 @@ def check(context: Context) -> None:
             f"{name}: {len(targets)} training images are too few for an audit, which asks networks about "
             f"images they were not trained on. Give at least {FEWEST}, better some thousands."
         )
-    _ = context.initial  # raises if the network does not fit the data
+    check_batches(context, ("mine", "pretrain"))  # raises also if the network does not fit the data
 
 
 @dataclass(frozen=True)

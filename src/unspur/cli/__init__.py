@@ -1,18 +1,20 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: audit, data, deploy, errors, methods, recipes, report, reproduce, runs, stages, store, training,
-version, workflow.
+May import: audit, boundary, csv_text, data, deploy, errors, methods, recipes, report, reproduce, runs,
+stages, store, training, version, workflow.
 """
 
 from __future__ import annotations
 
 import sys
+import traceback
 import warnings
 from typing import Annotated
 
 import typer
 
-from ..errors import Interrupted, UnspurError
+from ..boundary import explain_system
+from ..errors import UnspurError
 from ..report.terminal import err, out
 from ..version import VERSION
 from . import (
@@ -73,13 +75,32 @@ def unspur(
 
 
 def main() -> None:
-    """Run the command line; errors become one message and an exit code."""
+    """Run the command line; errors become one message and an exit code: 2, 1, or 130 after Ctrl-C."""
     warnings.showwarning = lambda message, *rest: err.print(f"warning: {message}", markup=False)
     try:
-        app()
-    except Interrupted as stop:
-        err.print(str(stop), markup=False)
-        sys.exit(130)
+        with explain_system():
+            app()
     except UnspurError as error:
-        err.print(f"{type(error).__name__}: {error}", markup=False, soft_wrap=True)
+        _say(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _say_line("stopped. Give the same command again to go on.")
+        sys.exit(130)
+    except Exception as error:
+        traceback.print_exc()
+        _say_line(
+            f"{type(error).__name__}: this is a fault of unspur. Please report the lines above."
+        )
         sys.exit(1)
+
+
+def _say(error: UnspurError) -> None:
+    """Print an error, and below it the traceback of the user's code that caused it."""
+    name = "" if error.exit_code == 130 else f"{type(error).__name__}: "
+    _say_line(f"{name}{error}")
+    if error.traceback:
+        _say_line(error.traceback)
+
+
+def _say_line(text: str) -> None:
+    err.print(text, markup=False, soft_wrap=True, highlight=False)

@@ -30,7 +30,7 @@ def make(
     ratio: Annotated[
         list[str] | None, typer.Option(help="0.5pct, 1pct, 2pct, 5pct; all by default.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     severity: Annotated[int, typer.Option(help="Of the corruptions, 1 to 5.")] = 5,
     data_root: Root = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a set that is there.")] = False,

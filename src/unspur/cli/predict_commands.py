@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 from .. import data, runs
+from ..csv_text import escape_cell
 from ..data import Splits, custom
 from ..data.custom import class_folders as folder_of_images
 from ..errors import DataError, UnspurError
@@ -35,7 +36,7 @@ def predict(
     done = 0
     for start in range(0, len(files), 256):
         for file, label, probability in _predicted(model, files[start : start + 256]):
-            writer.writerow([file, label, f"{probability:.4f}"])
+            writer.writerow([escape_cell(str(file)), escape_cell(label), f"{probability:.4f}"])
             done += 1
     if left := len(files) - done:
         raise UnspurError(f"{left} of {len(files)} files could not be read and are left out.")

@@ -9,7 +9,7 @@ import typer
 from rich.table import Column, Table
 
 from .. import store as stored
-from ..errors import StoreError
+from ..errors import StoreError, UsageError
 from ..report import terminal
 from ..report.terminal import err, size
 from ..stages.place import default_store
@@ -41,28 +41,46 @@ def runs_rm(
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
     unfinished: Annotated[bool, typer.Option(help="What is in progress or damaged.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Also what a live run is using: that run ends with an error."),
+    ] = False,
     store: StoreAt = None,
 ) -> None:
-    """Free what is stored; it is made again when a run needs it."""
+    """Free what is stored and in use by no run; it is made again when a run needs it."""
     if not (all_ or unfinished or names) or any(not name.strip() for name in names or []):
-        raise StoreError(
+        raise UsageError(
             "say what to remove: a name from `unspur runs list`, --unfinished or --all."
         )
-    where = Store(store or default_store())
+    doomed = _matches(
+        Store(store or default_store()), names or [], all_=all_, unfinished=unfinished
+    )
+    freed, problems = 0, []
+    for path in doomed:
+        size_ = stored.folder_size(path)
+        try:
+            stored.remove(path, force=force)
+            freed += size_
+        except StoreError as error:
+            problems.append(str(error))
+    err.print(f"removed {len(doomed) - len(problems)}, freed {size(freed)}", markup=False)
+    if problems:
+        raise StoreError("\n".join(problems))
+
+
+def _matches(where: Store, names: list[str], *, all_: bool, unfinished: bool) -> list[Path]:
+    """Return the folders to remove; raise if a name matches none."""
     doomed = [
         path
         for path in where.artifacts()
         if all_
         or (unfinished and _state(path)[0] != "finished")
-        or any(path.name.startswith(n) for n in names or [])
+        or any(path.name.startswith(n) for n in names)
     ]
-    for name in names or []:
+    for name in names:
         if not any(path.name.startswith(name) for path in doomed):
-            raise StoreError(f"nothing stored begins with {name!r}. See `unspur runs list`.")
-    freed = sum(stored.folder_size(path) for path in doomed)
-    for path in doomed:
-        stored.remove(path)
-    err.print(f"removed {len(doomed)}, freed {size(freed)}", markup=False)
+            raise UsageError(f"nothing stored begins with {name!r}. See `unspur runs list`.")
+    return doomed
 
 
 def _state(path: Path) -> tuple[str, dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -36,13 +38,13 @@ def card(
     """Return the text of a README; with `hub`, the front matter that Hugging Face reads comes first."""
     version = about.get("unspur", "")
     parts = [
-        f"# {run.get('recipe', 'model')}",
-        _title(run, version),
+        f"# {plain(run.get('recipe', 'model'))}",
+        _title(run, plain(version)),
         "## Verdict",
         _verdict(scores),
         "## Scores",
         _markdown(_score_rows(scores)),
-        f"Measured on: {scores['evaluated_on']}.",
+        f"Measured on: {plain(scores['evaluated_on'])}.",
         "## Cost",
         _markdown(table),
         "## Data and input",
@@ -69,7 +71,7 @@ def _verdict(scores: Mapping[str, Any]) -> str:
     mined = scores.get("mining")
     if not mined:
         return "No search for a shortcut was part of this run."
-    return str(mined["text"])
+    return plain(mined["text"])
 
 
 def _score_rows(scores: Mapping[str, Any]) -> list[list[str]]:
@@ -86,9 +88,9 @@ def _data(about: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[str]:
     shape, about_input = about["input"]["shape"], about["input"]
     classes = about["classes"]
     data = run.get("data", {})
-    yield f"- data set: {data.get('name', 'not recorded')} (digest `{data.get('digest', '–')}`)"
+    yield f"- data set: {plain(data.get('name', 'not recorded'))} (digest {plain(data.get('digest', '–'))})"
     more = " ..." if len(classes) > 20 else ""
-    yield f"- {len(classes)} classes: {', '.join(map(str, classes[:20]))}{more}"
+    yield f"- {len(classes)} classes: {', '.join(map(plain, classes[:20]))}{more}"
     yield f"- input: {shape[0]} × {shape[1]} × {shape[2]}, " + (
         "bytes 0 to 255, divided by 255"
         if about_input["scale"] == 255
@@ -115,7 +117,13 @@ def _limits(scores: Mapping[str, Any]) -> Iterator[str]:
 def _markdown(rows: list[list[str]]) -> str:
     head, *body = rows
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(map(plain, line)) + " |" for line in lines)
+
+
+def plain(text: object) -> str:
+    """Return text that Markdown and HTML show as it is, in one line: names of classes and data can be any."""
+    line = html.escape(" ".join(str(text).split()), quote=False)
+    return re.sub(r"([\\`*\[\]|])", r"\\\1", line)
 
 
 def percent(value: float | None) -> str:

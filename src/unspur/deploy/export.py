@@ -16,7 +16,7 @@ from .. import runs
 from ..masks.channels import Slimmed, slim
 from ..runs.classifier import Classifier
 from ..runs.model_description import read_description
-from ..store import write_tensors
+from ..store import check_finite, write_tensors
 from ..store.packing import NAME as PACKED
 from ..store.packing import plain_zeros, write_packed
 from . import formats
@@ -57,6 +57,7 @@ def export(
     The folder appears whole or not at all. `model` and `trust` are as for `unspur.load`.
     """
     whole = runs.load(folder, model, trust=trust)
+    check_finite("the model", whole.state_dict())
     exported = copy.deepcopy(whole)
     done = Exported(out, None, multiple)
     if make_slim:

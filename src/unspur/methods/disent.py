@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, cast
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from .. import noise
@@ -15,7 +14,7 @@ from ..models.head import find_head
 from ..models.networks.pair import Pair
 from ..training import losses
 from ..training.method import MethodInputs
-from ..training.sections import MethodSettings
+from ..training.sections import Beta, MethodSettings, Power, Rate, Since, Steps, Weight
 from .difficulty import Difficulty
 from .entry import MethodEntry, OwnStage
 from .erm import ERM
@@ -92,18 +91,18 @@ class DisEnt(ERM):
 class DisEntSettings(MethodSettings):
     """Settings of DisEnt; the rate is halved at 20,000, 30,000 and 40,000 steps."""
 
-    steps: int = Field(50_000, gt=0)
-    rate: float = Field(1e-2, gt=0)
+    steps: Steps = 50_000
+    rate: Rate = 1e-2
     schedule: Literal["constant", "step", "cosine"] = "step"
-    decay_every: int = Field(10_000, ge=0)
-    decay_from: int = Field(10_000, ge=0)
-    decay_by: float = Field(0.5, gt=0)
-    biased_weight: float = Field(10.0, ge=0)
-    swap_weight: float = Field(1.0, ge=0)
-    swap_biased_weight: float = Field(10.0, ge=0)
-    swap_start: int = Field(10_000, ge=0)
-    q: float = Field(0.7, gt=0, le=1)
-    memory: float = Field(0.7, ge=0, lt=1)
+    decay_every: Since = 10_000
+    decay_from: Since = 10_000
+    decay_by: Power = 0.5
+    biased_weight: Weight = 10.0
+    swap_weight: Weight = 1.0
+    swap_biased_weight: Weight = 10.0
+    swap_start: Since = 10_000
+    q: Power = 0.7
+    memory: Beta = 0.7
 
 
 def build(model: nn.Module, inputs: MethodInputs, settings: DisEntSettings) -> DisEnt:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from ..data.batches import Batch
 from ..models.head import Tap
 from ..training import losses
 from ..training.method import MethodInputs
-from ..training.sections import MethodSettings
+from ..training.sections import MethodSettings, Since, Steps, Weight
 from .entry import MethodEntry, OwnStage
 from .erm import ERM
 
@@ -50,12 +49,12 @@ class EnD(ERM):
 class EnDSettings(MethodSettings):
     """Settings of EnD."""
 
-    steps: int = Field(17_200, gt=0)
-    weight_decay: float = Field(1e-4, ge=0)
+    steps: Steps = 17_200
+    weight_decay: Weight = 1e-4
     schedule: Literal["constant", "step", "cosine"] = "step"
-    decay_every: int = Field(4_300, ge=0)
-    disentangle: float = Field(1.0, ge=0)
-    entangle: float = Field(1.0, ge=0)
+    decay_every: Since = 4_300
+    disentangle: Weight = 1.0
+    entangle: Weight = 1.0
     pairs: Literal["all", "released"] = "all"
 
 

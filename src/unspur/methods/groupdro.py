@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from ..data.batches import Batch
 from ..training import losses
 from ..training.method import MethodInputs
-from ..training.sections import Beta, MethodSettings
+from ..training.sections import Beta, MethodSettings, Rate, Weight
 from .entry import MethodEntry, OwnStage
 from .erm import ERM
 
@@ -58,10 +57,10 @@ def group_means(values: Tensor, groups: Tensor, count: int) -> Tensor:
 class GroupDROSettings(MethodSettings):
     """Settings of GroupDRO."""
 
-    rate: float = Field(1e-2, gt=0)
+    rate: Rate = 1e-2
     betas: tuple[Beta, Beta] = (0.9, 0.99)
-    eta: float = Field(0.01, ge=0)
-    adjustment: float = Field(0.0, ge=0)
+    eta: Weight = 0.01
+    adjustment: Weight = 0.0
 
 
 def build(model: nn.Module, inputs: MethodInputs, settings: GroupDROSettings) -> GroupDRO:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from .. import noise
 from ..data.batches import Batch
 from ..training import losses
 from ..training.method import MethodInputs
-from ..training.sections import MethodSettings
+from ..training.sections import Beta, MethodSettings, Power, Steps, Weight
 from .entry import MethodEntry, OwnStage
 from .erm import ERM
 
@@ -86,10 +85,10 @@ class LC(ERM):
 class LCSettings(MethodSettings):
     """Settings of LC; the defaults are 100 epochs of CMNIST."""
 
-    steps: int = Field(23_500, gt=0)
-    tau: float = Field(1.0, ge=0)
-    q: float = Field(0.7, gt=0, le=1)
-    memory: float = Field(0.99, ge=0, lt=1)
+    steps: Steps = 23_500
+    tau: Weight = 1.0
+    q: Power = 0.7
+    memory: Beta = 0.99
     mix: bool = True
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from ..data.batches import Batch
 from ..training import losses
 from ..training.method import MethodInputs
-from ..training.sections import MethodSettings
+from ..training.sections import Beta, MethodSettings, Power, Steps
 from .difficulty import Difficulty
 from .entry import MethodEntry, OwnStage
 from .erm import ERM
@@ -44,9 +43,9 @@ class LfF(ERM):
 class LfFSettings(MethodSettings):
     """Settings of LfF; the defaults are 100 epochs of CMNIST."""
 
-    steps: int = Field(23_500, gt=0)
-    q: float = Field(0.7, gt=0, le=1)
-    memory: float = Field(0.7, ge=0, lt=1)
+    steps: Steps = 23_500
+    q: Power = 0.7
+    memory: Beta = 0.7
 
 
 def build(model: nn.Module, inputs: MethodInputs, settings: LfFSettings) -> LfF:

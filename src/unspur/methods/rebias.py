@@ -13,7 +13,7 @@ from ..data.batches import Batch
 from ..models.head import Tap, find_head
 from ..training import losses
 from ..training.method import MethodInputs, Player
-from ..training.sections import MethodSettings, NetworkSettings
+from ..training.sections import MethodSettings, NetworkSettings, Since, Steps, Weight
 from .entry import MethodEntry, OwnStage
 from .erm import ERM
 
@@ -65,13 +65,13 @@ class ReBias(ERM):
 class ReBiasSettings(MethodSettings):
     """Settings of ReBias; `network` is one that can only see the bias."""
 
-    steps: int = Field(17_200, gt=0)
-    weight_decay: float = Field(1e-4, ge=0)
+    steps: Steps = 17_200
+    weight_decay: Weight = 1e-4
     schedule: Literal["constant", "step", "cosine"] = "step"
-    decay_every: int = Field(4_300, ge=0)
-    weight: float = Field(1.0, ge=0)
-    biased_weight: float = Field(1.0, ge=0)
-    radius: float = Field(1.0, gt=0)
+    decay_every: Since = 4_300
+    weight: Weight = 1.0
+    biased_weight: Weight = 1.0
+    radius: float = Field(1.0, ge=1e-4, le=1e4)
     network: NetworkSettings = NetworkSettings(name="convnet", options={"kernel": 1})
 
 

@@ -19,6 +19,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
+from ..boundary import explain_faults
 from ..errors import ModelError
 from ..extras import load_entry_points
 from . import weight_files
@@ -39,6 +40,7 @@ BUILTIN: dict[str, Callable[..., nn.Module]] = {
 
 
 TIMM = "timm:"
+MOST_WEIGHTS = 2_000_000_000  # of a built-in network
 
 
 @cache
@@ -140,15 +142,28 @@ def _call(
     make: Callable[..., nn.Module], name: str, classes: int, options: Mapping[str, Any]
 ) -> nn.Module:
     """Make a network, or raise an error that names it."""
-    try:
+    _check_size(make, name, classes, options)
+    with explain_faults(f"{name} cannot be called with classes={classes}, {options}", ModelError):
         model = make(classes=classes, **options)
-    except TypeError as error:
-        raise ModelError(
-            f"{name} cannot be called with classes={classes}, {options}: {error}."
-        ) from error
     if not isinstance(model, nn.Module):
         raise ModelError(f"{name} returned {type(model).__name__}, not an nn.Module.")
     return model
+
+
+def _check_size(
+    make: Callable[..., nn.Module], name: str, classes: int, options: Mapping[str, Any]
+) -> None:
+    """Raise if a built-in network is too large, before its weights take memory."""
+    if name not in BUILTIN:
+        return
+    with explain_faults(f"{name} cannot be called with classes={classes}, {options}", ModelError):
+        with torch.device("meta"):
+            count = sum(weight.numel() for weight in make(classes=classes, **options).parameters())
+        if count > MOST_WEIGHTS:
+            raise ModelError(
+                f"{name} with {classes} classes and {options} has {count:,} weights; at most "
+                f"{MOST_WEIGHTS:,} are built. Make it narrower."
+            )
 
 
 def _load_weights(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.Module]:
@@ -226,7 +241,7 @@ def _from_file(path: Path, function: str, code: bytes) -> tuple[Callable[..., nn
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up while it is being read
     try:
-        exec(compile(code, str(path), "exec", dont_inherit=True), module.__dict__)
+        exec(compile(code, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102  (asked for)
     except Exception as error:
         del sys.modules[name]
         raise ModelError(f"{path} cannot be read: {type(error).__name__}: {error}.") from error

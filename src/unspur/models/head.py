@@ -49,11 +49,11 @@ def find_head(model: nn.Module, x: Tensor) -> str:
 
 
 def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
-    """Raise unless the model turns a batch into one logit a class."""
+    """Raise unless the model can be trained and turns a batch into one logit a class."""
     try:
         with torch.no_grad(), evaluating(model):
             output = model(x)
-    except RuntimeError as error:
+    except Exception as error:
         other = any(p.dtype != torch.float32 for p in model.parameters())
         advice = " Its weights are not float32: call .float() first." if other else ""
         raise ModelError(
@@ -64,6 +64,11 @@ def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
         raise ModelError(
             f"the model returns {shape} for {len(x)} images of {classes} classes; it must return "
             f"({len(x)}, {classes}). Give its last layer {classes} outputs."
+        )
+    if not any(p.requires_grad for p in model.parameters()):
+        raise ModelError(
+            "no weight of the model can be trained: it has none, or all are frozen. Call "
+            "model.requires_grad_(True) first."
         )
 
 

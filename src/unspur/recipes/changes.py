@@ -38,5 +38,5 @@ def apply_changes(tables: dict[str, Any], changes: Mapping[str, Any]) -> None:
 def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text  # a bare word is a string

@@ -139,7 +139,7 @@ def _read(path: str) -> dict[str, Any]:
         raise RecipeError(f"{path}: cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
         raise RecipeError(f"{path}: not valid TOML: it is not text in UTF-8.") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise RecipeError(f"{path}: not valid TOML: {error}.") from None
 
 

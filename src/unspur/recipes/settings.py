@@ -7,14 +7,30 @@ settings. A method that is a stage of its own has its table in its own file; `re
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model, field_validator, model_validator
 
 from ..data.benchmarks.registry import dataset_names
 from ..methods import own_stages, plans
 from ..training.fit_options import FitOptions
-from ..training.sections import Beta, NetworkSettings, Section, TrainingSettings
+from ..training.sections import (
+    Batch,
+    Beta,
+    Interval,
+    NetworkSettings,
+    Power,
+    Rate,
+    Section,
+    SeedNumber,
+    Share,
+    Since,
+    Steps,
+    TrainingSettings,
+    Weight,
+)
+
+Strength = Annotated[float, Field(gt=0, le=1e6)]  # of the data in a regression
 
 
 class DataSettings(Section):
@@ -22,13 +38,13 @@ class DataSettings(Section):
 
     name: str = "given"
     ratio: str = "1pct"
-    seed: int = 0
-    size: int = Field(0, ge=0)  # of images decoded from files; 0: the set's own
+    seed: int = Field(0, ge=0, lt=2**63)
+    size: int = Field(0, ge=0, le=8192)  # of images decoded from files; 0: the set's own
     augment: Literal["none", "flip", "crop-flip", "resized-crop-flip"] = "none"
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
+    mean: tuple[Annotated[float, Field(ge=-1e6, le=1e6)], ...] = ()
+    std: tuple[Annotated[float, Field(gt=0, le=1e6)], ...] = ()
     source: Literal["auto", "resident", "streaming"] = "auto"
-    workers: int = Field(0, ge=0)  # that decode streamed files; 0: one for each processor
+    workers: int = Field(0, ge=0, le=1024)  # that decode streamed files; 0: one for each processor
 
     @field_validator("name")
     @classmethod
@@ -46,38 +62,38 @@ class MineSettings(TrainingSettings):
     """How samples that contradict the shortcut are found."""
 
     how: Literal["gce", "early-stopped", "epoch-ensemble", "oracle"] = "gce"
-    q: float = Field(0.7, gt=0, le=1)
+    q: Power = 0.7
     gce_form: Literal["released", "exact"] = "released"
-    eta: float = Field(0.05, ge=0, lt=1)
-    threshold: float = Field(0.8, gt=0, lt=1)
-    steps: int = Field(2000, gt=0)
-    batch: int = Field(256, gt=0)
+    eta: Beta = 0.05
+    threshold: Share = 0.8
+    steps: Steps = 2000
+    batch: Batch = 256
     optimiser: Literal["adam", "sgd"] = "sgd"
-    rate: float = Field(0.1, gt=0)
-    weight_decay: float = Field(1e-4, ge=0)
+    rate: Rate = 0.1
+    weight_decay: Weight = 1e-4
     schedule: Literal["constant", "step", "cosine"] = "step"
-    decay_every: int = Field(600, ge=0)
+    decay_every: Since = 600
 
 
 class PretrainSettings(TrainingSettings):
     """How the ordinary model is trained."""
 
-    steps: int = Field(10_000, gt=0)
-    batch: int = Field(256, gt=0)
-    rate: float = Field(1e-2, gt=0)
+    steps: Steps = 10_000
+    batch: Batch = 256
+    rate: Rate = 1e-2
 
 
 class DebiasSettings(TrainingSettings):
     """The debiasing loss. `up` = 0 derives the sampling odds from the suspects (a `share` of each batch)."""
 
-    align: float = Field(0.05, ge=0)
+    align: Weight = 0.05
     positives: Literal["either", "column"] = "either"
-    temperature: float = Field(0.07, gt=0)
-    up: float = Field(0.0, ge=0)
-    share: float = Field(1 / 3, gt=0, lt=1)
-    cap: float = Field(100.0, ge=1)
-    group_weight: float = Field(0.0, ge=0)
-    batch: int = Field(256, gt=0)
+    temperature: float = Field(0.07, ge=1e-4, le=1e4)
+    up: Weight = 0.0
+    share: Share = 1 / 3
+    cap: float = Field(100.0, ge=1, le=1e9)
+    group_weight: Weight = 0.0
+    batch: Batch = 256
 
 
 class PruneSettings(DebiasSettings):
@@ -91,18 +107,18 @@ class PruneSettings(DebiasSettings):
     how: Literal["learned", "magnitude", "random", "grasp"] = "learned"
     unit: Literal["weight", "channel"] = "weight"
     cut: Literal["threshold", "share"] = "threshold"
-    keep: float = Field(0.1, gt=0, le=1)
+    keep: Power = 0.1
     spread: Literal["global", "layer"] = "global"  # of the channels kept by a share
     weigh: Literal["weights", "macs"] = "weights"
-    steps: int = Field(2000, gt=0)
-    rate: float = Field(1e-2, gt=0)
+    steps: Steps = 2000
+    rate: Rate = 1e-2
     betas: tuple[Beta, Beta] = (0.9, 0.999)
-    init: float = 1.5
+    init: float = Field(1.5, ge=-100, le=100)
     noise: Literal["logit", "probability"] = "probability"
     penalty: Literal["sum", "absolute", "probability"] = "sum"
-    sparsity: float = Field(1e-8, ge=0)
+    sparsity: Weight = 1e-8
     keep_zero: bool = False
-    batch_norm_batches: int = Field(50, ge=0)
+    batch_norm_batches: int = Field(50, ge=0, le=100_000)
 
 
 class ControlSettings(Section):
@@ -116,19 +132,27 @@ class FinetuneSettings(DebiasSettings):
     """How the surviving weights are retrained: as they are, or from the network's initial weights."""
 
     start: Literal["trained", "initial"] = "trained"
-    steps: int = Field(2000, gt=0)
-    rate: float = Field(2e-3, gt=0)
+    steps: Steps = 2000
+    rate: Rate = 2e-3
     schedule: Literal["constant", "step", "cosine"] = "cosine"
-    drop: float = Field(0.0, ge=0, lt=1)
-    iterates: tuple[int, ...] = ()
+    drop: Beta = 0.0
+    iterates: tuple[Steps, ...] = ()
 
 
 class RefitSettings(Section):
     """How the last layer is refitted to balanced groups."""
 
     on: Literal["train", "valid"] = "train"
-    strengths: tuple[float, ...] = (1.0, 0.7, 0.3, 0.1, 0.07, 0.03, 0.01)
-    subsets: int = Field(10, gt=0)
+    strengths: Annotated[tuple[Strength, ...], Field(min_length=1, max_length=1000)] = (
+        1.0,
+        0.7,
+        0.3,
+        0.1,
+        0.07,
+        0.03,
+        0.01,
+    )
+    subsets: int = Field(10, gt=0, le=1000)
 
 
 class SelectSettings(Section):
@@ -139,9 +163,9 @@ class SelectSettings(Section):
     """
 
     rule: Literal["last", "heldout"] = "heldout"
-    share: float = Field(0.1, gt=0, lt=1)
-    minimum: int = Field(10, gt=0)
-    every: int = Field(100, gt=0)
+    share: Share = 0.1
+    minimum: int = Field(10, gt=0, le=1_000_000)
+    every: Interval = 100
 
 
 class Recipe(Section):
@@ -149,7 +173,7 @@ class Recipe(Section):
 
     name: str = "unspur"
     plan: str = "dcwp"
-    seed: int = 0
+    seed: SeedNumber = 0
     judge: bool = (
         False  # ask an audit first: without a sign of a shortcut, end with the ordinary model
     )
@@ -158,10 +182,10 @@ class Recipe(Section):
     compile: bool = (
         False  # on a GPU: pays from some 40,000 steps on, or where it was compiled before
     )
-    log_every: int = Field(100, gt=0)
-    watch_every: int = Field(500, gt=0)
-    checkpoint_every: int = Field(1000, gt=0)
-    checkpoint_seconds: float = Field(10.0, ge=0)  # and not sooner after the last one
+    log_every: Interval = 100
+    watch_every: Interval = 500
+    checkpoint_every: Interval = 1000
+    checkpoint_seconds: float = Field(10.0, ge=0, le=1e9)  # and not sooner after the last one
     data: DataSettings = DataSettings()
     model: NetworkSettings = NetworkSettings()
     mine: MineSettings = MineSettings()

@@ -32,6 +32,7 @@ from ..stages.context import Context
 from ..stages.results import Pictures
 from ..stages.thumbnails import gallery
 from ..store import (
+    check_finite,
     check_folder,
     damage,
     environment,
@@ -61,6 +62,7 @@ def save(audit: Audit, context: Context, out: Path, *, command: str = "", source
     `command` is the command line and `source` the data as named on it; the report needs them to say how to
     go on.
     """
+    check_finite("the audit", {"score": audit.suspects.score}, audit.as_json())
     make_folder(out)
     mark_unfinished(out, "audit")
     remove_earlier(out, (REPORT,))

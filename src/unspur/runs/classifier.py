@@ -71,7 +71,7 @@ class Classifier(nn.Module):
         channels, high, wide = self.shape
         try:
             image = torch.from_numpy(pixels.read(path, (high, wide), self.crop).copy())
-        except pixels.DAMAGES as error:
+        except pixels.UnreadableImage as error:
             raise DataError(f"{path}: not a readable image ({error}).") from None
         return image if channels == 3 else image.float().mean(0, keepdim=True).to(torch.uint8)
 

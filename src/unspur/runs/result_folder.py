@@ -8,6 +8,7 @@ import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ..csv_text import escape_cell
 from ..data.splits import Splits
 from ..errors import StoreError
 from ..store import Kind, claim, folder_kind, make_folder, sweep, write_bytes
@@ -76,5 +77,6 @@ def save_skipped(splits: Splits, folder: Path) -> None:
         path.unlink(missing_ok=True)
         return
     text = io.StringIO()
-    csv.writer(text).writerows([("path", "reason"), *splits.skipped.items()])
+    rows = [map(escape_cell, row) for row in splits.skipped.items()]
+    csv.writer(text).writerows([("path", "reason"), *rows])
     write_bytes(path, text.getvalue().encode())

@@ -30,6 +30,7 @@ from ..stages.context import Advice, Context
 from ..stages.results import Results
 from ..store import (
     Artifact,
+    check_finite,
     environment,
     make_folder,
     mark_unfinished,
@@ -60,6 +61,7 @@ def save(
     numbers: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the folder of a run; `numbers` are what scores.json gets, by default the scores alone."""
+    check_finite("the model", {**results.final_weights, **results.masks}, numbers or scores.facts)
     make_folder(out)
     mark_unfinished(out, "run")
     keep = {f"{name}_mask": t for name, t in results.masks.items()}

@@ -6,7 +6,7 @@
 
 One row a training sample, the highest score first; samples without a path are named by their index. Given
 back, the flags count: `suspect`, `exclude` (left out of all training), or nothing. A row that is missing is
-no suspect.
+no suspect. A cell that a spreadsheet would run as a formula has an apostrophe before it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import torch
 
+from ..csv_text import escape_cell, read_text, unescape_cell
 from ..data.splits import Part
 from ..errors import DataError
 from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, sample_names
@@ -51,8 +52,15 @@ def write_suspects(
     writer.writerow([named, "label", "score", "predicted", "flag", "note"])
     for i in torch.argsort(suspects.score, descending=True, stable=True).tolist():
         score = f"{float(suspects.score[i]):.4f}"
-        row = (names[i], classes[label[i]], score, classes[predicted[i]], flags[i])
-        writer.writerow([*row, notes.get(i, "")])
+        row = (
+            names[i],
+            classes[label[i]],
+            score,
+            classes[predicted[i]],
+            flags[i],
+            notes.get(i, ""),
+        )
+        writer.writerow(map(escape_cell, row))
     content = text.getvalue().encode()
     move_aside(path, content)
     write_bytes(path, content)
@@ -104,11 +112,13 @@ def _meaning(flag: str, where: str) -> tuple[bool, bool]:
 def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
     """Yield line, name, flag and note of every row, for any separator of cells."""
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_text(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
         raise DataError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8.") from None
+    except ValueError as error:
+        raise DataError(f"{path}: {error}. Save it again as CSV in UTF-8.") from None
     first = text.partition("\n")[0]
     reader = csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=first.count))
     columns = reader.fieldnames or []
@@ -124,4 +134,5 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
                 f"{path}, line {reader.line_num}: its cells do not match the {len(columns)} columns. "
                 "Quote a path that holds a separator."
             )
-        yield reader.line_num, row[named], row["flag"], row.get("note") or ""
+        name, flag, note = map(unescape_cell, (row[named], row["flag"], row.get("note") or ""))
+        yield reader.line_num, name, flag, note

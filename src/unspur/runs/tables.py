@@ -6,6 +6,7 @@ import csv
 import io
 from typing import Any
 
+from ..csv_text import escape_cell
 from ..methods import all_methods
 from ..recipes.published import METRICS, SPOKEN, data_of, kind, number, rounded
 
@@ -120,7 +121,8 @@ def comma_separated(results: dict[str, Any]) -> str:
     for row in results["results"]:
         recipe, summary = row["recipe"], row["summary"]
         known = number(recipe)
-        about = [recipe["name"], data_of(recipe), kind(recipe), len(row["runs"])]
+        words = (recipe["name"], data_of(recipe), kind(recipe))
+        about = [*map(escape_cell, words), len(row["runs"])]
         numbers = [summary.get(name, {}).get(part) for name in NUMBERS for part in ("mean", "sd")]
         writer.writerow([*about, known, *numbers])
     return text.getvalue()

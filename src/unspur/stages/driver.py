@@ -24,6 +24,7 @@ from pathlib import Path
 from ..store import Artifact, Workspace
 from ..training.inputs import Training
 from ..training.loop import fit_together
+from .batch_check import check_batches
 from .context import Advice, Context
 from .evaluate import evaluate
 from .keys import StageKey, plan_keys
@@ -57,6 +58,7 @@ class Run:
         """Raise before anything is trained if the plan asks for what is not there."""
         for key in self.keys.values():  # keys take in bias labels where a method needs them
             key.stage.check(self.context)
+        check_batches(self.context, [name for name, key in self.keys.items() if not key.stored])
 
     @cached_property
     def advice(self) -> Advice | None:

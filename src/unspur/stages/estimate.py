@@ -31,6 +31,7 @@ class Estimate:
 
 def estimate(run: Run) -> list[Estimate]:
     """Return for each stage whether it is stored, and if not, what it would cost."""
+    run.check()
     context = run.context
     network = sum(t.numel() * t.element_size() for t in context.initial.values())
     seconds_of = cache(partial(step_seconds, context))

@@ -10,14 +10,15 @@ from .atomic import (
     locked,
     make_folder,
     read_tensors,
-    remove,
     sweep,
     write_bytes,
     write_tensors,
 )
+from .finite import check_finite
 from .folder_lock import claim
 from .json_lines import read_document, read_lines, write_document, write_lines
 from .manifest import Kind, check_folder, damage, folder_kind, mark_unfinished, seal_folder
+from .removal import remove
 from .strict_json import parse_json, read_json
 from .workspace import Workspace
 
@@ -26,6 +27,7 @@ __all__ = [
     "Kind",
     "Store",
     "Workspace",
+    "check_finite",
     "check_folder",
     "claim",
     "damage",

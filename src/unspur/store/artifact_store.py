@@ -16,6 +16,7 @@ from torch import Tensor
 from ..errors import StoreError
 from .artifacts import Artifact, environment, open_artifact
 from .atomic import disk_trouble, locked
+from .removal import hold
 from .workspace import Workspace
 
 Work = Callable[["Workspace"], tuple[Mapping[str, Tensor], Mapping[str, Any]]]
@@ -43,6 +44,8 @@ class Store:
             return None
         try:
             artifact = open_artifact(path)
+            if not hold(artifact):
+                return None
             _warn_of_versions(artifact)
             return artifact
         except StoreError as error:
@@ -89,9 +92,14 @@ class Store:
 
 
 def _warn_of_versions(artifact: Artifact) -> None:
-    """Warn where an artifact was made with other versions; they are recorded, not keyed."""
+    """Warn where an artifact was made with other versions or threads; they are recorded, not keyed."""
     now, then = environment(), artifact.about["with"]
     others = [f"{name} {then[name]}" for name in ("torch", "unspur") if then[name] != now[name]]
+    on_cpu = (
+        artifact.about["ingredients"].get("device") == "cpu"
+    )  # a GPU's sums do not depend on them
+    if on_cpu and then.get("threads", now["threads"]) != now["threads"]:
+        others.append(f"{then['threads']} threads instead of {now['threads']}")
     if others:
         warnings.warn(
             f"{artifact.path.name} was made with {' and '.join(others)}; it is used as it is.",

@@ -93,6 +93,7 @@ def environment() -> dict[str, str]:
         "python": platform.python_version(),
         "gpu": gpu,
         "cpu": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
+        "threads": str(torch.get_num_threads()),
     }
 
 

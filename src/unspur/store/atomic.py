@@ -8,7 +8,6 @@ import hashlib
 import os
 import re
 import secrets
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -84,13 +83,6 @@ def folder_size(path: Path) -> int:
     return sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
 
 
-def remove(path: Path) -> None:
-    """Delete a folder of the store; it is renamed first, so a partial one never looks whole."""
-    doomed = path.with_name(path.name + ".removed")
-    path.rename(doomed)
-    shutil.rmtree(doomed)
-
-
 def file_checksum(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -131,8 +123,8 @@ def disk_trouble(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Let only one process at a time change what is at a path; the others wait."""
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Let only one process at a time change what is at a path; the others wait, or raise BlockingIOError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
@@ -142,7 +134,7 @@ def locked(path: Path) -> Iterator[None]:
     lock = path.with_suffix(".lock")
     while True:
         with open(lock, "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not still_there(
                 lock, file.fileno()
             ):  # whoever had it removed it: wait for the new one

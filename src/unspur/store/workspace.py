@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import safetensors
+import torch
 from torch import Tensor
 
 from ..errors import StoreError
 from ..hashing import digest
 from .artifacts import FACTS, LOG, TENSORS, Artifact, environment, log_checksum, open_artifact, seal
 from .atomic import read_tensors, sweep, sync_file, sync_folder, write_bytes, write_tensors
+from .finite import check_finite
 from .json_lines import append_row, cut_incomplete
+from .removal import hold
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -54,12 +57,16 @@ class Workspace:
         if tensors is None:
             return None
         self.spent = facts["seconds"]
+        _warn_of_threads(file, facts.get("threads"))
         return tensors, facts
 
     def checkpoint(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Keep all that is needed to go on from here, in one file."""
         size = (self.path / LOG).stat().st_size if (self.path / LOG).exists() else 0
-        text = json.dumps({**facts, "log": size, "seconds": self.seconds})
+        about = {"log": size, "seconds": self.seconds}
+        if not any(tensor.is_cuda for tensor in tensors.values()):
+            about["threads"] = torch.get_num_threads()
+        text = json.dumps({**facts, **about})
         checksum = digest(text + " ".join(sorted(tensors)), *_sorted(tensors))
         write_tensors(self.path / CHECKPOINT, tensors, {"facts": text, "sha256": checksum})
 
@@ -77,7 +84,8 @@ class Workspace:
         tensors: Mapping[str, Tensor],
         facts: Mapping[str, Any],
     ) -> Artifact:
-        """Turn the work into an artifact, at once and whole."""
+        """Turn the work into an artifact, at once and whole; raise if it has values that are not finite."""
+        check_finite(f"the result of {target.name.partition('-')[0]}", tensors, facts)
         cut_incomplete(self.path / LOG)
         sync_file(self.path / LOG)
         checksum = write_tensors(self.path / TENSORS, tensors)
@@ -97,7 +105,19 @@ class Workspace:
         (self.path / CHECKPOINT).unlink(missing_ok=True)
         os.rename(self.path, target)
         sync_folder(target.parent)
-        return open_artifact(target)
+        artifact = open_artifact(target)
+        hold(artifact)
+        return artifact
+
+
+def _warn_of_threads(path: Path, then: int | None) -> None:
+    """Warn where a stage goes on with another number of threads, on which its bits depend."""
+    if then is not None and then != (now := torch.get_num_threads()):
+        warnings.warn(
+            f"{path.parent.name} was begun with {then} threads and goes on with {now}: its last bits differ "
+            f"from those of an undisturbed run. Set OMP_NUM_THREADS={then} to have the same.",
+            stacklevel=3,
+        )
 
 
 def _read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -8,8 +8,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .fit_options import FitOptions, Optimiser
 
-Positive = Field(gt=0)
+# Bounds that no sensible setting reaches: beyond them are slips of the keyboard, which would take for ever
+# or end in numbers that are none.
+Steps = Annotated[int, Field(gt=0, le=100_000_000)]
+Interval = Annotated[int, Field(gt=0, le=100_000_000)]  # in steps
+Since = Annotated[int, Field(ge=0, le=100_000_000)]  # a step; 0 where it does not matter
+Batch = Annotated[int, Field(gt=0, le=131_072)]
+Rate = Annotated[float, Field(gt=0, le=1000)]
+Weight = Annotated[float, Field(ge=0, le=1e6)]  # of a term of a loss
+Power = Annotated[float, Field(gt=0, le=1)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
+SeedNumber = Annotated[int, Field(ge=-(2**127), lt=2**127)]
 
 
 class Section(BaseModel):
@@ -33,17 +43,17 @@ class NetworkSettings(Section):
 class TrainingSettings(Section):
     """How long and with which optimiser a stage trains."""
 
-    steps: int = Positive
-    batch: int = Positive
+    steps: Steps
+    batch: Batch
     optimiser: Literal["adam", "sgd"] = "adam"
-    rate: float = Positive
+    rate: Rate
     betas: tuple[Beta, Beta] = (0.9, 0.99)
-    momentum: float = Field(0.9, ge=0)
-    weight_decay: float = Field(0.0, ge=0)
+    momentum: Beta = 0.9
+    weight_decay: Weight = 0.0
     schedule: Literal["constant", "step", "cosine"] = "constant"
-    decay_every: int = Field(0, ge=0)
-    decay_from: int = Field(0, ge=0)
-    decay_by: float = Field(0.1, gt=0)
+    decay_every: Since = 0
+    decay_from: Since = 0
+    decay_by: Power = 0.1
 
     def options(self, **how: Any) -> FitOptions:
         """Return the same settings for the training loop."""
@@ -64,8 +74,8 @@ class TrainingSettings(Section):
 class MethodSettings(TrainingSettings):
     """Settings of a method that is a stage of its own; by default as long as the ordinary model's."""
 
-    steps: int = Field(10_000, gt=0)
-    batch: int = Field(256, gt=0)
-    rate: float = Field(1e-3, gt=0)
+    steps: Steps = 10_000
+    batch: Batch = 256
+    rate: Rate = 1e-3
     betas: tuple[Beta, Beta] = (0.9, 0.999)
-    iterates: tuple[int, ...] = ()
+    iterates: tuple[Steps, ...] = ()

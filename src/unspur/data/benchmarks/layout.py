@@ -25,6 +25,7 @@ from PIL import Image
 from torch import Tensor
 
 from ...errors import DataError
+from ..decoding.pixels import UnreadableImage, open_image
 from ..splits import Part, Split, Splits
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg"})
@@ -194,9 +195,9 @@ def _decode(paths: list[Path]) -> Tensor:
 def _pixels(path: Path) -> NDArray[np.uint8]:
     """Return an image as (3, H, W)."""
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             return np.asarray(image.convert("RGB")).transpose(2, 0, 1)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+    except UnreadableImage as error:
         raise DataError(f"{path} cannot be read as an image ({error}). Replace it.") from error
 
 

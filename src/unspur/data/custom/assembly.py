@@ -15,6 +15,7 @@ from ..decoding.files import Files
 from ..splits import Split, Splits
 from .dataset import collect
 from .images import load
+from .listing import check_class_count
 
 Images = Dataset[Any] | Split | Files
 Source = Images | Splits | Path | str
@@ -63,4 +64,5 @@ class UserImages:
 def _numbers(parts: Mapping[str, Split | Files]) -> tuple[str, ...]:
     """Name classes by their numbers."""
     count = 1 + max(int(part.targets.max()) for part in parts.values())
+    check_class_count(count, "the data set")
     return tuple(str(c) for c in range(count))

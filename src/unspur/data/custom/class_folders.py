@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import DataError
-from .listing import PARTS, ListedImage, Listing, printable
+from .listing import PARTS, ListedImage, Listing, check_class_count, printable
 
 SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".webp"),
@@ -54,10 +54,14 @@ def images(folder: Path) -> list[Path]:
 
 
 def _rows(folder: Path, part: str) -> Iterator[ListedImage]:
-    loose = [entry.name for entry in _entries(folder) if entry.is_file() and _is_image(entry.name)]
+    loose = [
+        entry.name for entry in _entries(folder) if _is_image(entry.name) and not _is_folder(entry)
+    ]
     if loose:
         _warn_ignored(folder, [printable(name) for name in sorted(loose)], "in no class folder")
-    for name, path in sorted(_folders(folder).items()):
+    folders = _folders(folder)
+    check_class_count(len(folders), printable(folder))
+    for name, path in sorted(folders.items()):
         label, files = printable(name), images(path)
         if not files:
             _warn_ignored(folder, [label], "without images")
@@ -67,7 +71,7 @@ def _rows(folder: Path, part: str) -> Iterator[ListedImage]:
 
 def _folders(root: Path) -> dict[str, Path]:
     entries = (entry for entry in _entries(root) if not entry.name.startswith("."))
-    return {entry.name: Path(entry.path) for entry in entries if entry.is_dir()}
+    return {entry.name: Path(entry.path) for entry in entries if _is_folder(entry)}
 
 
 def _files(folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
@@ -79,7 +83,7 @@ def _files(folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
     for entry in _entries(folder):
         if entry.name.startswith("."):
             continue
-        if entry.is_dir():
+        if _is_folder(entry):
             yield from _files(entry.path, seen)
         elif _is_image(entry.name):
             yield entry.path
@@ -91,6 +95,14 @@ def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
             return list(entries)
     except OSError as error:
         raise DataError(f"cannot list the folder {printable(folder)} ({error.strerror}).") from None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Return whether an entry is a folder or a link to one; a link to itself is not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def _is_image(name: str) -> bool:

@@ -11,6 +11,7 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from ...boundary import explain_faults
 from ...errors import DataError
 from ..decoding.pixels import colours
 from ..splits import Split
@@ -32,11 +33,12 @@ def collect(dataset: Dataset[Any], *, name: str = "train") -> Split:
         raise DataError(f"the {name} dataset is empty.")
     images, targets = [], []
     for i in range(count):
-        item = dataset[i]
-        if not isinstance(item, tuple | list) or len(item) < 2:
-            raise DataError(f"{name}[{i}] is {type(item).__name__}; it must be (image, label).")
-        images.append(_image(item[0], f"{name}[{i}]"))
-        targets.append(_label(item[1], f"{name}[{i}]"))
+        with explain_faults(f"{name}[{i}] cannot be read"):
+            item = dataset[i]
+            if not isinstance(item, tuple | list) or len(item) < 2:
+                raise DataError(f"{name}[{i}] is {type(item).__name__}; it must be (image, label).")
+            images.append(_image(item[0], f"{name}[{i}]"))
+            targets.append(_label(item[1], f"{name}[{i}]"))
         if images[-1].shape != images[0].shape or images[-1].dtype != images[0].dtype:
             raise DataError(
                 f"{name}[{i}] is {tuple(images[-1].shape)} in {images[-1].dtype}, {name}[0] "
@@ -73,6 +75,6 @@ def _label(label: Any, where: str) -> int:
         number = int(label)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         raise DataError(f"{where}: the label {label!r} is not a whole number.") from None
-    if number != label or number < 0:
+    if number != label or not 0 <= number < 2**63:
         raise DataError(f"{where}: the label {label!r} is not a whole number from 0.")
     return number

@@ -128,7 +128,7 @@ def _sizes(paths: Sequence[Path]) -> Iterator[tuple[int, int]]:
     for path in paths:
         try:
             yield pixels.measure(path)
-        except pixels.DAMAGES:
+        except pixels.UnreadableImage:
             continue  # reported when all are read
 
 

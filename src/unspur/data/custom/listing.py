@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ PARTS = {
     **dict.fromkeys(("test", "testing"), "test"),
 }
 FEW, IMBALANCE = 10, 20
+MOST_CLASSES = 32_768
 
 
 class ListedImage(NamedTuple):
@@ -52,9 +54,12 @@ def printable(path: Path | str, root: Path | None = None) -> str:
 def in_order(words: set[str]) -> tuple[str, ...]:
     """Sort words by number where all are numbers, otherwise alphabetically."""
     try:
-        return tuple(sorted(words, key=lambda word: (float(word), word)))
+        numbers = {word: float(word) for word in words}
     except ValueError:
         return tuple(sorted(words))
+    if any(map(math.isnan, numbers.values())):  # has no place in an order
+        return tuple(sorted(words))
+    return tuple(sorted(words, key=lambda word: (numbers[word], word)))
 
 
 def check(listing: Listing) -> None:
@@ -69,12 +74,22 @@ def check(listing: Listing) -> None:
             f"{listing.name} has a single class, {classes[0]!r}; a classifier needs two or more. Give "
             "each class its own folder (or label)."
         )
+    check_class_count(len(classes), listing.name)
     per_class = counts(listing.of("train"))
     if missing := [name for name in classes if name not in per_class]:
         raise DataError(
             f"{listing.name}: no image to train on for {_quote(missing)}, which other splits have."
         )
     _warn_of_counts(listing.name, {name: per_class[name] for name in classes})
+
+
+def check_class_count(count: int, name: str) -> None:
+    """Raise where there are more classes than a classifier can have."""
+    if count > MOST_CLASSES:
+        raise DataError(
+            f"{name} has {count:,} classes; there may be at most {MOST_CLASSES:,}. Are these really the "
+            "labels, not the names or numbers of the images?"
+        )
 
 
 def check_known(listing: Listing, classes: Sequence[str]) -> None:

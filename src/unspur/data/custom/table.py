@@ -1,19 +1,33 @@
 """A table of images: columns `path` and `label`, perhaps `split` and `group`, as CSV, TSV or parquet.
 
 Paths are relative to the folder of the table. `group` (what the shortcut would go by) is for evaluation only.
+A cell that a spreadsheet would run as a formula may have an apostrophe before it, as suspects.csv has.
 """
 
 from __future__ import annotations
 
 import csv
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...csv_text import read_text, unescape_cell
 from ...errors import DataError
 from .listing import PARTS, ListedImage, Listing, printable
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
+COLUMNS = ("path", "label", "split", "group")
+MISSING = (
+    "nan",
+    "na",
+    "n/a",
+    "none",
+    "null",
+    "<na>",
+    "#n/a",
+)  # how programs write that there is no value
 
 
 def list_images(path: Path) -> Listing:
@@ -26,16 +40,22 @@ def list_images(path: Path) -> Listing:
             f"{printable(path)} has no column {' and no column '.join(missing)}. It needs path and label, "
             f"and may have split and group; found: {', '.join(header) or 'nothing'}."
         )
+    if repeated := [name for name in COLUMNS if header.count(name) > 1]:
+        raise DataError(
+            f"{printable(path)} has more than one column {' and '.join(repeated)}. Rename all but one."
+        )
     rows = [_row(record, path, number) for number, record in enumerate(records, 1)]
     if not rows:
         raise DataError(f"{printable(path)} has a header but no row.")
     _check_groups(rows, path)
+    _check_paths(rows, path)
+    _warn_of_missing(rows, path)
     return Listing(printable(path.name), path.parent, rows)
 
 
 def _row(record: Mapping[str, Any], table: Path, number: int) -> ListedImage:
     where = f"{printable(table)}, row {number}"
-    values = {name: _text(record.get(name)) for name in ("path", "label", "split", "group")}
+    values = {name: _text(record.get(name)) for name in COLUMNS}
     for name in ("path", "label"):
         if not values[name]:
             raise DataError(f"{where}: the {name} is empty. Fill it in, or remove the row.")
@@ -56,7 +76,7 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return str(value).strip()
+    return unescape_cell(str(value).strip())
 
 
 def _check_groups(rows: list[ListedImage], table: Path) -> None:
@@ -71,13 +91,43 @@ def _check_groups(rows: list[ListedImage], table: Path) -> None:
             )
 
 
+def _check_paths(rows: list[ListedImage], table: Path) -> None:
+    """Raise where an image has two labels; warn where it is listed more than once."""
+    first: dict[Path, tuple[int, str]] = {}
+    repeated = 0
+    for number, row in enumerate(rows, 1):
+        before, label = first.setdefault(row.path, (number, row.label))
+        repeated += before != number
+        if label != row.label:
+            raise DataError(
+                f"{printable(table)}, row {number}: {printable(row.path)} has the label {row.label!r}, and "
+                f"{label!r} in row {before}. Remove one of the two rows."
+            )
+    if repeated:
+        warnings.warn(
+            f"{printable(table)}: {repeated} rows list an image again; it counts as often as it is listed.",
+            stacklevel=4,
+        )
+
+
+def _warn_of_missing(rows: list[ListedImage], table: Path) -> None:
+    """Warn of labels that are no names of classes, but say that there is none."""
+    for label, count in Counter(row.label for row in rows).items():
+        if label.lower() in MISSING:
+            warnings.warn(
+                f"{printable(table)}: {count} rows have the label {label!r}, which usually means that there "
+                "is none. It is used as the name of a class; remove these rows if it is not.",
+                stacklevel=4,
+            )
+
+
 Records = tuple[list[str], Iterable[Mapping[str, Any]]]
 
 
 def _csv(path: Path) -> Records:
     try:
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except (OSError, ValueError) as error:
         raise DataError(
             f"{printable(path)} cannot be read as text in UTF-8 ({error}). Save it again as CSV (UTF-8)."
         ) from None
@@ -107,7 +157,7 @@ def _parquet(path: Path) -> Records:
         ) from None
     try:
         table = parquet.read_table(path)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever a damaged file makes pyarrow raise
         raise DataError(f"{printable(path)} cannot be read as parquet ({error}).") from None
     header = [name.lower() for name in table.column_names]
     return header, table.rename_columns(header).to_pylist()

@@ -17,7 +17,7 @@ from torch import Tensor
 from ...errors import DataError
 from ...hashing import digest
 from . import pixels
-from .pixels import CROPS, DAMAGES, Bytes, Crop
+from .pixels import CROPS, Bytes, Crop, UnreadableImage
 
 BLOCK = 64  # files a thread takes at a time: one by one is slower than one thread
 VERSION = 2  # of the decoding: a change to the pixels makes a new number
@@ -86,12 +86,12 @@ def read(path: Path, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
     """Read an image file as (3, high, wide); raise a DataError where it is none."""
     try:
         return pixels.read(path, size, crop)
-    except DAMAGES as error:
+    except UnreadableImage as error:
         raise unreadable(path, error) from error
 
 
 def unreadable(path: Path, error: Exception) -> DataError:
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error.__cause__ or error, FileNotFoundError):
         return DataError(f"{path} is missing, though it is part of the set. Put it back.")
     return DataError(f"{path} cannot be read as an image ({error}). Replace it.")
 

@@ -1,7 +1,8 @@
 """One image file as pixels; also the program of a decoding process.
 
 It imports nothing of ours, so that such a process starts in a moment. A task is a line of JSON with the
-files to decode and the place in shared memory for them; the answer is a line too, empty if all went well.
+files to decode and the place in shared memory for them. The answer is a line of JSON for each file: the
+reason why it cannot be read, empty if it can.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ import json
 import mmap
 import os
 import signal
-import struct
+import stat
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 Bytes = NDArray[np.uint8]
 Crop = Literal["stretch", "square", "inner"]
@@ -26,14 +28,59 @@ Crop = Literal["stretch", "square", "inner"]
 # How much of the shorter side a centred square takes; none for the whole image, stretched. The inner one is
 # what "shorter side to 256, then the central 224" leaves.
 CROPS: dict[str, float | None] = {"stretch": None, "square": 1.0, "inner": 224 / 256}
-DAMAGES = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+# What is opened; Pillow reads others with less care (AVIF, DDS) or with other programs (EPS, by Ghostscript).
+# PPM stands for PBM, PGM and PPM, JPEG also for the photographs with several frames (MPO) that cameras write.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+MOST_PIXELS = 178_956_970  # of one image; Pillow refuses larger ones as well
+REASON_LENGTH = 200  # characters of what a decoder says that are passed on
 OPEN_MEMORIES = 4  # shared memories a process remembers
 
 
+class UnreadableImage(Exception):  # noqa: N818  (the file is at fault)
+    """A file that cannot be read as an image; the message is the reason."""
+
+
+@contextmanager
+def open_image(path: Path | str) -> Iterator[Image.Image]:
+    """Open an image of a known format; whatever goes wrong until it is closed raises UnreadableImage."""
+    try:
+        with _open_regular(path) as file, Image.open(file, formats=FORMATS) as image:
+            wide, high = image.size
+            if wide * high > MOST_PIXELS:
+                raise Image.DecompressionBombError
+            yield image
+    except Exception as error:  # a decoder can raise anything
+        raise UnreadableImage(_reason(error)) from error
+
+
+def _open_regular(path: Path | str) -> IO[bytes]:
+    """Open a regular file: reading a pipe or a device may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError("it is not a regular file")
+    return open(path, "rb", opener=_open_without_waiting)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file that could have become a pipe meanwhile."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _reason(error: Exception) -> str:
+    """Return in a line why a file cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return "it is missing"
+    if isinstance(error, UnidentifiedImageError):
+        return f"it is no image in one of the formats {', '.join(FORMATS)}"
+    if isinstance(error, Image.DecompressionBombError):
+        return f"it has more than {MOST_PIXELS:,} pixels"
+    text = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
+    return str(text).splitlines()[0][:REASON_LENGTH]
+
+
 def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
-    """Read an image file as (3, high, wide): upright, in colours, resized; raises one of DAMAGES."""
+    """Read an image file as (3, high, wide): upright, in colours, resized; raises UnreadableImage."""
     high, wide = size
-    with Image.open(path) as image:
+    with open_image(path) as image:
         # A large JPEG is decoded at a fraction of its size, never less than twice what is asked for.
         image.draft(None, (2 * max(size), 2 * max(size)))
         whole = colours(_upright(image))
@@ -44,7 +91,7 @@ def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Byt
 
 def measure(path: Path | str) -> tuple[int, int]:
     """Return height and width of an upright image, from its header alone."""
-    with Image.open(path) as image:
+    with open_image(path) as image:
         wide, high = image.size
         return (wide, high) if _orientation(image) >= 5 else (high, wide)
 
@@ -92,8 +139,9 @@ def serve(tasks: Iterable[str], answers: IO[str]) -> None:
     memories: dict[str, mmap.mmap] = {}
     for line in tasks:
         task = json.loads(line)
-        answers.write(json.dumps(_fill(_memory(memories, task), task)) + "\n")
-        answers.flush()
+        for reason in _fill(_memory(memories, task), task):
+            answers.write(json.dumps(reason) + "\n")
+            answers.flush()
 
 
 def _memory(memories: dict[str, mmap.mmap], task: dict[str, Any]) -> mmap.mmap:
@@ -107,18 +155,17 @@ def _memory(memories: dict[str, mmap.mmap], task: dict[str, Any]) -> mmap.mmap:
     return memories[task["memory"]]
 
 
-def _fill(memory: mmap.mmap, task: dict[str, Any]) -> dict[str, str]:
-    """Decode the files of a task one after another into its place; what is wrong with the bad ones."""
+def _fill(memory: mmap.mmap, task: dict[str, Any]) -> Iterator[str]:
+    """Decode the files of a task one after another into its place; yield what is wrong with each, or ''."""
     high, wide = task["size"]
     count = len(task["files"])
     place = np.frombuffer(memory, np.uint8, count * 3 * high * wide, task["offset"])
-    bad = {}
     for image, file in zip(place.reshape(count, 3, high, wide), task["files"], strict=True):
         try:
             image[:] = read(file, (high, wide), task["crop"])
-        except DAMAGES as error:
-            bad[file] = "it is missing" if isinstance(error, FileNotFoundError) else str(error)
-    return bad
+            yield ""
+        except UnreadableImage as error:
+            yield str(error)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,11 @@ readers, start when they are needed and end with the program.
 from __future__ import annotations
 
 import atexit
-import json
 import math
 import mmap
 import os
 import queue
 import secrets
-import subprocess
-import sys
 import tempfile
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
@@ -25,7 +22,7 @@ from torch import Tensor
 
 from ...errors import DataError
 from ..splits import Part, Split
-from . import pixels
+from .decoding_process import DecodingProcess, FatalImage, Task
 from .files import Files
 
 BLOCK = 16  # files a process decodes at a time
@@ -89,15 +86,15 @@ class FromFiles:
         high, wide = self.files.size
         work = []
         for first in range(0, len(positions), BLOCK):
-            task = {
-                "memory": memory.name,
-                "path": memory.path,
-                "offset": start + first * 3 * high * wide,
-                "size": self.files.size,
-                "crop": self.files.crop,
-                "files": [self.paths[i] for i in positions[first : first + BLOCK]],
-            }
-            work.append(self.decoders.submit(json.dumps(task)))
+            task = Task(
+                memory=memory.name,
+                path=memory.path,
+                offset=start + first * 3 * high * wide,
+                size=(high, wide),
+                crop=self.files.crop,
+                files=tuple(self.paths[i] for i in positions[first : first + BLOCK]),
+            )
+            work.append(self.decoders.submit(task))
         return work
 
 
@@ -115,34 +112,41 @@ class Decoders:
 
     def __init__(self, count: int):
         self.threads = ThreadPoolExecutor(count, thread_name_prefix="decoder")
-        self.idle: queue.SimpleQueue[subprocess.Popen[str] | None] = queue.SimpleQueue()
+        self.idle: queue.SimpleQueue[DecodingProcess | None] = queue.SimpleQueue()
         for _ in range(count):
             self.idle.put(None)  # started when first needed
         self.count = count
 
-    def submit(self, task: str) -> Future[Bad]:
+    def submit(self, task: Task) -> Future[Bad]:
         return self.threads.submit(self._do, task)
 
     def close(self) -> None:
         """End all processes that are idle."""
         self.threads.shutdown(cancel_futures=True)
         for _ in range(self.count):
-            _end(self.idle.get())
+            if (process := self.idle.get()) is not None:
+                process.end()
 
-    def _do(self, task: str) -> Bad:
-        process = self.idle.get()
+    def _do(self, task: Task) -> Bad:
+        """Decode the files of a task; a file that ends its process costs no other file."""
+        bad: Bad = {}
+        process, done = self.idle.get(), 0
         try:
-            process = process or _start()
-            return _ask(process, task)
-        except (OSError, ValueError) as error:
-            _end(process)
+            while done < len(task.files):
+                process = process or DecodingProcess()
+                try:
+                    for reason in process.answers(task.after(done)):
+                        bad |= {task.files[done]: reason} if reason else {}
+                        done += 1
+                except FatalImage as error:
+                    bad[task.files[done]] = str(error)
+                    done, process = done + 1, None
+        except BaseException:
             process = None
-            raise DataError(
-                f"a decoding process ended unexpectedly ({error}). Is there enough memory? Try fewer "
-                "(data.workers)."
-            ) from error
+            raise
         finally:
             self.idle.put(process)
+        return bad
 
 
 def available_cores() -> int:
@@ -167,40 +171,6 @@ def _threads() -> ThreadPoolExecutor:
 def _gather(images: Tensor, index: Tensor, place: Tensor) -> Bad:
     torch.index_select(images, 0, index, out=place)
     return {}
-
-
-def _start() -> subprocess.Popen[str]:
-    # -P: the folder of the program is no place to import from.
-    return subprocess.Popen(
-        [sys.executable, "-P", "-W", "ignore", pixels.__file__],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-
-
-def _ask(process: subprocess.Popen[str], task: str) -> Bad:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(task + "\n")
-    process.stdin.flush()
-    if not (answer := process.stdout.readline()):
-        raise OSError(f"exit status {process.wait()}")
-    bad: Bad = json.loads(answer)
-    return bad
-
-
-def _end(process: subprocess.Popen[str] | None) -> None:
-    if process is None:
-        return
-    for pipe in (process.stdin, process.stdout):
-        try:
-            if pipe is not None:
-                pipe.close()  # no more tasks: the program ends
-        except OSError:
-            pass  # it has ended already
-    process.wait()
 
 
 def _shared_file(count: int) -> IO[bytes]:

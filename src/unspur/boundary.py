@@ -1,0 +1,124 @@
+"""What the operating system, a user's data set and a user's network raise becomes one of our errors here.
+
+The original error is the cause of ours; the command line shows its traceback below our line.
+"""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+import torch
+from torch import nn
+
+from .errors import DataError, ModelError, StoreError, TrainingError, UnspurError
+
+OURS, TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
+CALL = nn.Module.__call__.__code__.co_filename  # where torch calls the `forward` of a module
+ADVICE = {
+    errno.ENOENT: "Was it removed while it was in use?",
+    errno.EEXIST: "A file is where a folder should be.",
+    errno.ENOTDIR: "A file is where a folder should be.",
+    errno.EISDIR: "A folder is where a file should be.",
+    errno.EACCES: "Name a place that can be written.",
+    errno.EPERM: "Name a place that can be written.",
+    errno.EROFS: "Name a place that can be written.",
+    errno.EMFILE: "Allow more open files (ulimit -n).",
+}
+
+
+@contextmanager
+def explain_faults(what: str, kind: type[UnspurError] = DataError) -> Iterator[None]:
+    """Turn whatever a user's code raises into one of our errors; `what` says what it prevents."""
+    try:
+        yield
+    except UnspurError:
+        raise
+    except Exception as error:
+        explained = kind(f"{what}: {_line(error)}.")
+        explained.traceback = _format(error, _users_part(error.__traceback__))
+        raise explained from error
+
+
+@contextmanager
+def explain_system() -> Iterator[None]:
+    """Turn what the system or a network raises into our errors; any other error is a fault of unspur."""
+    try:
+        yield
+    except UnspurError:
+        raise
+    except Exception as error:
+        fault = _memory(error) or _system(error) or _network(error)
+        if fault is None:
+            raise
+        raise fault from error
+
+
+def _memory(error: Exception) -> UnspurError | None:
+    """Explain a lack of memory, of the computer or of a GPU."""
+    text = str(error).lower()
+    said = "out of memory" in text or "can't allocate memory" in text or "std::bad_alloc" in text
+    if not isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) and not (
+        said and isinstance(error, RuntimeError)
+    ):
+        return None
+    return TrainingError(
+        f"there is not enough memory ({_line(error)}). Lower batch, data.size or the network's width; "
+        "finished stages and the last checkpoint are kept."
+    )
+
+
+def _system(error: Exception) -> UnspurError | None:
+    """Explain what the operating system refuses."""
+    if not isinstance(error, OSError):
+        return None
+    where = " and ".join(str(name) for name in (error.filename, error.filename2) if name)
+    said = f"{where}: {error.strerror}" if where and error.strerror else str(error)
+    advice = ADVICE.get(error.errno or 0, "Look at the disk, or name another place.")
+    return StoreError(f"{said}. {advice} What is stored is not trained again.")
+
+
+def _network(error: Exception) -> UnspurError | None:
+    """Explain what was raised in a network, or because of what it returned."""
+    if not any(frame.filename == CALL for frame in traceback.extract_tb(error.__traceback__)):
+        return None
+    explained = ModelError(
+        f"the network failed, or its outputs could not be used: {_line(error)}. Does it return one logit a "
+        "class for every image, whenever it is called?"
+    )
+    trace = error.__traceback__
+    explained.traceback = _format(error, _users_part(trace) or trace)
+    return explained
+
+
+def _format(error: Exception, trace: TracebackType | None) -> str:
+    """Return a traceback as text; '' where no frame is left."""
+    if trace is None:
+        return ""
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+
+
+def _users_part(trace: TracebackType | None) -> TracebackType | None:
+    """Return what follows our last frame, without the frames of torch before the user's own."""
+    part = after = trace
+    while part is not None:
+        if _file(part).startswith(OURS):
+            after = part.tb_next
+        part = part.tb_next
+    while after is not None and _file(after).startswith(TORCH):
+        after = after.tb_next
+    return after
+
+
+def _file(trace: TracebackType) -> str:
+    return trace.tb_frame.f_code.co_filename
+
+
+def _line(error: Exception) -> str:
+    """Return the kind of an error and the first line of its message."""
+    first = next(iter(str(error).strip().splitlines()), "").rstrip(".")
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -1,0 +1,67 @@
+"""Check before anything is trained, and in a dry run, that batches fit the data and the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor, nn
+
+from ..data.custom.images import free_memory
+from ..errors import RecipeError
+from ..models.head import evaluating
+from ..training.sections import TrainingSettings
+from .context import Context
+
+ALWAYS = 1024  # a batch that may be larger than the data
+
+
+def check_batches(context: Context, stages: Iterable[str]) -> None:
+    """Raise if a stage's batch has more images than there are, or more than the memory can hold."""
+    batches = dict(_batches(context, stages))
+    if not batches:
+        return
+    images = int((~context.kept_out).sum())
+    needed, free = _bytes_of_image(context), _free(context.device)
+    for stage, batch in batches.items():
+        if batch > max(images, ALWAYS):
+            raise RecipeError(
+                f"{stage}.batch = {batch:,}, but there are {images:,} images to train on. Give at most "
+                f"{max(images, ALWAYS):,}."
+            )
+        if batch * needed > free:
+            raise RecipeError(
+                f"{stage}.batch = {batch:,} needs at least {batch * needed / 2**30:.1f} GiB of memory with "
+                f"this network, and {free / 2**30:.1f} GiB are free. Give at most {free // (2 * needed):,}."
+            )
+
+
+def _batches(context: Context, stages: Iterable[str]) -> Iterator[tuple[str, int]]:
+    for stage in stages:
+        settings = context.recipe.table(stage)
+        if isinstance(settings, TrainingSettings):
+            yield stage, settings.batch
+
+
+def _bytes_of_image(context: Context) -> int:
+    """Return the bytes that one image of a batch takes at least: the outputs of layers that are trained."""
+    probe, model, sizes = context.probe, context.network(context.initial), [0]
+
+    def count(module: nn.Module, args: object, output: object) -> None:
+        if isinstance(output, Tensor):
+            sizes.append(output.numel())
+
+    for module in model.modules():
+        if any(p.requires_grad for p in module.parameters(recurse=False)):
+            module.register_forward_hook(count)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), evaluating(model):
+        model(probe)
+    width = 2 if context.recipe.precision == "bf16" else 4
+    return (width * sum(sizes) + 4 * probe.numel()) // len(probe)
+
+
+def _free(device: torch.device) -> int:
+    """Return the free memory of a device in bytes."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return free_memory()

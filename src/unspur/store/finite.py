@@ -1,0 +1,36 @@
+"""Nothing that is not a number is stored or delivered: every tensor and every score is checked before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import TrainingError
+
+
+def check_finite(what: str, tensors: Mapping[str, Tensor], facts: Any = None) -> None:
+    """Raise if a tensor or a number in nested facts is infinite or not a number."""
+    bad = [name for name, tensor in tensors.items() if not bool(torch.isfinite(tensor).all())]
+    bad += _bad_numbers(facts, "")
+    if bad:
+        more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+        raise TrainingError(
+            f"{what} is not made of numbers: look at {', '.join(bad[:3])}{more}. It is not kept. Lower the "
+            "learning rate or change the settings of this stage, and look for odd images."
+        )
+
+
+def _bad_numbers(facts: Any, where: str) -> Iterator[str]:
+    """Yield the place of every number in nested facts that is not finite."""
+    if isinstance(facts, float) and not math.isfinite(facts):
+        yield where
+    if isinstance(facts, Mapping):
+        for name, value in facts.items():
+            yield from _bad_numbers(value, f"{where}.{name}".lstrip("."))
+    if isinstance(facts, list | tuple):
+        for number, value in enumerate(facts):
+            yield from _bad_numbers(value, f"{where}[{number}]")

@@ -1,0 +1,60 @@
+"""Cells that a spreadsheet takes as text come back as they were; a line without end is refused at once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from unspur.csv_text import MOST_CHARACTERS, escape_cell, read_text, unescape_cell
+
+CELLS = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\tx",
+    "\rx",
+    "'=1",
+    "''-",
+    "'",
+    "it's",
+    "",
+    "a=b",
+    "1",
+    "cat.png",
+]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_cells_come_back(cell: str) -> None:
+    assert unescape_cell(escape_cell(cell)) == cell
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_no_cell_is_a_formula(cell: str) -> None:
+    assert escape_cell(cell)[:1] not in tuple("=+-@\t\r")
+
+
+def test_ordinary_cells_stay_as_they_are() -> None:
+    for cell in ("cat/1.png", "it's", "", "'quoted'", "3"):
+        assert escape_cell(cell) == unescape_cell(cell) == cell
+
+
+def test_a_line_of_a_gigabyte_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    with path.open("wb") as file:
+        file.write(b"path,label\n")
+        file.truncate(2**30)  # zeros that take no room on the disk
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match="line 2 is longer than"):
+        read_text(path)
+    assert time.perf_counter() - began < 2
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_long_files_of_short_lines_are_read(tmp_path: Path, end: str) -> None:
+    text = end.join(f"{number}.png,cat" for number in range(MOST_CHARACTERS // 8))
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    assert read_text(tmp_path / "a.csv").splitlines() == text.splitlines()
