@@ -5,6 +5,7 @@ folder says in its `__init__` what it may import. The flat files:
 errors, extras, hashing, noise, version may import: nothing.
 workflow may import: audit, data, errors, models, recipes, report, runs, stages, store.
 api may import: audit, data, errors, recipes, report, stages, workflow.
+run_api may import: data, deploy, errors, report, runs, stages.
 """
 
 from .api import DebiasedModel, audit, debias
@@ -13,7 +14,9 @@ from .data import Split, Splits
 from .errors import UnspurError
 from .masks.verbs import apply, attach, bake, density, harden
 from .recipes import Recipe
+from .run_api import evaluate, export, predict, report
 from .runs.classifier import Classifier, load
+from .runs.evaluation import Evaluation
 from .stages.suspects import Suspects, Verdict, verdict
 from .version import VERSION
 
@@ -23,6 +26,7 @@ __all__ = [
     "Audit",
     "Classifier",
     "DebiasedModel",
+    "Evaluation",
     "Recipe",
     "Split",
     "Splits",
@@ -36,7 +40,11 @@ __all__ = [
     "bake",
     "debias",
     "density",
+    "evaluate",
+    "export",
     "harden",
     "load",
+    "predict",
+    "report",
     "verdict",
 ]

@@ -38,7 +38,7 @@ def debias(
     *,
     model: nn.Module | str | None = None,
     test: Images | None = None,
-    bias: Mapping[str, Tensor] | None = None,
+    bias: Mapping[str, Tensor] | str | None = None,
     classes: tuple[str, ...] | None = None,
     init: str = "",
     size: int = 0,
@@ -58,16 +58,18 @@ def debias(
     the command line (`resnet18`, `timm:NAME`, `file.py:builder`); ResNet-18 by default. Steps follow the size
     of the data and the device; `settings` are changes of them, as {"pretrain.steps": 2000}, or a Recipe,
     which is run as it is. An audit is asked first: without a sign of a shortcut the ordinary model is
-    returned, unless `anyway`. Only the scores read `bias` (labels of the shortcut by split).
+    returned, unless `anyway`. Only the scores read `bias`: labels of the shortcut by split, or for files
+    the name of a column or a pattern of file names ('*_{group}.png').
     With `out`, a run's folder is written; stages are stored in `store` (UNSPUR_STORE or runs/store) and
     reused. Without either nothing is stored. `suspects` is the suspects.csv of a run, corrected by you.
     `show=True` shows progress.
     """
     _refuse_model(train, "debias")
     folder = Path(out) if out is not None else None
+    images = UserImages(train, valid, test, bias, classes)
     with _place(device, store, show, keep=out is not None) as place:
         run = workflow.open_debias(
-            UserImages(train, valid, test, bias, classes),
+            images,
             place,
             model=model,
             init=init,
@@ -76,7 +78,7 @@ def debias(
             suspects=suspects,
             anyway=anyway,
         )
-        return _result(workflow.carry_out(run, folder), folder)
+        return _result(workflow.carry_out(run, folder, source=images.source), folder)
 
 
 def audit(

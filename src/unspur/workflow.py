@@ -197,21 +197,25 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
     return models.builder(wanted.name, len(splits.classes), wanted.options, init=wanted.init)
 
 
-def carry_out(run: stages.Run, out: Path | None = None, *, command: str = "") -> Outcome:
+def carry_out(
+    run: stages.Run, out: Path | None = None, *, command: str = "", source: str = ""
+) -> Outcome:
     """Ask the judge if there is one, run the plan, and with `out` save the run and its page."""
     ((results, scores),) = stages.run_together([run])
     outcome = Outcome(run.context, results, scores, run.advice)
-    return outcome if out is None else save_outcome(outcome, out, command=command)
+    return outcome if out is None else save_outcome(outcome, out, command=command, source=source)
 
 
-def save_outcome(outcome: Outcome, out: Path, *, command: str = "") -> Outcome:
-    """Write the folder of a run and its page; `command` is what the run was started with."""
+def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str = "") -> Outcome:
+    """Write the folder of a run and its page; `command` is its command line, `source` the user's images."""
     context, results, scores = outcome.context, outcome.results, outcome.scores
     runs.save(context, results, scores, out, numbers=outcome.numbers)
     _save_skipped(context.splits, out)
     # The model is safe by now: no trouble with pictures may cost it.
     inspected = _inspected(context, results)
-    runs.save_record(context, results, scores, out, inspected=inspected, command=command)
+    runs.save_record(
+        context, results, scores, out, inspected=inspected, command=command, source=source
+    )
     with context.show("report"):
         return replace(outcome, page=page.attempt(out, context.store.root))
 

@@ -1,7 +1,7 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: audit, data, deploy, errors, methods, recipes, report, reproduce, runs, stages, store, training,
-version, workflow.
+May import: audit, data, deploy, errors, methods, recipes, report, reproduce, run_api, runs, stages, store,
+training, version, workflow.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from . import (
     audit_command,
     bench_command,
     data_commands,
+    evaluate_command,
     export_command,
     list_commands,
-    predict_commands,
+    predict_command,
     recipe_commands,
     report_command,
     reproduce_command,
     run_commands,
     store_commands,
 )
+from .help_text import PlainCommand, PlainGroup
 
 app = typer.Typer(
+    cls=PlainGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -47,11 +50,11 @@ for command in (
         reproduce_command.reproduce,
         list_commands.methods,
         list_commands.theory,
-        predict_commands.predict,
-        predict_commands.evaluate,
+        predict_command.predict,
+        evaluate_command.evaluate,
     ),
 ):
-    app.command()(command)
+    app.command(cls=PlainCommand)(command)
 app.add_typer(data_commands.app, name="data")
 app.add_typer(recipe_commands.app, name="recipes")
 app.add_typer(store_commands.app, name="runs")

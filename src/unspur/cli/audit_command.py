@@ -25,12 +25,17 @@ from .options import Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt,
 def audit(
     source: Source,
     out: Annotated[
-        Path, typer.Option("--out", help="Folder for the report, the suspects and all numbers.")
+        Path,
+        typer.Option(
+            "--out", file_okay=False, help="Folder for the report, the suspects and all numbers."
+        ),
     ] = Path("runs/audit"),
     model: Model = "convnet",
     size: Size = 0,
     seed: Seed = 0,
-    steps: Annotated[int, typer.Option(min=0, help="Of each training; by the data if 0.")] = 0,
+    steps: Annotated[
+        int, typer.Option(min=0, show_default=False, help="Of each training [by the data].")
+    ] = 0,
     device: Device = None,
     store: StoreAt = None,
     set_: Changes = None,

@@ -14,7 +14,8 @@ from ..deploy.export import export as export_model
 from ..deploy.removal_summary import masks_channels, removal_summary
 from ..report import terminal
 from ..report.terminal import err
-from .options import Root
+from ..runs.named_models import build_network
+from .options import Root, RunModel
 
 
 def export(
@@ -32,12 +33,14 @@ def export(
     images: Annotated[
         Path | None, typer.Option(help="Images to check with; the run's data by default.")
     ] = None,
+    model: RunModel = None,
     data_root: Root = None,
 ) -> None:
     """Write a run's model as files to deploy; each is checked against the model."""
     chosen = {"safetensors": safetensors, "packed": packed, "onnx": onnx, "pt2": pt2}
     wanted = tuple(name for name in FORMATS if chosen[name]) or ("safetensors",)
-    found = check_images(folder, images, data_root)
+    network = build_network(folder, model)
+    found = check_images(folder, images, data_root, model=network)
     if found.missing:
         note = f"The run's data is not here ({found.missing}) Checking with noise."
         err.print(note, markup=False)
@@ -49,6 +52,7 @@ def export(
         wanted=wanted,
         multiple=multiple,
         hub=hub,
+        model=network,
     )
     _print_table(done.table)
     for line in _lines(done, folder, str(found)):

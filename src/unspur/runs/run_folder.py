@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from .. import recipes
+from ..data.custom import hub
 from ..stages.context import Advice, Context
 from ..stages.results import Results
 from ..store import Artifact, environment, make_folder, write_bytes, write_tensors
@@ -84,11 +85,19 @@ def save_record(
     *,
     inspected: Artifact | None = None,
     command: str = "",
+    source: str = "",
 ) -> None:
-    """Write the record by which a report finds the artifacts."""
+    """Write the record by which a report finds the artifacts; `source` is where the user's images are."""
     about = record(context, results, scores, inspected=inspected)
     where = {"command": command, "store": os.path.relpath(context.store.root, out)}
+    if source:
+        where["source"] = source if is_remote(source) else os.path.relpath(source, out)
     _write(out / "run.json", {**where, **about})
+
+
+def is_remote(source: str) -> bool:
+    """Return whether images come from elsewhere than a file or a folder (`hf:NAME`)."""
+    return source.startswith(hub.PREFIX)
 
 
 def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, Any]:
