@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from .recipes import Recipe
 from .report import terminal
 from .stages.context import Show
 from .stages.place import Place, find_place, temporary_place
-from .stages.suspects import Suspects
+from .stages.suspects import Suspects, crowded_classes
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,12 @@ def audit(
             changes=settings,
         )
         source = str(train) if isinstance(train, Path | str) else ""
-        return workflow.carry_out_audit(context, Path(out) if out else None, source=source)[0]
+        found = workflow.carry_out_audit(context, Path(out) if out else None, source=source)[0]
+    if crowded := crowded_classes(
+        found.suspects, context.splits.train.targets, context.splits.classes
+    ):
+        warnings.warn(crowded, stacklevel=2)
+    return found
 
 
 def _refuse_model(train: object, verb: str) -> None:
@@ -134,6 +140,8 @@ def _seeded(
 
 def _result(outcome: workflow.Outcome, out: Path | None) -> DebiasedModel:
     results = outcome.results
+    if crowded := outcome.numbers.get("crowded"):
+        warnings.warn(crowded, stacklevel=3)
     return DebiasedModel(
         model=outcome.context.outcome(results.final_weights).eval(),
         suspects=results.suspects() if "mine" in results else None,

@@ -12,7 +12,6 @@ same result from Python and from the shell:
 
 from __future__ import annotations
 
-import csv
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -32,12 +31,15 @@ from .errors import DataError, ModelError, RecipeError
 from .recipes import Recipe, budget
 from .report import page
 from .runs import audit_folder
+from .runs.skipped_csv import save_skipped
 from .runs.suspects_csv import read_suspects
 from .stages.context import Advice, Context
 from .stages.corrections import sample_names
 from .stages.inspection import inspect
+from .stages.new_weights import warn_of_new_weights
 from .stages.place import Place
 from .stages.results import Results
+from .stages.suspects import crowded_classes
 from .store import Artifact
 
 AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks see no more
@@ -55,8 +57,13 @@ class Outcome:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The scores, with the judge's advice where it was asked."""
-        return runs.with_advice(self.scores.facts, self.advice)
+        """The scores, with the judge's advice where it was asked, and a warning of crowded classes."""
+        numbers, splits = runs.with_advice(self.scores.facts, self.advice), self.context.splits
+        if "mine" not in self.results:
+            return numbers
+        found = self.results.suspects()
+        crowded = crowded_classes(found, splits.train.targets, splits.classes)
+        return {**numbers, "crowded": crowded} if crowded else numbers
 
 
 def open_debias(
@@ -83,7 +90,10 @@ def open_debias(
     judged = splits
     if recipe.judge and images.in_files and (size or _is_larger(splits, audit_pixels(place))):
         judged = _open_for_judge(images, place)
-    return stages.Run(add_judge(context, judged, place))
+    run = stages.Run(add_judge(context, judged, place))
+    if isinstance(model, nn.Module):
+        warn_of_new_weights(run)
+    return run
 
 
 def _is_larger(splits: Splits, pixels: int) -> bool:
@@ -210,7 +220,7 @@ def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str 
     """Write the folder of a run and its page; `command` is its command line, `source` the user's images."""
     context, results, scores = outcome.context, outcome.results, outcome.scores
     runs.save(context, results, scores, out, numbers=outcome.numbers)
-    _save_skipped(context.splits, out)
+    save_skipped(context.splits, out)
     # The model is safe by now: no trouble with pictures may cost it.
     inspected = _inspected(context, results)
     runs.save_record(
@@ -229,16 +239,6 @@ def _inspected(context: Context, results: Results) -> Artifact | None:
         reason = str(error).partition("\n")[0]
         warnings.warn(f"the report has no pictures of this network: {reason}.", stacklevel=4)
         return None
-
-
-def _save_skipped(splits: Splits, folder: Path) -> None:
-    """List the images that could not be read."""
-    path = folder / "skipped.csv"
-    if not splits.skipped:
-        path.unlink(missing_ok=True)  # of an earlier run
-        return
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("path", "reason"), *splits.skipped.items()])
 
 
 # -- the audit ----------------------------------------------------------------------------------------
@@ -293,5 +293,5 @@ def carry_out_audit(
     if out is None:
         return found, None
     audit_folder.save(found, context, out, command=command, source=source)
-    _save_skipped(context.splits, out)
+    save_skipped(context.splits, out)
     return found, page.attempt(out)

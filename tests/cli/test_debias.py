@@ -21,7 +21,7 @@ from unspur.data.decoding.files import Files
 from unspur.errors import DataError
 from unspur.recipes import budget
 from unspur.report.terminal import summary
-from unspur.workflow import _save_skipped
+from unspur.runs.skipped_csv import save_skipped
 
 MODEL = """
 from toys import TinyNet
@@ -152,9 +152,9 @@ def test_the_budget(device: str, images: int, steps: int, batch: int) -> None:
 
 def test_what_an_earlier_run_skipped_is_not_told_of_the_next(tmp_path: Path) -> None:
     splits = shapes_set(samples=24)
-    _save_skipped(replace(splits, skipped={"a.png": "damaged"}), tmp_path)
+    save_skipped(replace(splits, skipped={"a.png": "damaged"}), tmp_path)
     assert (tmp_path / "skipped.csv").exists()
-    _save_skipped(splits, tmp_path)
+    save_skipped(splits, tmp_path)
     assert not (tmp_path / "skipped.csv").exists()
 
 

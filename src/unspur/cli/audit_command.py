@@ -19,6 +19,7 @@ from ..report.terminal import err
 from ..runs import audit_folder
 from ..stages.context import Context
 from ..stages.place import find_place
+from ..stages.suspects import crowded_classes
 from .options import Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt, command_line
 
 
@@ -34,7 +35,8 @@ def audit(
     size: Size = 0,
     seed: Seed = 0,
     steps: Annotated[
-        int, typer.Option(min=0, show_default=False, help="Of each training [by the data].")
+        int,
+        typer.Option(min=0, show_default=False, help="Of each training; by the data unless given."),
     ] = 0,
     device: Device = None,
     store: StoreAt = None,
@@ -55,7 +57,7 @@ def audit(
     if not quiet:
         _say_cost(context)
     found, page = workflow.carry_out_audit(context, out, command=command_line(), source=source)
-    _say(found)
+    _say(found, context)
     _say_where(out, page, time.perf_counter() - began)
     _say_next(found, source, out, context.recipe.mine.steps)
 
@@ -72,10 +74,13 @@ def _say_cost(context: Context) -> None:
     )
 
 
-def _say(found: Audit) -> None:
-    """Print the verdict and the numbers behind it."""
-    _print(found.finding.text)
+def _say(found: Audit, context: Context) -> None:
+    """Print the verdict, the numbers behind it, and a warning of classes full of suspects."""
+    _print(found.finding.full_text)
     terminal.out.print(table(found))
+    splits = context.splits
+    if crowded := crowded_classes(found.suspects, splits.train.targets, splits.classes):
+        _print(crowded)
 
 
 def _say_where(out: Path, report: Path | None, seconds: float) -> None:

@@ -24,7 +24,7 @@ def evaluate(
     ],
     model: RunModel = None,
     group: Annotated[
-        str | None, typer.Option(help="Column of the table that has the groups ['group'].")
+        str | None, typer.Option(help="Column of the table with the groups; 'group' by default.")
     ] = None,
     pattern: Pattern = None,
     out: Annotated[

@@ -21,7 +21,9 @@ Seed = Annotated[int, typer.Option(help="Seed of all training.")]
 Size = Annotated[
     int,
     typer.Option(
-        min=0, show_default=False, help="Largest side of an image in pixels [by the device]."
+        min=0,
+        show_default=False,
+        help="Largest side of an image in pixels; by the device unless given.",
     ),
 ]
 Model = Annotated[str, typer.Option(help="Built-in name, file.py:builder, or timm:NAME.")]

@@ -4,7 +4,7 @@ May import: errors, hashing, version.
 """
 
 from .artifact_store import Store, key_of
-from .artifacts import Artifact, environment, open_artifact
+from .artifacts import FACTS, Artifact, environment, open_artifact
 from .atomic import (
     folder_size,
     locked,
@@ -19,6 +19,7 @@ from .json_lines import read_document, read_lines, write_document, write_lines
 from .workspace import Workspace
 
 __all__ = [
+    "FACTS",
     "Artifact",
     "Store",
     "Workspace",
