@@ -4,11 +4,12 @@ The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate
 folder says in its `__init__` what it may import. The flat files:
 errors, extras, hashing, noise, version may import: nothing.
 workflow may import: audit, data, errors, models, recipes, report, runs, stages, store.
-api may import: audit, data, errors, recipes, report, stages, workflow.
+comparison may import: data, errors, recipes, report, runs, stages, store, workflow.
+api may import: audit, comparison, data, errors, recipes, report, runs, stages, workflow.
 run_api may import: data, deploy, errors, report, runs, stages.
 """
 
-from .api import DebiasedModel, audit, debias
+from .api import DebiasedModel, audit, compare, debias
 from .audit.result import Audit
 from .data import Split, Splits
 from .errors import UnspurError
@@ -16,6 +17,7 @@ from .masks.verbs import apply, attach, bake, density, harden
 from .recipes import Recipe
 from .run_api import evaluate, export, predict, report
 from .runs.classifier import Classifier, load
+from .runs.comparison_record import Comparison
 from .runs.evaluation import Evaluation
 from .stages.suspects import Suspects, Verdict, verdict
 from .version import VERSION
@@ -25,6 +27,7 @@ __version__ = VERSION
 __all__ = [
     "Audit",
     "Classifier",
+    "Comparison",
     "DebiasedModel",
     "Evaluation",
     "Recipe",
@@ -38,6 +41,7 @@ __all__ = [
     "attach",
     "audit",
     "bake",
+    "compare",
     "debias",
     "density",
     "evaluate",

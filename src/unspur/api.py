@@ -1,9 +1,9 @@
-"""The front door for Python: audit data, debias a model."""
+"""The front door for Python: audit data, debias a model, compare methods."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from . import workflow
+from . import comparison, workflow
 from .audit.result import Audit
 from .data.custom.assembly import Images, Source, UserImages
 from .errors import DataError
-from .recipes import Recipe
+from .recipes import Recipe, own_methods
 from .report import terminal
+from .runs.comparison_record import Comparison
 from .stages.context import Show
 from .stages.place import Place, find_place, temporary_place
 from .stages.suspects import Suspects, crowded_classes
@@ -49,6 +50,7 @@ def debias(
     out: Path | str | None = None,
     store: Path | str | None = None,
     suspects: Path | str | None = None,
+    method: str = own_methods.DEFAULT,
     anyway: bool = False,
     show: Show | bool = False,
 ) -> DebiasedModel:
@@ -63,6 +65,7 @@ def debias(
     the name of a column or a pattern of file names ('*_{group}.png').
     With `out`, a run's folder is written; stages are stored in `store` (UNSPUR_STORE or runs/store) and
     reused. Without either nothing is stored. `suspects` is the suspects.csv of a run, corrected by you.
+    `method` is another method in place of our preset ("jtt", "dfr-mined", ...; `unspur methods` lists them).
     `show=True` shows progress.
     """
     _refuse_model(train, "debias")
@@ -77,6 +80,7 @@ def debias(
             size=size,
             settings=_seeded(settings, seed),
             suspects=suspects,
+            method=method,
             anyway=anyway,
         )
         return _result(workflow.carry_out(run, folder, source=images.source), folder)
@@ -119,6 +123,47 @@ def audit(
     ):
         warnings.warn(crowded, stacklevel=2)
     return found
+
+
+def compare(
+    train: Source,
+    methods: Sequence[str] = comparison.METHODS,
+    *,
+    valid: Images | None = None,
+    test: Images | None = None,
+    model: nn.Module | str | None = None,
+    bias: Mapping[str, Tensor] | str | None = None,
+    classes: tuple[str, ...] | None = None,
+    init: str = "",
+    size: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    out: Path | str | None = None,
+    store: Path | str | None = None,
+    suspects: Path | str | None = None,
+    show: Show | bool = False,
+) -> Comparison:
+    """Train several methods on the same images and return their scores beside each other.
+
+    `methods` are names that `unspur methods` lists for own images; the rest is as for `debias`. With `out`,
+    every method gets a folder below it, beside comparison.json and comparison.html. No audit is asked.
+    """
+    _refuse_model(train, "compare")
+    images = UserImages(train, valid, test, bias, classes)
+    with _place(device, store, show, keep=out is not None) as place:
+        opened = comparison.open_comparison(
+            images,
+            place,
+            methods,
+            model=model,
+            init=init,
+            size=size,
+            settings={**(settings or {}), "seed": seed},
+            suspects=suspects,
+        )
+        folder = Path(out) if out is not None else None
+        return comparison.carry_out_comparison(opened, folder, source=images.source)
 
 
 def _refuse_model(train: object, verb: str) -> None:

@@ -28,7 +28,7 @@ from .data import Splits
 from .data.custom.assembly import UserImages
 from .data.splits import shrink
 from .errors import DataError, ModelError, RecipeError
-from .recipes import Recipe, budget
+from .recipes import Recipe, budget, own_methods
 from .report import page
 from .runs import audit_folder
 from .runs.skipped_csv import save_skipped
@@ -75,15 +75,16 @@ def open_debias(
     size: int = 0,
     settings: Recipe | Mapping[str, Any] | None = None,
     suspects: Path | str | None = None,
+    method: str = own_methods.DEFAULT,
     anyway: bool = False,
 ) -> stages.Run:
     """Prepare the debiasing of a user's images.
 
-    `settings` are changes of what the number of images and the device suggest, or a whole recipe.
+    `settings` are changes of what the number of images, the device and the method suggest, or a whole recipe.
     """
     size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
     splits = images.open(size or budget.of(place.device).pixels)
-    recipe = _debias_recipe(settings, splits, place, model, init)
+    recipe = _debias_recipe(settings, splits, place, model, init, method)
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
@@ -113,10 +114,13 @@ def _debias_recipe(
     place: Place,
     model: nn.Module | str | None,
     init: str,
+    method: str,
 ) -> Recipe:
     """Return the user's recipe with the network asked for, or one by the number of images, with changes."""
     name = model if isinstance(model, str) else None
     if isinstance(settings, Recipe):
+        if method != own_methods.DEFAULT:
+            raise RecipeError(f"a whole recipe has its own plan; leave the method {method!r} out.")
         return _with_network(settings, name, init)
     recipe = budget.settings(
         len(splits.train),
@@ -125,7 +129,7 @@ def _debias_recipe(
         model=name or budget.NETWORK,
         init=init,
     )
-    return recipes.change(recipe, settings or {})
+    return recipes.change(recipe, own_methods.method_changes(method, recipe) | dict(settings or {}))
 
 
 def _with_network(recipe: Recipe, name: str | None, init: str) -> Recipe:

@@ -1,7 +1,7 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: audit, data, deploy, errors, methods, recipes, report, reproduce, run_api, runs, stages, store,
-training, version, workflow.
+May import: audit, comparison, data, deploy, errors, methods, recipes, report, reproduce, run_api, runs,
+stages, store, training, version, workflow.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..version import VERSION
 from . import (
     audit_command,
     bench_command,
+    compare_command,
     data_commands,
     evaluate_command,
     export_command,
@@ -41,6 +42,7 @@ for command in (
         run_commands.run,
         run_commands.debias,
         run_commands.demo,
+        compare_command.compare,
         bench_command.bench,
         audit_command.audit,
         report_command.report,

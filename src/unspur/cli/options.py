@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from ..recipes.own_methods import own_methods
+
 Out = Annotated[Path | None, typer.Option("--out", file_okay=False, help="Folder for the result.")]
 StoreAt = Annotated[
     Path | None, typer.Option("--store", help="Folder of finished stages (runs/store).")
@@ -43,6 +45,7 @@ Bias = Annotated[
         help="Where the shortcut is written, for scores: a column, or file names as '*_{group}.png'."
     ),
 ]
+Method = Annotated[str, typer.Option(help=f"One of {', '.join(own_methods())}.")]
 Source = Annotated[
     str, typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME.")
 ]

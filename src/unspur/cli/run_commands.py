@@ -13,6 +13,7 @@ from .. import recipes, workflow
 from ..audit.recommendation import Judge
 from ..data.custom.assembly import UserImages
 from ..data.splits import describe
+from ..recipes import own_methods
 from ..report import terminal
 from ..report.terminal import err, score_table, show, summary
 from ..stages import Run
@@ -23,6 +24,7 @@ from .options import (
     Bias,
     Changes,
     Device,
+    Method,
     Model,
     Out,
     Quiet,
@@ -73,6 +75,7 @@ def debias(
         Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
     ] = None,
     bias: Bias = None,
+    method: Method = own_methods.DEFAULT,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Do not ask first whether there is a shortcut.")
     ] = False,
@@ -89,6 +92,7 @@ def debias(
         size=size,
         settings={"seed": seed, **recipes.parse_changes(set_ or [])},
         suspects=suspects,
+        method=method,
         anyway=anyway,
     )
     err.print(describe(opened.context.splits), markup=False)
