@@ -38,7 +38,7 @@ def splits() -> Splits:
 
 
 @pytest.fixture(scope="module")
-def found(splits: Splits, tmp_path_factory: pytest.TempPathFactory) -> unspur.Comparison:
+def found(splits: Splits, tmp_path_factory: pytest.TempPathFactory) -> unspur.MethodComparison:
     home = tmp_path_factory.mktemp("compare")
     settings = {**SETTINGS, "lff.steps": 20}
     return unspur.compare(
@@ -46,14 +46,14 @@ def found(splits: Splits, tmp_path_factory: pytest.TempPathFactory) -> unspur.Co
     )
 
 
-def test_stages_are_shared(found: unspur.Comparison) -> None:
+def test_stages_are_shared(found: unspur.MethodComparison) -> None:
     assert found.out is not None
     made = sorted(path.name.partition("-")[0] for path in (found.out.parent / "store").iterdir())
     trained = [name for name in made if name not in ("evaluate", "inspect")]
     assert trained == ["finetune", "finetune", "lff", "mine", "pretrain", "prune", "refit"]
 
 
-def test_scores_are_those_of_each_run(found: unspur.Comparison) -> None:
+def test_scores_are_those_of_each_run(found: unspur.MethodComparison) -> None:
     assert [method.name for method in found.methods] == list(NAMES)
     assert found.out is not None
     for method in found.methods:
@@ -70,7 +70,7 @@ def test_scores_are_those_of_each_run(found: unspur.Comparison) -> None:
     assert gain == pytest.approx(average["jtt"] - average["erm"])
 
 
-def test_label_free_scores_are_on_the_same_suspects_for_all(found: unspur.Comparison) -> None:
+def test_label_free_scores_are_on_the_same_suspects_for_all(found: unspur.MethodComparison) -> None:
     assert found.out is not None
     unseen = json.loads((found.out / "unspur" / "scores.json").read_text())["unseen"]
     assert dict(found.unseen_counts) == {
@@ -82,7 +82,7 @@ def test_label_free_scores_are_on_the_same_suspects_for_all(found: unspur.Compar
         assert part in found["lff"].unseen
 
 
-def test_the_page_and_the_record(found: unspur.Comparison) -> None:
+def test_the_page_and_the_record(found: unspur.MethodComparison) -> None:
     assert found.page is not None
     assert found.out is not None
     text = found.page.read_text()

@@ -5,7 +5,7 @@ folder says in its `__init__` what it may import. The flat files:
 errors, extras, hashing, noise, version may import: nothing.
 workflow may import: audit, data, errors, models, recipes, report, runs, stages, store.
 comparison may import: data, errors, recipes, report, runs, stages, store, workflow.
-api may import: audit, comparison, data, errors, recipes, report, runs, stages, workflow.
+api may import: audit, comparison, data, errors, recipes, report, runs, stages, store, workflow.
 run_api may import: data, deploy, errors, report, runs, stages.
 """
 
@@ -17,7 +17,7 @@ from .masks.verbs import apply, attach, bake, density, harden
 from .recipes import Recipe
 from .run_api import evaluate, export, predict, report
 from .runs.classifier import Classifier, load
-from .runs.comparison_record import Comparison
+from .runs.comparison_record import MethodComparison
 from .runs.evaluation import Evaluation
 from .stages.suspects import Suspects, Verdict, verdict
 from .version import VERSION
@@ -27,9 +27,9 @@ __version__ = VERSION
 __all__ = [
     "Audit",
     "Classifier",
-    "Comparison",
     "DebiasedModel",
     "Evaluation",
+    "MethodComparison",
     "Recipe",
     "Split",
     "Splits",

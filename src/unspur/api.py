@@ -17,10 +17,11 @@ from .data.custom.assembly import Images, Source, UserImages
 from .errors import DataError
 from .recipes import Recipe, own_methods
 from .report import terminal
-from .runs.comparison_record import Comparison
+from .runs.comparison_record import MethodComparison
 from .stages.context import Show
 from .stages.place import Place, find_place, temporary_place
 from .stages.suspects import Suspects, crowded_classes
+from .store import check_folder
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def debias(
     `show=True` shows progress.
     """
     _refuse_model(train, "debias")
-    folder = Path(out) if out is not None else None
+    folder = _folder(out)
     images = UserImages(train, valid, test, bias, classes)
     with _place(device, store, show, keep=out is not None) as place:
         run = workflow.open_debias(
@@ -107,6 +108,7 @@ def audit(
     report.html are written; trainings are stored as by `debias`.
     """
     _refuse_model(train, "audit")
+    folder = _folder(out)
     with _place(device, store, show, keep=out is not None) as place:
         context = workflow.open_audit(
             UserImages(train, classes=classes),
@@ -117,7 +119,7 @@ def audit(
             changes=settings,
         )
         source = str(train) if isinstance(train, Path | str) else ""
-        found = workflow.carry_out_audit(context, Path(out) if out else None, source=source)[0]
+        found = workflow.carry_out_audit(context, folder, source=source)[0]
     if crowded := crowded_classes(
         found.suspects, context.splits.train.targets, context.splits.classes
     ):
@@ -143,13 +145,14 @@ def compare(
     store: Path | str | None = None,
     suspects: Path | str | None = None,
     show: Show | bool = False,
-) -> Comparison:
+) -> MethodComparison:
     """Train several methods on the same images and return their scores beside each other.
 
     `methods` are names that `unspur methods` lists for own images; the rest is as for `debias`. With `out`,
     every method gets a folder below it, beside comparison.json and comparison.html. No audit is asked.
     """
     _refuse_model(train, "compare")
+    folder = _folder(out)
     images = UserImages(train, valid, test, bias, classes)
     with _place(device, store, show, keep=out is not None) as place:
         opened = comparison.open_comparison(
@@ -162,7 +165,6 @@ def compare(
             settings={**(settings or {}), "seed": seed},
             suspects=suspects,
         )
-        folder = Path(out) if out is not None else None
         return comparison.carry_out_comparison(opened, folder, source=images.source)
 
 
@@ -172,6 +174,14 @@ def _refuse_model(train: object, verb: str) -> None:
         raise DataError(
             f"the first argument is a network; data come first. Write unspur.{verb}(data, model=network)."
         )
+
+
+def _folder(out: Path | str | None) -> Path | None:
+    """Return the folder for results; raise before anything is done if it cannot be made."""
+    if out is None:
+        return None
+    check_folder(Path(out))
+    return Path(out)
 
 
 def _seeded(

@@ -23,7 +23,7 @@ from .report import comparison_page
 from .runs.comparison_record import (
     PARTS,
     ComparedMethod,
-    Comparison,
+    MethodComparison,
     gains,
     scores_together,
     unseen_gains,
@@ -77,7 +77,7 @@ def carry_out_comparison(
     *,
     command: str = "",
     source: str = "",
-) -> Comparison:
+) -> MethodComparison:
     """Run every method, with `out` in a folder of its own, and compare them; then write the page."""
     outcomes = {
         name: workflow.carry_out(run, out / name if out else None, command=command, source=source)
@@ -87,14 +87,14 @@ def carry_out_comparison(
     return found if out is None else _save(found, out)
 
 
-def _save(found: Comparison, out: Path) -> Comparison:
+def _save(found: MethodComparison, out: Path) -> MethodComparison:
     """Write comparison.json and comparison.html."""
     make_folder(out)
     write_bytes(out / RECORD, (json.dumps(found.as_json(), indent=1) + "\n").encode())
     return replace(found, out=out, page=comparison_page.attempt(found, out))
 
 
-def compare_outcomes(outcomes: Mapping[str, Outcome], *, command: str = "") -> Comparison:
+def compare_outcomes(outcomes: Mapping[str, Outcome], *, command: str = "") -> MethodComparison:
     """Return the scores of all methods beside each other; ERM, or else the first, is the baseline."""
     first = next(iter(outcomes.values()))
     baseline = "erm" if "erm" in outcomes else next(iter(outcomes))
@@ -124,7 +124,7 @@ def compare_outcomes(outcomes: Mapping[str, Outcome], *, command: str = "") -> C
             )
         )
     counts = [] if suspects is None else [int(suspects.sum()), int((~suspects).sum())]
-    return Comparison(
+    return MethodComparison(
         data=first.context.splits.name,
         evaluated_on=first.numbers["evaluated_on"],
         images=len(first.scores.tensors["targets"]),

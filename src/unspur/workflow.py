@@ -31,6 +31,7 @@ from .errors import DataError, ModelError, RecipeError
 from .recipes import Recipe, budget, own_methods
 from .report import page
 from .runs import audit_folder
+from .runs.run_numbers import run_numbers
 from .runs.skipped_csv import save_skipped
 from .runs.suspects_csv import read_suspects
 from .stages.context import Advice, Context
@@ -39,7 +40,6 @@ from .stages.inspection import inspect
 from .stages.new_weights import warn_of_new_weights
 from .stages.place import Place
 from .stages.results import Results
-from .stages.suspects import crowded_classes
 from .store import Artifact
 
 AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks see no more
@@ -58,12 +58,7 @@ class Outcome:
     @property
     def numbers(self) -> dict[str, Any]:
         """The scores, with the judge's advice where it was asked, and a warning of crowded classes."""
-        numbers, splits = runs.with_advice(self.scores.facts, self.advice), self.context.splits
-        if "mine" not in self.results:
-            return numbers
-        found = self.results.suspects()
-        crowded = crowded_classes(found, splits.train.targets, splits.classes)
-        return {**numbers, "crowded": crowded} if crowded else numbers
+        return run_numbers(self.context, self.results, self.scores, self.advice)
 
 
 def open_debias(

@@ -20,7 +20,18 @@ from ..runs import audit_folder
 from ..stages.context import Context
 from ..stages.place import find_place
 from ..stages.suspects import crowded_classes
-from .options import Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt, command_line
+from .options import (
+    Changes,
+    Device,
+    Model,
+    Quiet,
+    Seed,
+    Size,
+    Source,
+    StoreAt,
+    check_out,
+    command_line,
+)
 
 
 def audit(
@@ -28,7 +39,7 @@ def audit(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", file_okay=False, help="Folder for the report, the suspects and all numbers."
+            "--out", callback=check_out, help="Folder for the report, the suspects and all numbers."
         ),
     ] = Path("runs/audit"),
     model: Model = "convnet",

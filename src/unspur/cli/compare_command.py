@@ -14,18 +14,30 @@ from ..data.custom.assembly import UserImages
 from ..data.splits import describe
 from ..report import comparison_page, terminal
 from ..report.terminal import err, percent, show
-from ..runs.comparison_record import PARTS, ComparedMethod, Comparison
+from ..runs.comparison_record import PARTS, ComparedMethod, MethodComparison
 from ..runs.evaluation import AccuracyShare
 from ..runs.evaluation_files import share_text
 from ..stages import Run
 from ..stages.estimate import estimate
 from ..stages.place import find_place
-from .options import Bias, Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt, command_line
+from .options import (
+    Bias,
+    Changes,
+    Device,
+    Model,
+    Quiet,
+    Seed,
+    Size,
+    Source,
+    StoreAt,
+    check_out,
+    command_line,
+)
 
 
 def compare(
     source: Source,
-    out: Annotated[Path, typer.Option("--out", file_okay=False, help="Folder for the results.")],
+    out: Annotated[Path, typer.Option("--out", callback=check_out, help="Folder for the results.")],
     methods: Annotated[
         str, typer.Option(help="Names from `unspur methods`, separated by commas.")
     ] = ",".join(comparison.METHODS),
@@ -81,7 +93,7 @@ def _say_plan(opened: dict[str, Run], *, dry_run: bool) -> None:
     )
 
 
-def _say(found: Comparison, seconds: float) -> None:
+def _say(found: MethodComparison, seconds: float) -> None:
     terminal.out.print(table(found))
     terminal.out.print("Brackets: 95 % intervals over images, for one seed.", markup=False)
     for line in (f"{comparison_page.headline(found)}.", comparison_page.lead(found)):
@@ -91,7 +103,7 @@ def _say(found: Comparison, seconds: float) -> None:
     terminal.out.print(text, markup=False, soft_wrap=True)
 
 
-def table(found: Comparison) -> Table:
+def table(found: MethodComparison) -> Table:
     """Return the scores of each method: true ones where groups are known, then label-free ones."""
     parts = [part for part in PARTS if part in found.unseen_counts]
     names = [name.replace("_", " ") for name in found.metrics]

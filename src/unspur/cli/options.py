@@ -10,8 +10,19 @@ from typing import Annotated
 import typer
 
 from ..recipes.own_methods import own_methods
+from ..store import check_folder
 
-Out = Annotated[Path | None, typer.Option("--out", file_okay=False, help="Folder for the result.")]
+
+def check_out(out: Path | None) -> Path | None:
+    """Raise before anything is done if a folder for results cannot be made."""
+    if out is not None:
+        check_folder(out)
+    return out
+
+
+Out = Annotated[
+    Path | None, typer.Option("--out", callback=check_out, help="Folder for the result.")
+]
 StoreAt = Annotated[
     Path | None, typer.Option("--store", help="Folder of finished stages (runs/store).")
 ]

@@ -33,6 +33,7 @@ from .options import (
     Size,
     Source,
     StoreAt,
+    check_out,
     command_line,
 )
 
@@ -63,7 +64,7 @@ def run(
 
 def debias(
     source: Source,
-    out: Annotated[Path, typer.Option("--out", file_okay=False, help="Folder for the result.")],
+    out: Annotated[Path, typer.Option("--out", callback=check_out, help="Folder for the result.")],
     model: Model = "resnet18",
     init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
     size: Size = 0,
@@ -102,7 +103,7 @@ def debias(
 
 
 def demo(
-    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the result.")] = Path(
+    out: Annotated[Path, typer.Option(callback=check_out, help="Folder for the result.")] = Path(
         "runs/demo"
     ),
     store: StoreAt = None,

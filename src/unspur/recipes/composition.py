@@ -57,8 +57,7 @@ def compose(name: str, entries: Catalogue | None = None) -> Composition:
     """Compose a recipe of the catalogue by name."""
     known = entries or catalogue()
     if name not in known.recipes:
-        hint = suggestion(name, known.recipes)
-        raise RecipeError(f"there is no recipe {name!r}.{hint} `unspur recipes` lists all.")
+        raise RecipeError(f"there is no recipe {name!r}.{suggestion(name, known.recipes)}")
     combination = known.recipes[name]
     layers = [
         _name_layer(name),

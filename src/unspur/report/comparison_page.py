@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..audit.formatting import percent
-from ..runs.comparison_record import PARTS, ComparedMethod, Comparison
+from ..runs.comparison_record import PARTS, ComparedMethod, MethodComparison
 from ..runs.evaluation import AccuracyShare
 from ..runs.intervals import Interval
 from ..store import write_bytes
@@ -25,7 +25,7 @@ DECIDES = {
 }
 
 
-def attempt(found: Comparison, out: Path) -> Path | None:
+def attempt(found: MethodComparison, out: Path) -> Path | None:
     """Write the page into a folder; on failure warn why and return None."""
     try:
         write_bytes(out / PAGE, render(found).encode())
@@ -35,12 +35,12 @@ def attempt(found: Comparison, out: Path) -> Path | None:
     return out / PAGE
 
 
-def render(found: Comparison) -> str:
+def render(found: MethodComparison) -> str:
     """Return the page as text."""
     return paint("comparison.html.j2", content(found))
 
 
-def content(found: Comparison) -> dict[str, Any]:
+def content(found: MethodComparison) -> dict[str, Any]:
     """Return everything the page shows, by the names its template uses."""
     return {
         "found": found,
@@ -54,25 +54,25 @@ def content(found: Comparison) -> dict[str, Any]:
     }
 
 
-def deciding_share(found: Comparison, method: ComparedMethod) -> AccuracyShare:
+def deciding_share(found: MethodComparison, method: ComparedMethod) -> AccuracyShare:
     """Return the score of a method that tells most of a shortcut."""
     name = found.deciding
     return method.unseen[name] if name == "suspects" else method.scores[name]
 
 
-def best(found: Comparison) -> ComparedMethod:
+def best(found: MethodComparison) -> ComparedMethod:
     """Return the method with the highest deciding score."""
     return max(found.methods, key=lambda method: deciding_share(found, method).value)
 
 
-def headline(found: Comparison) -> str:
+def headline(found: MethodComparison) -> str:
     """Name the method that does best by the deciding score."""
     method = best(found)
     share = percent(deciding_share(found, method).value)
     return f"{method.title}: {share} of {DECIDES[found.deciding]}"
 
 
-def lead(found: Comparison) -> str:
+def lead(found: MethodComparison) -> str:
     """Compare the best method with the baseline in a sentence or two."""
     method, baseline = best(found), found[found.baseline]
     if method is baseline:
@@ -88,7 +88,7 @@ def lead(found: Comparison) -> str:
     return f"{sentence}{doubt} Other seeds would differ by more than these intervals show."
 
 
-def chart(found: Comparison) -> str:
+def chart(found: MethodComparison) -> str:
     """Draw the deciding score of each method, from that of the baseline."""
     start = deciding_share(found, found[found.baseline]).value
     marks = []
@@ -101,7 +101,7 @@ def chart(found: Comparison) -> str:
     return strip(marks, Axis(0.0, 1.0, percent=True), words=words)
 
 
-def _scores(found: Comparison) -> Table:
+def _scores(found: MethodComparison) -> Table:
     """Return the accuracies of each method, and its gains over the baseline."""
     columns = [(name.replace("_", " "), MEANING[name]) for name in found.metrics]
     rows = []
@@ -114,7 +114,7 @@ def _scores(found: Comparison) -> Table:
     return Table([*columns, ("weights kept", "of those that can be cut")], rows)
 
 
-def _unseen(found: Comparison) -> Table:
+def _unseen(found: MethodComparison) -> Table:
     """Return the accuracies on images outside training, by suspicion."""
     columns = [(part, f"{found.unseen_counts[part]} images") for part in PARTS]
     rows = []

@@ -39,7 +39,7 @@ class ComparedMethod:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MethodComparison:
     """The methods of a comparison on the same images, in the order they were asked for."""
 
     data: str

@@ -6,6 +6,7 @@ May import: errors, hashing, version.
 from .artifact_store import Store, key_of
 from .artifacts import FACTS, Artifact, environment, open_artifact
 from .atomic import (
+    check_folder,
     folder_size,
     locked,
     make_folder,
@@ -23,6 +24,7 @@ __all__ = [
     "Artifact",
     "Store",
     "Workspace",
+    "check_folder",
     "environment",
     "folder_size",
     "key_of",

@@ -15,7 +15,7 @@ from ..decoding.files import Files
 from ..splits import Split, Splits
 from .dataset import collect, dataset_classes
 from .images import load
-from .sources import USUAL_GROUPS, GroupSource
+from .sources import GroupSource
 
 Images = Dataset[Any] | Split | Files
 Source = Images | Splits | Path | str
@@ -57,8 +57,9 @@ class UserImages:
             )
         if isinstance(self.train, Splits):
             return self.train
-        groups = GroupSource.of(self.bias) if isinstance(self.bias, str) else USUAL_GROUPS
-        return load(self.train, limit=limit, groups=groups)
+        if isinstance(self.bias, str):
+            return load(self.train, limit=limit, groups=GroupSource.of(self.bias))
+        return load(self.train, limit=limit)
 
     def _join(self) -> Splits:
         """Return one set from its parts."""
