@@ -21,7 +21,7 @@ from .runs.comparison_record import MethodComparison
 from .stages.context import Show
 from .stages.place import Place, find_place, temporary_place
 from .stages.suspects import Suspects, crowded_classes
-from .store import check_folder
+from .store import refuse_file
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _folder(out: Path | str | None) -> Path | None:
     """Return the folder for results; raise before anything is done if it cannot be made."""
     if out is None:
         return None
-    check_folder(Path(out))
+    refuse_file(Path(out))
     return Path(out)
 
 

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from . import stages, workflow
 from .data.custom.assembly import UserImages
 from .errors import RecipeError
-from .recipes import budget
 from .recipes.own_methods import own_methods
 from .report import comparison_page
 from .runs.comparison_record import (
@@ -52,13 +51,13 @@ def open_comparison(
     """Prepare a run of each method; raises before anything is trained if one cannot be run."""
     if len(set(methods)) < len(methods) or not methods:
         raise RecipeError(f"name each method once, and at least one; given: {', '.join(methods)}.")
-    splits = images.open(size or budget.of(place.device).pixels)
     opened = {
         name: workflow.open_debias(
-            UserImages(splits),
+            images,
             place,
             model=model,
             init=init,
+            size=size,
             settings=settings,
             suspects=suspects,
             method=name,

@@ -10,13 +10,13 @@ from typing import Annotated
 import typer
 
 from ..recipes.own_methods import own_methods
-from ..store import check_folder
+from ..store import refuse_file
 
 
 def check_out(out: Path | None) -> Path | None:
     """Raise before anything is done if a folder for results cannot be made."""
     if out is not None:
-        check_folder(out)
+        refuse_file(out)
     return out
 
 

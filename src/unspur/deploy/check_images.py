@@ -15,6 +15,7 @@ from ..data.custom.labelled import open_labelled
 from ..errors import DataError, UnspurError
 from ..recipes.settings import DataSettings
 from ..runs.classifier import Classifier, load
+from ..runs.named_models import ORDINARY
 from ..runs.run_folder import is_remote
 from ..store import read_json
 
@@ -71,6 +72,7 @@ def _benchmark(settings: DataSettings, root: Path | None) -> data.Part:
 
 def find_source(folder: Path) -> str:
     """Return where a run found the user's images, or raise if it does not say."""
+    folder = folder.parent if folder.name == ORDINARY else folder
     source = read_json(folder / "run.json").get("source", "")
     if not source:
         raise DataError("it was given to the run. Name a folder of it with --images.")

@@ -6,12 +6,12 @@ May import: errors, hashing, version.
 from .artifact_store import Store, key_of
 from .artifacts import FACTS, Artifact, environment, open_artifact
 from .atomic import (
-    check_folder,
     folder_size,
     locked,
     make_folder,
     read_json,
     read_tensors,
+    refuse_file,
     remove,
     write_bytes,
     write_tensors,
@@ -24,7 +24,6 @@ __all__ = [
     "Artifact",
     "Store",
     "Workspace",
-    "check_folder",
     "environment",
     "folder_size",
     "key_of",
@@ -35,6 +34,7 @@ __all__ = [
     "read_json",
     "read_lines",
     "read_tensors",
+    "refuse_file",
     "remove",
     "write_bytes",
     "write_document",

@@ -53,7 +53,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         sync_folder(path.parent)
 
 
-def check_folder(path: Path) -> None:
+def refuse_file(path: Path) -> None:
     """Raise if a folder cannot be made there because something on the way is a file."""
     there = next((each for each in (path, *path.parents) if each.exists()), path)
     if there.exists() and not there.is_dir():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class UserImages:
     test: Images | None = None
     bias: Mapping[str, Tensor] | str | None = None
     classes: tuple[str, ...] | None = None
+    _opened: dict[int, Splits] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def in_files(self) -> bool:
@@ -46,7 +47,15 @@ class UserImages:
         return str(self.train) if self.in_files else ""
 
     def open(self, limit: int) -> Splits:
-        """Return the images as splits; `limit` is the largest side of images that are read from files."""
+        """Return the images as splits; `limit` is the largest side of images that are read from files.
+
+        Images are opened once for each limit.
+        """
+        if limit not in self._opened:
+            self._opened[limit] = self._open(limit)
+        return self._opened[limit]
+
+    def _open(self, limit: int) -> Splits:
         if not isinstance(self.train, Splits | Path | str):
             return self._join()
         written = isinstance(self.bias, str) and self.in_files
