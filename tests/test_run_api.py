@@ -266,6 +266,10 @@ def test_datasets_and_groups_in_python(run: Path) -> None:
     for name in ("average", "unbiased", "worst group"):
         one, other = found.row(name).accuracy, by_name.row(name).accuracy
         assert one["debiased"].value == pytest.approx(other["debiased"].value)
+    with pytest.raises(DataError, match="a dataset has neither columns nor file names"):
+        unspur.evaluate(run, dataset, model=TinyNet(2), group="colour")
+    with pytest.raises(DataError, match=r"hf:x has no file names to read"):
+        unspur.evaluate(run, "hf:x", model=TinyNet(2), pattern="*_{group}.png")
     with pytest.raises(DataError, match="240 images need as many groups, not 3"):
         unspur.evaluate(run, dataset, model=TinyNet(2), group=[0, 1, 1])
 

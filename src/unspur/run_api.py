@@ -77,8 +77,13 @@ def evaluate(
         opened = _open(str(images), first, groups, ratio, data_root)
     elif isinstance(images, Splits):
         opened = of_splits(images)
+    elif isinstance(group, str) or pattern:
+        raise DataError(
+            "a dataset has neither columns nor file names to read groups from. Give the group of each image, "
+            "as in group=[0, 1, ...]."
+        )
     else:
-        opened = of_dataset(images, first.classes, None if isinstance(group, str) else group)
+        opened = of_dataset(images, first.classes, group)
     found = score_models(models, opened, pick_device(device))
     if out is not None:
         save_evaluation(found, Path(out))

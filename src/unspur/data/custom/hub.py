@@ -14,6 +14,7 @@ from ..decoding.pixels import colours
 from ..splits import Split, Splits
 from .dataset import pixels
 from .listing import PARTS, in_order
+from .sources import GroupSource
 
 PREFIX = "hf:"
 
@@ -37,6 +38,15 @@ def open_splits(name: str) -> dict[str, Any]:
     """Return the splits of a set by our names for them."""
     dataset = _open(name.removeprefix(PREFIX))
     return {PARTS.get(part.lower(), part): dataset[part] for part in dataset}
+
+
+def group_column(name: str, groups: GroupSource) -> str:
+    """Return the column of groups; raise if groups are to be read from file names: there are none."""
+    if groups.pattern:
+        raise DataError(
+            f"{name} has no file names to read {groups.pattern!r} from. Name a column of groups instead."
+        )
+    return groups.column
 
 
 def convert(

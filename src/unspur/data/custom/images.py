@@ -49,7 +49,8 @@ def load(
     says where the groups are written, for scores alone.
     """
     if str(where).startswith(hub.PREFIX):
-        return hub.load(str(where), limit=limit, size=size, classes=classes, group=groups.column)
+        column = hub.group_column(str(where), groups)
+        return hub.load(str(where), limit=limit, size=size, classes=classes, group=column)
     listing = list_source(Path(where), groups)
     if classes is None:
         check(listing)

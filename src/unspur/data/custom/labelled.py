@@ -76,7 +76,8 @@ def open_labelled(
     spread, unless that is 0.
     """
     if str(where).startswith(hub.PREFIX):
-        return _open_hub(str(where), size=size, classes=classes, group=groups.column)
+        column = hub.group_column(str(where), groups)
+        return _open_hub(str(where), size=size, classes=classes, group=column)
     listing = list_source(Path(where), groups, need_train=False)
     split = next(name for name in ORDER if listing.of(name))
     rows = listing.of(split)
