@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from ..recipes.own_methods import own_methods
 from ..store import refuse_file
 
 
@@ -56,7 +55,9 @@ Bias = Annotated[
         help="Where the shortcut is written, for scores: a column, or file names as '*_{group}.png'."
     ),
 ]
-Method = Annotated[str, typer.Option(help=f"One of {', '.join(own_methods())}.")]
+Method = Annotated[
+    str, typer.Option(help="Another method: jtt, dfr-mined, erm ...; `unspur methods` lists them.")
+]
 Source = Annotated[
     str, typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME.")
 ]

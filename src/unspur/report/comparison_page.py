@@ -85,7 +85,7 @@ def lead(found: MethodComparison) -> str:
         f"{between(interval, signed=True)}."
     )
     doubt = " That is no clear gain." if interval[0] <= 0 <= interval[1] else ""
-    return f"{sentence}{doubt} Other seeds would differ by more than these intervals show."
+    return f"{sentence}{doubt} Intervals are over images, for one seed."
 
 
 def chart(found: MethodComparison) -> str:

@@ -51,24 +51,30 @@ class UserImages:
 
         Images are opened once for each limit.
         """
-        if limit not in self._opened:
-            self._opened[limit] = self._open(limit)
-        return self._opened[limit]
-
-    def _open(self, limit: int) -> Splits:
+        if limit in self._opened:
+            return self._opened[limit]
         if not isinstance(self.train, Splits | Path | str):
-            return self._join()
+            opened = self._join()
+        else:
+            self._check_whole()
+            if isinstance(self.train, Splits):
+                opened = self.train
+            else:
+                opened = load(self.train, limit=limit, **self._groups())
+        self._opened[limit] = opened
+        return opened
+
+    def _check_whole(self) -> None:
+        """Raise if a whole set is given with parts that it has itself."""
         written = isinstance(self.bias, str) and self.in_files
         parts = (self.valid, self.test, None if written else self.bias, self.classes)
         if any(part is not None for part in parts):
             raise DataError(
                 "a whole set has its own valid, test, bias and classes. Leave them out, or give a split."
             )
-        if isinstance(self.train, Splits):
-            return self.train
-        if isinstance(self.bias, str):
-            return load(self.train, limit=limit, groups=GroupSource.of(self.bias))
-        return load(self.train, limit=limit)
+
+    def _groups(self) -> dict[str, Any]:
+        return {"groups": GroupSource.of(self.bias)} if isinstance(self.bias, str) else {}
 
     def _join(self) -> Splits:
         """Return one set from its parts."""
