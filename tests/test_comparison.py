@@ -189,7 +189,8 @@ def test_the_commands(splits: Splits, tmp_path: Path) -> None:
     assert "3 stages for 2 methods" in " ".join(planned.split())
     assert not Path(out).exists()
     shown = invoke("compare", photos, "--methods", "erm,jtt", "--out", out)
-    assert "JTT" in shown
+    assert "jtt" in shown
+    assert all(len(line) <= 80 for line in shown.splitlines() if "jtt" in line)
     assert (Path(out) / "comparison.html").exists()
     shown = invoke("debias", photos, "--method", "dfr-mined", "--anyway", "--out", f"{out}/dfr")
     assert "Already stored, not run again: mine, pretrain." in shown

@@ -192,6 +192,8 @@ def test_groups_from_a_column_or_from_names(run: Path, photos: Path) -> None:
     assert by_column.row("unbiased").accuracy["debiased"].value == pytest.approx(np.mean(values))
     worst = by_column.row("worst group").accuracy["debiased"]
     assert worst.value == min(values)
+    named = next(row for row in groups if row.name == worst.note)
+    assert worst.interval == named.accuracy["debiased"].interval
     assert worst.note == next(r.name for r in groups if r.accuracy["debiased"].value == min(values))
 
 

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
 from .. import comparison, recipes
 from ..data.custom.assembly import UserImages
 from ..data.splits import describe
 from ..report import comparison_page, terminal
-from ..report.terminal import err, percent, show
+from ..report.terminal import err, show
 from ..runs.comparison_record import PARTS, ComparedMethod, MethodComparison
-from ..runs.evaluation import AccuracyShare
-from ..runs.evaluation_files import share_text
 from ..stages import Run
 from ..stages.estimate import estimate
 from ..stages.place import find_place
@@ -95,7 +94,10 @@ def _say_plan(opened: dict[str, Run], *, dry_run: bool) -> None:
 
 def _say(found: MethodComparison, seconds: float) -> None:
     terminal.out.print(table(found))
-    terminal.out.print("Brackets: 95 % intervals over images, for one seed.", markup=False)
+    note = "In per cent; kept: weights."
+    if found.unseen_counts:
+        note += " Suspects and others: images outside training, by what the miner suspects."
+    terminal.out.print(note, markup=False)
     for line in (f"{comparison_page.headline(found)}.", comparison_page.lead(found)):
         terminal.out.print(line, markup=False, soft_wrap=True)
     opened = f" Open {found.page}." if found.page else ""
@@ -104,21 +106,20 @@ def _say(found: MethodComparison, seconds: float) -> None:
 
 
 def table(found: MethodComparison) -> Table:
-    """Return the scores of each method: true ones where groups are known, then label-free ones."""
+    """Return the scores in per cent: true ones where groups are known, then label-free ones."""
     parts = [part for part in PARTS if part in found.unseen_counts]
-    names = [name.replace("_", " ") for name in found.metrics]
-    names += [f"{part} outside training" for part in parts]
-    shown = Table("method", *(Column(name, justify="right") for name in [*names, "weights kept"]))
+    metrics = [name for name in found.metrics if name != "average"] or ["average"]
+    names = [*(name.replace("_", " ") for name in metrics), *parts, "kept"]
+    columns = (Column(name, justify="right") for name in names)
+    first = Column("method", no_wrap=True)
+    shown = Table(first, *columns, box=SIMPLE_HEAD, pad_edge=False)  # narrow: it has many columns
     for method in found.methods:
-        shown.add_row(method.title, *_cells(method, found.metrics, parts))
+        shown.add_row(method.name, *_cells(method, metrics, parts))
     return shown
 
 
 def _cells(method: ComparedMethod, metrics: list[str], parts: list[str]) -> list[str]:
     shares = [method.scores.get(name) for name in metrics]
     shares += [method.unseen.get(part) for part in parts]
-    return [*map(_cell, shares), percent(method.weights_kept)]
-
-
-def _cell(share: AccuracyShare | None) -> str:
-    return "–" if share is None else share_text(share)
+    values = [None if share is None else share.value for share in shares]
+    return ["–" if v is None else f"{100 * v:.1f}" for v in (*values, method.weights_kept)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -104,6 +104,8 @@ def _overall(images: LabelledImages, predicted: Mapping[str, Tensor]) -> list[Ev
             name: AccuracyShare(each[metric][0], intervals.accuracy[name][metric], each[metric][1])
             for name, each in values.items()
         }
+        if metric == "worst_group":  # a bootstrap has no width where none of a small group is right
+            accuracy = {name: _worst(images, predicted[name], s) for name, s in accuracy.items()}
         gain = _gain(metric, accuracy, intervals)
         rows.append(
             EvaluationRow("overall", metric.replace("_", " "), counts[metric], accuracy, gain)
@@ -151,6 +153,13 @@ def _accuracies(images: LabelledImages, predicted: Tensor) -> dict[str, tuple[fl
             if bool(among.any()):
                 found[name] = (_share(right[among]), "")
     return found
+
+
+def _worst(images: LabelledImages, predicted: Tensor, share: AccuracyShare) -> AccuracyShare:
+    """Return the accuracy of a model's worst group with Wilson's interval."""
+    among = _groups(images)[share.note]
+    hits = int((predicted == images.part.targets)[among].sum())
+    return replace(share, interval=wilson(hits, int(among.sum())))
 
 
 def _share(right: Tensor) -> float:
