@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
 from .. import comparison, recipes
@@ -112,7 +111,7 @@ def table(found: MethodComparison) -> Table:
     names = [*(name.replace("_", " ") for name in metrics), *parts, "kept"]
     columns = (Column(name, justify="right") for name in names)
     first = Column("method", no_wrap=True)
-    shown = Table(first, *columns, box=SIMPLE_HEAD, pad_edge=False)  # narrow: it has many columns
+    shown = Table(first, *columns, box=None, padding=(0, 2, 0, 0))  # narrow: it has many columns
     for method in found.methods:
         shown.add_row(method.name, *_cells(method, metrics, parts))
     return shown
