@@ -4,17 +4,22 @@ The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate
 folder says in its `__init__` what it may import. The flat files:
 csv_text, errors, extras, hashing, noise, version may import: nothing.
 boundary may import: errors.
-workflow may import: audit, csv_text, data, errors, models, recipes, report, runs, stages, store.
-api may import: audit, boundary, data, errors, recipes, report, stages, workflow.
+workflow may import: audit, data, errors, models, recipes, report, runs, stages, store.
+comparison may import: data, errors, recipes, report, runs, stages, store, workflow.
+api may import: audit, boundary, comparison, data, errors, recipes, report, runs, stages, store, workflow.
+run_api may import: data, deploy, errors, report, runs, stages.
 """
 
-from .api import DebiasedModel, audit, debias
+from .api import DebiasedModel, audit, compare, debias
 from .audit.result import Audit
 from .data import Split, Splits
 from .errors import UnspurError
 from .masks.verbs import apply, attach, bake, density, harden
 from .recipes import Recipe
+from .run_api import evaluate, export, predict, report
 from .runs.classifier import Classifier, load
+from .runs.comparison_record import MethodComparison
+from .runs.evaluation import Evaluation
 from .stages.suspects import Suspects, Verdict, verdict
 from .version import VERSION
 
@@ -24,6 +29,8 @@ __all__ = [
     "Audit",
     "Classifier",
     "DebiasedModel",
+    "Evaluation",
+    "MethodComparison",
     "Recipe",
     "Split",
     "Splits",
@@ -35,9 +42,14 @@ __all__ = [
     "attach",
     "audit",
     "bake",
+    "compare",
     "debias",
     "density",
+    "evaluate",
+    "export",
     "harden",
     "load",
+    "predict",
+    "report",
     "verdict",
 ]

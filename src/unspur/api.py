@@ -1,8 +1,9 @@
-"""The front door for Python: audit data, debias a model."""
+"""The front door for Python: audit data, debias a model, compare methods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,18 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from . import workflow
+from . import comparison, workflow
 from .audit.result import Audit
 from .boundary import explain_system
 from .data.custom.assembly import Images, Source, UserImages
 from .errors import DataError
-from .recipes import Recipe
+from .recipes import Recipe, own_methods
 from .report import terminal
+from .runs.comparison_record import MethodComparison
 from .stages.context import Show
 from .stages.place import Place, find_place, temporary_place
-from .stages.suspects import Suspects
+from .stages.suspects import Suspects, crowded_classes
+from .store import refuse_file
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ def debias(
     *,
     model: nn.Module | str | None = None,
     test: Images | None = None,
-    bias: Mapping[str, Tensor] | None = None,
+    bias: Mapping[str, Tensor] | str | None = None,
     classes: tuple[str, ...] | None = None,
     init: str = "",
     size: int = 0,
@@ -50,6 +53,7 @@ def debias(
     out: Path | str | None = None,
     store: Path | str | None = None,
     suspects: Path | str | None = None,
+    method: str = own_methods.DEFAULT,
     anyway: bool = False,
     show: Show | bool = False,
 ) -> DebiasedModel:
@@ -60,25 +64,29 @@ def debias(
     the command line (`resnet18`, `timm:NAME`, `file.py:builder`); ResNet-18 by default. Steps follow the size
     of the data and the device; `settings` are changes of them, as {"pretrain.steps": 2000}, or a Recipe,
     which is run as it is. An audit is asked first: without a sign of a shortcut the ordinary model is
-    returned, unless `anyway`. Only the scores read `bias` (labels of the shortcut by split).
+    returned, unless `anyway`. Only the scores read `bias`: labels of the shortcut by split, or for files
+    the name of a column or a pattern of file names ('*_{group}.png').
     With `out`, a run's folder is written; stages are stored in `store` (UNSPUR_STORE or runs/store) and
     reused. Without either nothing is stored. `suspects` is the suspects.csv of a run, corrected by you.
+    `method` is another method in place of our preset ("jtt", "dfr-mined", ...; `unspur methods` lists them).
     `show=True` shows progress.
     """
     _refuse_model(train, "debias")
-    folder = Path(out) if out is not None else None
+    folder = _folder(out)
+    images = UserImages(train, valid, test, bias, classes)
     with _place(device, store, show, keep=out is not None) as place:
         run = workflow.open_debias(
-            UserImages(train, valid, test, bias, classes),
+            images,
             place,
             model=model,
             init=init,
             size=size,
             settings=_seeded(settings, seed),
             suspects=suspects,
+            method=method,
             anyway=anyway,
         )
-        return _result(workflow.carry_out(run, folder), folder)
+        return _result(workflow.carry_out(run, folder, source=images.source), folder)
 
 
 @explain_system()
@@ -103,6 +111,7 @@ def audit(
     report.html are written; trainings are stored as by `debias`.
     """
     _refuse_model(train, "audit")
+    folder = _folder(out)
     with _place(device, store, show, keep=out is not None) as place:
         context = workflow.open_audit(
             UserImages(train, classes=classes),
@@ -113,7 +122,53 @@ def audit(
             changes=settings,
         )
         source = str(train) if isinstance(train, Path | str) else ""
-        return workflow.carry_out_audit(context, Path(out) if out else None, source=source)[0]
+        found = workflow.carry_out_audit(context, folder, source=source)[0]
+    if crowded := crowded_classes(
+        found.suspects, context.splits.train.targets, context.splits.classes
+    ):
+        warnings.warn(crowded, stacklevel=2)
+    return found
+
+
+def compare(
+    train: Source,
+    methods: Sequence[str] = comparison.METHODS,
+    *,
+    valid: Images | None = None,
+    test: Images | None = None,
+    model: nn.Module | str | None = None,
+    bias: Mapping[str, Tensor] | str | None = None,
+    classes: tuple[str, ...] | None = None,
+    init: str = "",
+    size: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    out: Path | str | None = None,
+    store: Path | str | None = None,
+    suspects: Path | str | None = None,
+    show: Show | bool = False,
+) -> MethodComparison:
+    """Train several methods on the same images and return their scores beside each other.
+
+    `methods` are names that `unspur methods` lists for own images; the rest is as for `debias`. With `out`,
+    every method gets a folder below it, beside comparison.json and comparison.html. No audit is asked.
+    """
+    _refuse_model(train, "compare")
+    folder = _folder(out)
+    images = UserImages(train, valid, test, bias, classes)
+    with _place(device, store, show, keep=out is not None) as place:
+        opened = comparison.open_comparison(
+            images,
+            place,
+            methods,
+            model=model,
+            init=init,
+            size=size,
+            settings={**(settings or {}), "seed": seed},
+            suspects=suspects,
+        )
+        return comparison.carry_out_comparison(opened, folder, source=images.source)
 
 
 def _refuse_model(train: object, verb: str) -> None:
@@ -122,6 +177,14 @@ def _refuse_model(train: object, verb: str) -> None:
         raise DataError(
             f"the first argument is a network; data come first. Write unspur.{verb}(data, model=network)."
         )
+
+
+def _folder(out: Path | str | None) -> Path | None:
+    """Return the folder for results; raise before anything is done if it cannot be made."""
+    if out is None:
+        return None
+    refuse_file(Path(out))
+    return Path(out)
 
 
 def _seeded(
@@ -135,6 +198,8 @@ def _seeded(
 
 def _result(outcome: workflow.Outcome, out: Path | None) -> DebiasedModel:
     results = outcome.results
+    if crowded := outcome.numbers.get("crowded"):
+        warnings.warn(crowded, stacklevel=3)
     return DebiasedModel(
         model=outcome.context.outcome(results.final_weights).eval(),
         suspects=results.suspects() if "mine" in results else None,

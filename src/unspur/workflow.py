@@ -28,14 +28,16 @@ from .data import Splits
 from .data.custom.assembly import UserImages
 from .data.splits import shrink
 from .errors import DataError, ModelError, RecipeError, StoreError
-from .recipes import Recipe, budget
+from .recipes import Recipe, budget, own_methods
 from .report import page
 from .runs import audit_folder
 from .runs.result_folder import save_skipped, write_alone
+from .runs.run_numbers import run_numbers
 from .runs.suspects_csv import read_suspects
 from .stages.context import Advice, Context
 from .stages.corrections import sample_names
 from .stages.inspection import inspect
+from .stages.new_weights import warn_of_new_weights
 from .stages.place import Place
 from .stages.results import Results
 from .store import Artifact
@@ -55,8 +57,8 @@ class Outcome:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The scores, with the judge's advice where it was asked."""
-        return runs.with_advice(self.scores.facts, self.advice)
+        """The scores, with the judge's advice where it was asked, and a warning of crowded classes."""
+        return run_numbers(self.context, self.results, self.scores, self.advice)
 
 
 def open_debias(
@@ -68,22 +70,26 @@ def open_debias(
     size: int = 0,
     settings: Recipe | Mapping[str, Any] | None = None,
     suspects: Path | str | None = None,
+    method: str = own_methods.DEFAULT,
     anyway: bool = False,
 ) -> stages.Run:
     """Prepare the debiasing of a user's images.
 
-    `settings` are changes of what the number of images and the device suggest, or a whole recipe.
+    `settings` are changes of what the number of images, the device and the method suggest, or a whole recipe.
     """
     size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
     splits = images.open(size or budget.of(place.device).pixels)
-    recipe = _debias_recipe(settings, splits, place, model, init)
+    recipe = _debias_recipe(settings, splits, place, model, init, method)
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
     judged = splits
     if recipe.judge and images.in_files and (size or _is_larger(splits, audit_pixels(place))):
         judged = _open_for_judge(images, place)
-    return stages.Run(add_judge(context, judged, place))
+    run = stages.Run(add_judge(context, judged, place))
+    if isinstance(model, nn.Module):
+        warn_of_new_weights(run)
+    return run
 
 
 def _is_larger(splits: Splits, pixels: int) -> bool:
@@ -103,10 +109,13 @@ def _debias_recipe(
     place: Place,
     model: nn.Module | str | None,
     init: str,
+    method: str,
 ) -> Recipe:
     """Return the user's recipe with the network asked for, or one by the number of images, with changes."""
     name = model if isinstance(model, str) else None
     if isinstance(settings, Recipe):
+        if method != own_methods.DEFAULT:
+            raise RecipeError(f"a whole recipe has its own plan; leave the method {method!r} out.")
         return _with_network(settings, name, init)
     recipe = budget.settings(
         len(splits.train),
@@ -115,7 +124,7 @@ def _debias_recipe(
         model=name or budget.NETWORK,
         init=init,
     )
-    return recipes.change(recipe, settings or {})
+    return recipes.change(recipe, own_methods.method_changes(method, recipe) | dict(settings or {}))
 
 
 def _with_network(recipe: Recipe, name: str | None, init: str) -> Recipe:
@@ -197,22 +206,28 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
     return models.builder(wanted.name, len(splits.classes), wanted.options, init=wanted.init)
 
 
-def carry_out(run: stages.Run, out: Path | None = None, *, command: str = "") -> Outcome:
+def carry_out(
+    run: stages.Run, out: Path | None = None, *, command: str = "", source: str = ""
+) -> Outcome:
     """Ask the judge if there is one, run the plan, and with `out` save the run and its page."""
     with write_alone(out, "run"):
         ((results, scores),) = stages.run_together([run])
         outcome = Outcome(run.context, results, scores, run.advice)
-        return outcome if out is None else save_outcome(outcome, out, command=command)
+        if out is None:
+            return outcome
+        return save_outcome(outcome, out, command=command, source=source)
 
 
-def save_outcome(outcome: Outcome, out: Path, *, command: str = "") -> Outcome:
-    """Write the folder of a run and its page; `command` is what the run was started with."""
+def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str = "") -> Outcome:
+    """Write the folder of a run and its page; `command` is its command line, `source` the user's images."""
     context, results, scores = outcome.context, outcome.results, outcome.scores
     runs.save(context, results, scores, out, numbers=outcome.numbers)
     save_skipped(context.splits, out)
     # The model is safe by now: no trouble with pictures may cost it.
     inspected = _inspected(context, results)
-    runs.save_record(context, results, scores, out, inspected=inspected, command=command)
+    runs.save_record(
+        context, results, scores, out, inspected=inspected, command=command, source=source
+    )
     with context.show("report"):
         return replace(outcome, page=page.attempt(out, context.store.root))
 

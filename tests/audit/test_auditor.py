@@ -237,7 +237,10 @@ def test_python_users_get_the_same_and_a_folder(stored, tmp_path):
     rows = list(csv.DictReader((tmp_path / "out" / "suspects.csv").read_text().splitlines()))
     assert len(rows) == 600
     assert sum(row["flag"] == "suspect" for row in rows) == int(first.suspects.conflict.sum())
-    assert "unspur.debias(model, data, suspects=" in (tmp_path / "out" / "report.html").read_text()
+    assert (
+        "unspur.debias(data, model=model, suspects="
+        in (tmp_path / "out" / "report.html").read_text()
+    )
 
 
 def test_the_command_says_the_verdict_and_how_to_go_on(tmp_path):

@@ -24,6 +24,7 @@ from toys import shapes_set
 from unspur import cli, recipes, stages
 from unspur.data.benchmarks import layout
 from unspur.errors import Interrupted, UnspurError
+from unspur.report import terminal
 from unspur.report.terminal import Lines, percent, size, summary
 from unspur.version import VERSION
 
@@ -207,7 +208,7 @@ def test_lines_come_every_few_seconds_and_at_the_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([0.0, 1.0, 10.0, 12.0, 13.0])
-    monkeypatch.setattr("unspur.report.terminal.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(clock))
     lines = Lines("prune", every=10.0)
     for step in (100, 200, 300, 400):
         lines.update(step, 400, 0.5)
@@ -221,7 +222,7 @@ def test_a_first_line_does_not_guess_what_is_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([0.0, 30.0, 60.0])
-    monkeypatch.setattr("unspur.report.terminal.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: next(clock))
     lines = Lines("mine", every=10.0)
     lines.update(100, 300, 0.5)
     lines.update(200, 300, 0.5)
@@ -468,7 +469,10 @@ def test_predict_without_images(out: Path) -> None:
     Path("empty").mkdir()
     with pytest.raises(UnspurError, match="no image files under empty"):
         invoke("predict", str(out), "empty")
-    with pytest.raises(UnspurError, match="1 of 1 files could not be read"):
+    with (
+        pytest.warns(UserWarning, match="none.png: not a readable image"),
+        pytest.raises(UnspurError, match="1 of 1 files could not be read"),
+    ):
         invoke("predict", str(out), "none.png")
 
 
@@ -479,7 +483,10 @@ def test_predict_goes_on_after_a_file_it_cannot_read(
     for name in ("a", "c"):
         Image.new("RGB", (20, 30), "red").save(f"some/{name}.png")
     Path("some/b.png").write_bytes(b"nothing")
-    with pytest.raises(UnspurError, match="1 of 3 files could not be read and are left out"):
+    with (
+        pytest.warns(UserWarning, match="b.png: not a readable image"),
+        pytest.raises(UnspurError, match="1 of 3 files could not be read and are left out"),
+    ):
         invoke("predict", str(out), "some")
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from deploy_nets import SmallViT
-from sealing import edit
+from sealing import edit, reseal
 from unspur import cli, masks, recipes, runs
 from unspur.deploy import card, formats
 from unspur.deploy.check_images import check_images
@@ -297,6 +297,7 @@ def test_a_model_that_is_no_number_is_not_exported(run, tmp_path):
     about = read_json(folder / "model.json")
     about["sha256"] = write_tensors(folder / "model.safetensors", weights)
     (folder / "model.json").write_text(json.dumps(about))
+    reseal(folder)
     with pytest.raises(TrainingError, match="the model is not made of numbers"):
         exported(folder)
     assert not (folder / "export").exists()

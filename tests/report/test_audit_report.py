@@ -116,7 +116,7 @@ def test_without_labels_of_the_bias_nothing_is_compared(tmp_path):
     read = Page(path.read_text("utf-8"))
     assert read.sections() == [s for s in SECTIONS if s != "truth"]
     assert "truly contradicting" not in read.text
-    assert "unspur.debias(model, data, suspects=" in read.text  # there was no command
+    assert "unspur.debias(data, model=model, suspects=" in read.text  # there was no command
 
 
 def test_where_the_miner_settles_it_there_is_less_to_show(tmp_path):

@@ -4,15 +4,39 @@ from __future__ import annotations
 
 import re
 
+MOST_DIGITS = 6
+
 
 def percent(value: float | None, digits: int = 1) -> str:
     """Format a share; the percent sign stays on the line of its number."""
     return "–" if value is None else f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
-def signed(value: float) -> str:
-    """Format a number with two digits, a typographic minus, and no negative zero."""
-    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
+def signed(value: float, digits: int = 2) -> str:
+    """Format a number with some digits, a typographic minus, and no negative zero."""
+    zero = f"{0:.{digits}f}"
+    return f"{value:.{digits}f}".replace(f"-{zero}", zero).replace("-", "−")
+
+
+def digits_apart(value: float, threshold: float, digits: int = 2) -> int:
+    """Return how many digits it takes to see on which side of a threshold a number is."""
+    while digits < MOST_DIGITS and value != threshold and _alike(value, threshold, digits):
+        digits += 1
+    return digits
+
+
+def _alike(value: float, threshold: float, digits: int) -> bool:
+    return f"{value:.{digits}f}" == f"{threshold:.{digits}f}"
+
+
+def beside(value: float, threshold: float) -> str:
+    """Format a number so that it does not look like a threshold that it misses or passes."""
+    return signed(value, digits_apart(value, threshold))
+
+
+def percent_beside(value: float, threshold: float) -> str:
+    """Format a share so that it does not look like a threshold that it misses or passes."""
+    return percent(value, digits_apart(100 * value, 100 * threshold, digits=1))
 
 
 def unbroken(text: str) -> str:

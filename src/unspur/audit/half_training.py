@@ -154,7 +154,8 @@ def _train_at_once(trainings: Sequence[HalfTraining]) -> Iterator[Artifact]:
         for workspace in workspaces.values():
             workspace.beside = len(workspaces)
         if fits:
-            with context.show(_progress_name([wanted[path][0] for path in fits])) as progress:
+            name = _progress_name([wanted[path][0] for path in fits])
+            with context.training(name) as progress:
                 fit_together(list(fits.values()), progress=progress)
         for path, fit in fits.items():
             training, about = wanted[path]

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from .conclusions import Conclusion
 from .evidence import Evidence, NumberName
-from .formatting import p_value, signed
+from .formatting import beside, digits_apart, p_value, signed
 from .statistics import Statistic, corrected, strongest
 from .thresholds import Thresholds
 
 Answer = Literal["yes", "no", "not asked"]
 TableRow = tuple[str, str, str]  # what is measured, its value, where the verdict turns
+
+
+CLOSE = 0.1  # how near its threshold a number is a close call, as a share of the way from chance to there
+
+
+class Margin(NamedTuple):
+    """A number that answers a question, the threshold it is compared with, and its value by chance."""
+
+    name: str
+    value: float
+    threshold: float
+    chance: float = 0.0
+
+    @property
+    def is_close(self) -> bool:
+        return abs(self.value - self.threshold) <= CLOSE * abs(self.threshold - self.chance)
+
+    def __str__(self) -> str:
+        digits = digits_apart(self.value, self.threshold)
+        value, threshold = (f"{number:.{digits}f}" for number in (self.value, self.threshold))
+        return f"{self.name} {value}, and the verdict turns at {threshold}"
 
 
 class Question(ABC):
@@ -29,7 +50,7 @@ class Question(ABC):
         """Return whether the answer is yes."""
 
     @abstractmethod
-    def measured(self, e: Evidence) -> str:
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
         """Say what was measured."""
 
     @abstractmethod
@@ -39,6 +60,10 @@ class Question(ABC):
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
         """Return the rows of the table of numbers."""
         return []
+
+    def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
+        """Return how near the answer is to the other one; None where more than one number decides it."""
+        return None
 
     def is_asked(self, e: Evidence) -> bool:
         return self.miner_only or bool(e.networks)
@@ -51,6 +76,10 @@ class Question(ABC):
     def conclusion(self, e: Evidence, limits: Thresholds) -> Conclusion | None:
         """Return what follows from the answer; None where the next question is asked."""
         return self.yes if self.holds(e, limits) else self.no
+
+    def other_conclusion(self, e: Evidence, limits: Thresholds) -> Conclusion | None:
+        """Return what would follow from the other answer."""
+        return self.no if self.holds(e, limits) else self.yes
 
 
 def has_insistence(e: Evidence, limits: Thresholds, least: float) -> bool:
@@ -68,6 +97,7 @@ class NetworkQuestion(Question):
 
     name: ClassVar[NumberName]
     null: ClassVar[str]  # what the number would be without a shortcut
+    chance: ClassVar[float] = 0.0  # its value by chance
 
     @abstractmethod
     def threshold(self, e: Evidence, limits: Thresholds) -> float:
@@ -89,16 +119,27 @@ class NetworkQuestion(Question):
     def _shows(self, number: Statistic, e: Evidence, limits: Thresholds) -> bool:
         return self.counts(e, limits) and is_significant(number, self.threshold(e, limits), limits)
 
-    def measured(self, e: Evidence) -> str:
+    def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
+        best = strongest(e.numbers(self.name))
+        if best is None or best[1].p_value > limits.p_value or not self.counts(e, limits):
+            return None
+        return Margin(self.name, best[1].value, self.threshold(e, limits), self.chance)
+
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
         best = strongest(e.numbers(self.name))
         if best is None:
             return "nothing to compare" if e.networks else ""
         name, number = best
-        return f"{self.name} {signed(number.value)} ({name}), {p_value(number.p_value)}"
+        value = beside(number.value, self.threshold(e, limits))
+        return f"{self.name} {value} ({name}), {p_value(number.p_value)}"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        turn = f"{self.threshold(e, limits):.2f}"
+        threshold = self.threshold(e, limits)
         return [
-            (f"{self.name}, network {network!r}", signed(number.value), turn)
+            (
+                f"{self.name}, network {network!r}",
+                beside(number.value, threshold),
+                signed(threshold, digits_apart(number.value, threshold)),
+            )
             for network, number in e.numbers(self.name).items()
         ]

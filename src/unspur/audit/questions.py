@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from . import conclusions
 from .evidence import Evidence
-from .formatting import percent
-from .question_kinds import NetworkQuestion, Question, TableRow, has_insistence
+from .formatting import beside, digits_apart, p_value, percent, percent_beside
+from .question_kinds import Margin, NetworkQuestion, Question, TableRow, has_insistence
 from .thresholds import Thresholds
 
 # -- about the miner ----------------------------------------------------------------------------------
@@ -26,8 +26,12 @@ class HasLearned(Question):
     def holds(self, e: Evidence, limits: Thresholds) -> bool:
         return e.error <= limits.learned * e.blind
 
-    def measured(self, e: Evidence) -> str:
-        return f"wrong on {percent(e.error)} of the images it was not trained on"
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
+        error = percent_beside(e.error, limits.learned * e.blind)
+        return f"wrong on {error} of the images it was not trained on"
+
+    def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
+        return Margin("error of the miner", e.error, limits.learned * e.blind, e.blind)
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         most = percent(limits.learned * e.blind)
@@ -35,7 +39,7 @@ class HasLearned(Question):
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
         turn = f"> {percent(limits.learned * e.blind)}: nothing learned"
-        return [("error of the miner", percent(e.error), turn)]
+        return [("error of the miner", percent_beside(e.error, limits.learned * e.blind), turn)]
 
 
 class IsEasy(Question):
@@ -47,15 +51,19 @@ class IsEasy(Question):
     def holds(self, e: Evidence, limits: Thresholds) -> bool:
         return e.error <= limits.error
 
-    def measured(self, e: Evidence) -> str:
-        return f"right on {percent(1 - e.error)} of the images it was not trained on"
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
+        right = percent_beside(1 - e.error, 1 - limits.error)
+        return f"right on {right} of the images it was not trained on"
+
+    def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
+        return Margin("error of the miner", e.error, limits.error)
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return f"at least {percent(1 - limits.error)}"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
         turn = f"> {percent(limits.error)}: nothing easy"
-        return [("error of the miner", percent(e.error), turn)]
+        return [("error of the miner", percent_beside(e.error, limits.error), turn)]
 
 
 class HasEnoughSuspects(Question):
@@ -67,8 +75,11 @@ class HasEnoughSuspects(Question):
     def holds(self, e: Evidence, limits: Thresholds) -> bool:
         return e.suspects >= limits.fewest
 
-    def measured(self, e: Evidence) -> str:
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
         return f"{e.suspects:,} suspects, the images it gets wrong"
+
+    def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
+        return Margin("suspects", e.suspects, limits.fewest)
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return f"at least {limits.fewest}"
@@ -98,6 +109,7 @@ class ShowsGain(NetworkQuestion):
 
 class ShowsReliance(NetworkQuestion):
     name = "reliance"
+    chance = 0.5
     asks = "Does the class they are taken for rest on something that can be hidden?"
     yes = conclusions.SHORTCUT_BY_RELIANCE
     null = (
@@ -111,9 +123,10 @@ class ShowsReliance(NetworkQuestion):
     def counts(self, e: Evidence, limits: Thresholds) -> bool:
         return has_insistence(e, limits, limits.resting)
 
-    def measured(self, e: Evidence) -> str:
-        insistence = f"; insistence {e.insistence:.2f}, on {e.full:,}" if e.reliance else ""
-        return super().measured(e) + insistence
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
+        value = beside(e.insistence, limits.resting)
+        insistence = f"; insistence {value}, on {e.full:,}" if e.reliance else ""
+        return super().measured(e, limits) + insistence
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return (
@@ -130,18 +143,26 @@ class HasInsistence(Question):
     def holds(self, e: Evidence, limits: Thresholds) -> bool:
         return has_insistence(e, limits, limits.insistence)
 
-    def measured(self, e: Evidence) -> str:
-        return f"insistence {e.insistence:.2f}, on {e.full:,} suspects" if e.networks else ""
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
+        value = beside(e.insistence, limits.insistence)
+        return f"insistence {value}, on {e.full:,} suspects" if e.networks else ""
+
+    def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
+        if e.full < limits.fewest_full:
+            return None
+        return Margin("insistence", e.insistence, limits.insistence)
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return f"insistence of at least {limits.insistence:g}, on at least {limits.fewest_full} suspects"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        return [("insistence", f"{e.insistence:.2f}", f"{limits.insistence:.2f}")]
+        value = beside(e.insistence, limits.insistence)
+        return [("insistence", value, f"{limits.insistence:.2f}")]
 
 
 class ShowsSeparation(NetworkQuestion):
     name = "separation"
+    chance = 0.5
     asks = "Does another network clearly doubt that class?"
     yes = conclusions.SHORTCUT_BY_SEPARATION
     null = (
@@ -156,7 +177,9 @@ class ShowsSeparation(NetworkQuestion):
         return has_insistence(e, limits, limits.insistence)
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
-        least = f"{limits.separation(e.insistence):.2f} with this insistence"
+        threshold = limits.separation(e.insistence)
+        digits = digits_apart(e.separation[1].value, threshold) if e.separation else 2
+        least = f"{threshold:.{digits}f} with this insistence"
         return f"separation of at least {least}, p at most {limits.p_value:g}"
 
 
@@ -169,8 +192,17 @@ class HasDoubt(Question):
     def holds(self, e: Evidence, limits: Thresholds) -> bool:
         return e.separation is not None and e.separation[1].value >= limits.mixed
 
-    def measured(self, e: Evidence) -> str:
-        return ShowsSeparation().measured(e)
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
+        if e.separation is None:
+            return ShowsSeparation().measured(e, limits)
+        name, number = e.separation
+        value = beside(number.value, limits.mixed)
+        return f"separation {value} ({name}), {p_value(number.p_value)}"
+
+    def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
+        if e.separation is None:
+            return None
+        return Margin("separation", e.separation[1].value, limits.mixed, ShowsSeparation.chance)
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return f"separation of at least {limits.mixed:g}; below that the labels look wrong"

@@ -41,8 +41,9 @@ def recommend(result: Audit) -> Recommendation:
     """Recommend debiasing only where the audit found a shortcut; otherwise say why not."""
     finding = result.finding
     against = VERDICTS[finding.code].against_debiasing
+    text = finding.full_text
     if not against:
-        return Recommendation(finding.code, True, finding.text)
+        return Recommendation(finding.code, True, text)
     return Recommendation(
-        finding.code, False, f"{finding.text} {against} The ordinary model is returned. {OVERRIDE}"
+        finding.code, False, f"{text} {against} The ordinary model is returned. {OVERRIDE}"
     )

@@ -7,17 +7,23 @@ from dataclasses import dataclass
 from . import audit_networks
 from .conclusions import Conclusion, VerdictCode
 from .evidence import Evidence
-from .question_kinds import Answer, Question, TableRow
+from .question_kinds import Answer, Margin, Question, TableRow
 from .questions import QUESTIONS, network_questions
 from .thresholds import THRESHOLDS, Thresholds
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict: its code, and in words."""
+    """A verdict: its code, in words, and the number that nearly gave another, if one did."""
 
     code: VerdictCode
     text: str
+    close: str = ""
+
+    @property
+    def full_text(self) -> str:
+        """The verdict in words, which say if it is a close call."""
+        return with_close_call(self.text, self.close)
 
 
 @dataclass(frozen=True)
@@ -32,16 +38,49 @@ class Step:
     conclusion: Conclusion | None
 
 
+def with_close_call(text: str, close: str) -> str:
+    """Return the text of a verdict with the number that nearly gave another, if there is one."""
+    if not close:
+        return text
+    headline, colon, reason = text.partition(": ")
+    return f"{headline}, a close call{colon}{reason} It is a close call: {close}."
+
+
 def judge(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> Finding:
     """Return the verdict and why it is given."""
     conclusion = conclude(e, thresholds=thresholds)
-    return Finding(conclusion.verdict, conclusion.text(e))
+    close = close_call(e, thresholds=thresholds)
+    return Finding(conclusion.verdict, conclusion.text(e), str(close) if close else "")
 
 
 def conclude(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> Conclusion:
     """Return the conclusion of the first question that has one."""
     found = (question.conclusion(e, thresholds) for question in QUESTIONS)
     return next(conclusion for conclusion in found if conclusion)
+
+
+def close_call(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> Margin | None:
+    """Return the first number so near its threshold that it nearly gave another verdict, if there is one."""
+    given = conclude(e, thresholds=thresholds)
+    for place, question in enumerate(QUESTIONS):
+        margin = question.margin(e, thresholds) if question.is_asked(e) else None
+        if margin and margin.is_close:
+            other = question.other_conclusion(e, thresholds) or _next(place, e, thresholds)
+            if other is None or other.verdict != given.verdict:
+                return margin
+        if question.conclusion(e, thresholds):
+            break
+    return None
+
+
+def _next(place: int, e: Evidence, limits: Thresholds) -> Conclusion | None:
+    """Return what the questions after one conclude; None if they were not asked."""
+    for question in QUESTIONS[place + 1 :]:
+        if not question.is_asked(e):
+            return None
+        if found := question.conclusion(e, limits):
+            return found
+    return None
 
 
 def is_settled(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> bool:
@@ -63,7 +102,7 @@ def _step(question: Question, e: Evidence, limits: Thresholds, *, decided: bool)
     return Step(
         question.name,
         question.asks,
-        question.measured(e),
+        question.measured(e, limits),
         question.required(e, limits),
         question.answer(e, limits),
         None if decided else question.conclusion(e, limits),

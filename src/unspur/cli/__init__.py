@@ -1,7 +1,7 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: audit, boundary, csv_text, data, deploy, errors, methods, recipes, report, reproduce, runs,
-stages, store, training, version, workflow.
+May import: audit, boundary, comparison, csv_text, data, deploy, errors, methods, recipes, report, reproduce,
+run_api, runs, stages, store, training, version, workflow.
 """
 
 from __future__ import annotations
@@ -20,18 +20,22 @@ from ..version import VERSION
 from . import (
     audit_command,
     bench_command,
+    compare_command,
     data_commands,
+    evaluate_command,
     export_command,
     list_commands,
-    predict_commands,
+    predict_command,
     recipe_commands,
     report_command,
     reproduce_command,
     run_commands,
     store_commands,
 )
+from .help_text import PlainCommand, PlainGroup
 
 app = typer.Typer(
+    cls=PlainGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -40,6 +44,7 @@ for command in (
         run_commands.run,
         run_commands.debias,
         run_commands.demo,
+        compare_command.compare,
         bench_command.bench,
         audit_command.audit,
         report_command.report,
@@ -49,11 +54,11 @@ for command in (
         reproduce_command.reproduce,
         list_commands.methods,
         list_commands.theory,
-        predict_commands.predict,
-        predict_commands.evaluate,
+        predict_command.predict,
+        evaluate_command.evaluate,
     ),
 ):
-    app.command()(command)
+    app.command(cls=PlainCommand)(command)
 app.add_typer(data_commands.app, name="data")
 app.add_typer(recipe_commands.app, name="recipes")
 app.add_typer(store_commands.app, name="runs")

@@ -19,18 +19,36 @@ from ..report.terminal import err
 from ..runs import audit_folder
 from ..stages.context import Context
 from ..stages.place import find_place
-from .options import Changes, Device, Model, Quiet, Seed, Size, Source, StoreAt, command_line
+from ..stages.suspects import crowded_classes
+from .options import (
+    Changes,
+    Device,
+    Model,
+    Quiet,
+    Seed,
+    Size,
+    Source,
+    StoreAt,
+    check_out,
+    command_line,
+)
 
 
 def audit(
     source: Source,
     out: Annotated[
-        Path, typer.Option("--out", help="Folder for the report, the suspects and all numbers.")
+        Path,
+        typer.Option(
+            "--out", callback=check_out, help="Folder for the report, the suspects and all numbers."
+        ),
     ] = Path("runs/audit"),
     model: Model = "convnet",
     size: Size = 0,
     seed: Seed = 0,
-    steps: Annotated[int, typer.Option(min=0, help="Of each training; by the data if 0.")] = 0,
+    steps: Annotated[
+        int,
+        typer.Option(min=0, show_default=False, help="Of each training; by the data unless given."),
+    ] = 0,
     device: Device = None,
     store: StoreAt = None,
     set_: Changes = None,
@@ -50,7 +68,7 @@ def audit(
     if not quiet:
         _say_cost(context)
     found, page = workflow.carry_out_audit(context, out, command=command_line(), source=source)
-    _say(found)
+    _say(found, context)
     _say_where(out, page, time.perf_counter() - began)
     _say_next(found, source, out, context.recipe.mine.steps)
 
@@ -67,10 +85,13 @@ def _say_cost(context: Context) -> None:
     )
 
 
-def _say(found: Audit) -> None:
-    """Print the verdict and the numbers behind it."""
-    _print(found.finding.text)
+def _say(found: Audit, context: Context) -> None:
+    """Print the verdict, the numbers behind it, and a warning of classes full of suspects."""
+    _print(found.finding.full_text)
     terminal.out.print(table(found))
+    splits = context.splits
+    if crowded := crowded_classes(found.suspects, splits.train.targets, splits.classes):
+        _print(crowded)
 
 
 def _say_where(out: Path, report: Path | None, seconds: float) -> None:

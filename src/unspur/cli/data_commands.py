@@ -10,20 +10,27 @@ from rich.table import Column, Table
 
 from .. import data
 from ..data.benchmarks import cifar10c, cmnist, groups, layout, mnist, sheet
-from ..data.splits import Splits
+from ..data.custom import hub
+from ..data.custom.assembly import UserImages
+from ..data.splits import Splits, describe
 from ..errors import DataError, RecipeError
+from ..recipes import budget
 from ..report import terminal
 from ..report.terminal import err
-from .options import Root
+from ..stages.place import pick_device
+from .help_text import PlainCommand, PlainGroup
+from .options import Bias, Root
 
-app = typer.Typer(help="Make, check and show the benchmark data sets.", no_args_is_help=True)
+app = typer.Typer(
+    cls=PlainGroup, help="Make, check and show the benchmark data sets.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Argument(help=f"{', '.join(groups.RATIOS)}.")]
 Ratio = Annotated[str | None, typer.Option(help="Which of its sets; the first by default.")]
 MADE = {"cmnist": tuple(cmnist.CONFLICTING), "cifar10c": tuple(cifar10c.COUNTS)}
 
 
-@app.command("make")
+@app.command("make", cls=PlainCommand)
 def make(
     name: Annotated[str, typer.Argument(help="cmnist or cifar10c")],
     out: Annotated[Path, typer.Option("--out", help="Folder that gets the set.")],
@@ -45,7 +52,7 @@ def make(
         err.print(f"wrote {out / each}: {len(splits.train)} training images", markup=False)
 
 
-@app.command("list")
+@app.command("list", cls=PlainCommand)
 def list_(data_root: Root = None) -> None:
     """Say which sets are there, and for the others what is missing and where it belongs."""
     table = Table("set", "ratios", "state")
@@ -56,20 +63,32 @@ def list_(data_root: Root = None) -> None:
     terminal.out.print(table)
 
 
-@app.command("check")
-def check(name: Name, ratio: Ratio = None, data_root: Root = None) -> None:
-    """Load a set and verify its counts; the table of its groups."""
-    splits = _loaded(name, ratio, data_root)
+@app.command("check", cls=PlainCommand)
+def check(
+    name: Annotated[
+        str, typer.Argument(help=f"Your folder, table or hf:NAME; or {', '.join(groups.RATIOS)}.")
+    ],
+    ratio: Ratio = None,
+    data_root: Root = None,
+    bias: Bias = None,
+) -> None:
+    """Load a set and verify its counts; the table of its groups. Every image is opened."""
+    if _is_own(name, ratio, data_root):
+        splits = UserImages(name, bias=bias).open(budget.of(pick_device()).pixels)
+        lines = [describe(splits)]
+    else:
+        splits = _loaded(name, ratio, data_root)
+        lines = list(groups.verify(splits))
     for part, rows in groups.tables(splits).items():
         table = Table(*(Column(name, overflow="fold") for name in (part, *rows[0])))
         for label, *cells in rows[1:]:
             table.add_row(label, *cells)
         terminal.out.print(table)
-    for line in groups.verify(splits):
+    for line in lines:
         terminal.out.print(line, markup=False)
 
 
-@app.command("show")
+@app.command("show", cls=PlainCommand)
 def show(
     name: Name,
     out: Annotated[Path, typer.Option("--out", help="PNG file for the sheet.")],
@@ -90,6 +109,13 @@ def _made(name: str, root: Path, ratio: str, seed: int, severity: int) -> Splits
     return cmnist.make(mnist.mnist(root), ratio, seed=seed)  # type: ignore[arg-type]
 
 
+def _is_own(name: str, ratio: str | None, root: Path | None) -> bool:
+    """Return whether a name is a user's own images, not a benchmark set."""
+    if ratio is not None or root is not None or name in {*groups.RATIOS, *_added()}:
+        return False
+    return name.startswith(hub.PREFIX) or Path(name).exists()
+
+
 def _added() -> list[str]:
     """Return the data sets of installed packages."""
     return [name for name in data.dataset_names() if name not in data.DATASETS]
@@ -98,5 +124,8 @@ def _added() -> list[str]:
 def _loaded(name: str, ratio: str | None, root: Path | None) -> Splits:
     known = {**groups.RATIOS, **dict.fromkeys(_added(), ("",))}
     if name not in known:
-        raise DataError(f"there is no data set {name!r}. Choose one of {', '.join(known)}.")
+        raise DataError(
+            f"there is no data set {name!r}. Choose one of {', '.join(known)}; or name a folder or a table "
+            "of yours that exists."
+        )
     return data.load(name, root=root, ratio=ratio or known[name][0])

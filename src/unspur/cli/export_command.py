@@ -14,7 +14,8 @@ from ..deploy.export import export as export_model
 from ..deploy.removal_summary import masks_channels, removal_summary
 from ..report import terminal
 from ..report.terminal import err
-from .options import Root, Trust
+from ..runs.named_models import build_network
+from .options import Root, RunModel, Trust
 
 
 def export(
@@ -32,13 +33,15 @@ def export(
     images: Annotated[
         Path | None, typer.Option(help="Images to check with; the run's data by default.")
     ] = None,
+    model: RunModel = None,
     data_root: Root = None,
     trust: Trust = False,
 ) -> None:
     """Write a run's model as files to deploy; each is checked against the model."""
     chosen = {"safetensors": safetensors, "packed": packed, "onnx": onnx, "pt2": pt2}
     wanted = tuple(name for name in FORMATS if chosen[name]) or ("safetensors",)
-    found = check_images(folder, images, data_root, trust=trust)
+    network = build_network(folder, model)
+    found = check_images(folder, images, data_root, model=network, trust=trust)
     if found.missing:
         note = f"The run's data is not here ({found.missing}) Checking with noise."
         err.print(note, markup=False)
@@ -51,6 +54,7 @@ def export(
         multiple=multiple,
         hub=hub,
         trust=trust,
+        model=network,
     )
     _print_table(done.table)
     for line in _lines(done, folder, str(found)):

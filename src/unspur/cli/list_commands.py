@@ -11,6 +11,7 @@ import typer
 from rich.table import Column, Table
 
 from ..methods import all_methods
+from ..recipes.own_methods import own_methods
 from ..report import terminal
 from ..report import theory_page as theory_report
 from ..report.terminal import err
@@ -23,6 +24,13 @@ def methods() -> None:
     for name, about in all_methods().items():
         table.add_row(name, about.supervision, about.networks, about.source)
     terminal.out.print(table)
+    own = ", ".join(own_methods())
+    terminal.out.print(
+        f"On your own images: unspur debias photos/ --method METHOD --out FOLDER ({own}); several: "
+        "unspur compare photos/ --methods erm,jtt,unspur --out FOLDER",
+        markup=False,
+        soft_wrap=True,
+    )
     terminal.out.print("Run one on CMNIST with 1 %: unspur run cmnist/1pct-METHOD", markup=False)
     terminal.out.print(
         'Or with plan = "METHOD" in a recipe of yours: unspur run FILE.toml', markup=False

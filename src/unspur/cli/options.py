@@ -9,7 +9,19 @@ from typing import Annotated
 
 import typer
 
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for the result.")]
+from ..store import refuse_file
+
+
+def check_out(out: Path | None) -> Path | None:
+    """Raise before anything is done if a folder for results cannot be made."""
+    if out is not None:
+        refuse_file(out)
+    return out
+
+
+Out = Annotated[
+    Path | None, typer.Option("--out", callback=check_out, help="Folder for the result.")
+]
 StoreAt = Annotated[
     Path | None, typer.Option("--store", help="Folder of finished stages (runs/store).")
 ]
@@ -18,10 +30,36 @@ Root = Annotated[Path | None, typer.Option(help="Folder of real data; UNSPUR_DAT
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Together = Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")]
 Seed = Annotated[int, typer.Option(help="Seed of all training.")]
-Size = Annotated[int, typer.Option(min=0, help="Largest side of an image in pixels.")]
+Size = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        show_default=False,
+        help="Largest side of an image in pixels; by the device unless given.",
+    ),
+]
 Model = Annotated[str, typer.Option(help="Built-in name, file.py:builder, or timm:NAME.")]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Run the file that the folder's network is built from.")
+]
+RunModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model", help="file.py:builder of a model that was given as an object in Python."
+    ),
+]
+Pattern = Annotated[
+    str | None,
+    typer.Option(help="File names with class or group, as in '*_{class}_{group}.png'."),
+]
+Bias = Annotated[
+    str | None,
+    typer.Option(
+        help="Where the shortcut is written, for scores: a column, or file names as '*_{group}.png'."
+    ),
+]
+Method = Annotated[
+    str, typer.Option(help="Another method: jtt, dfr-mined, erm ...; `unspur methods` lists them.")
 ]
 Source = Annotated[
     str, typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME.")

@@ -15,11 +15,12 @@ from ..reproduce.item import SEEDS
 from ..reproduce.records import Records
 from ..runs.bench import summarise
 from ..runs.tables import percent
+from .help_text import PlainGroup
 from .options import Changes
 
 RESULTS = (Path("results"),)  # where results are looked for unless named
 
-app = typer.Typer(invoke_without_command=True, no_args_is_help=False)
+app = typer.Typer(cls=PlainGroup, invoke_without_command=True, no_args_is_help=False)
 
 
 @app.callback()

@@ -11,8 +11,9 @@ from rich.table import Table
 
 from .. import recipes, workflow
 from ..audit.recommendation import Judge
-from ..data import Splits
 from ..data.custom.assembly import UserImages
+from ..data.splits import describe
+from ..recipes import own_methods
 from ..report import terminal
 from ..report.terminal import err, score_table, show, summary
 from ..stages import Run
@@ -20,8 +21,10 @@ from ..stages.estimate import estimate
 from ..stages.place import find_place
 from ..workflow import Outcome
 from .options import (
+    Bias,
     Changes,
     Device,
+    Method,
     Model,
     Out,
     Quiet,
@@ -30,6 +33,7 @@ from .options import (
     Size,
     Source,
     StoreAt,
+    check_out,
     command_line,
 )
 
@@ -43,7 +47,7 @@ def run(
     data_root: Root = None,
     set_: Changes = None,
     dry_run: Annotated[
-        bool, typer.Option(help="Say what would be done, and how long it takes.")
+        bool, typer.Option("--dry-run", help="Say what would be done, and how long it takes.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -60,7 +64,7 @@ def run(
 
 def debias(
     source: Source,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the result.")],
+    out: Annotated[Path, typer.Option("--out", callback=check_out, help="Folder for the result.")],
     model: Model = "resnet18",
     init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
     size: Size = 0,
@@ -71,31 +75,37 @@ def debias(
     suspects: Annotated[
         Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
     ] = None,
+    bias: Bias = None,
+    method: Method = own_methods.DEFAULT,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Do not ask first whether there is a shortcut.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option(help="Only say how long it takes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how long it takes.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Remove the shortcut from a classifier of your own images, if there is one."""
+    images = UserImages(source, bias=bias)
     opened = workflow.open_debias(
-        UserImages(source),
+        images,
         find_place(device, store, show(quiet=quiet)),
         model=model,
         init=init,
         size=size,
         settings={"seed": seed, **recipes.parse_changes(set_ or [])},
         suspects=suspects,
+        method=method,
         anyway=anyway,
     )
-    err.print(_described(opened.context.splits), markup=False)
+    err.print(describe(opened.context.splits), markup=False)
     _say_plan(opened, dry_run=dry_run)
     if not dry_run:
-        _finish(opened, out)
+        _finish(opened, out, source=images.source)
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the result.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(callback=check_out, help="Folder for the result.")] = Path(
+        "runs/demo"
+    ),
     store: StoreAt = None,
     quiet: Quiet = False,
 ) -> None:
@@ -104,18 +114,11 @@ def demo(
     _finish(workflow.open_recipe(recipes.load("demo"), place), out)
 
 
-def _described(splits: Splits) -> str:
-    """Describe the data in a line."""
-    _, high, wide = splits.train.shape
-    parts = ", ".join(f"{len(part)} {name}" for name, part in splits.parts().items())
-    return f"{splits.name}: {parts} images of {len(splits.classes)} classes, {wide} x {high} pixels"
-
-
-def _finish(opened: Run, folder: Path) -> None:
+def _finish(opened: Run, folder: Path, *, source: str = "") -> None:
     """Run the plan, write the folder, say what came of it."""
     began = time.perf_counter()
     stored = opened.stored
-    outcome = workflow.carry_out(opened, folder, command=command_line())
+    outcome = workflow.carry_out(opened, folder, command=command_line(), source=source)
     terminal.out.print(score_table(outcome.numbers))
     for line in summary(outcome.numbers):
         terminal.out.print(line, markup=False)

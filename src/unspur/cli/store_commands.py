@@ -14,12 +14,13 @@ from ..report import terminal
 from ..report.terminal import err, size
 from ..stages.place import default_store
 from ..store import Store
+from .help_text import PlainCommand, PlainGroup
 from .options import StoreAt
 
-app = typer.Typer(help="See and free what is stored.", no_args_is_help=True)
+app = typer.Typer(cls=PlainGroup, help="See and free what is stored.", no_args_is_help=True)
 
 
-@app.command("list")
+@app.command("list", cls=PlainCommand)
 def runs_list(store: StoreAt = None) -> None:
     """List what is stored."""
     table = Table(Column("stage", no_wrap=True), "state", "size", "seconds", "made")
@@ -34,7 +35,7 @@ def runs_list(store: StoreAt = None) -> None:
     terminal.out.print(f"{size(total)} in {store or default_store()}", markup=False)
 
 
-@app.command("rm")
+@app.command("rm", cls=PlainCommand)
 def runs_rm(
     names: Annotated[
         list[str] | None, typer.Argument(help="As listed, or the start of it.")

@@ -206,6 +206,13 @@ class Splits:
         return digest(" ".join([tested, self.conflict_when, *sorted(self.bias)]), *labels)
 
 
+def describe(splits: Splits) -> str:
+    """Describe a set in a line: images of each split, classes, size."""
+    _, high, wide = splits.train.shape
+    parts = ", ".join(f"{len(part)} {name}" for name, part in splits.parts().items())
+    return f"{splits.name}: {parts} images of {len(splits.classes)} classes, {wide} x {high} pixels"
+
+
 def fast_layout(device: torch.device) -> torch.memory_format:
     """Return the memory layout of images that is fastest for convolutions on a device."""
     return torch.channels_last if device.type in ("cpu", "cuda") else torch.contiguous_format

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .. import data, recipes
-from ..data import custom
+from ..data.custom.labelled import open_labelled
 from ..errors import DataError, UnspurError
+from ..recipes.settings import DataSettings
 from ..runs.classifier import Classifier, load
 from ..runs.model_description import read_description
+from ..runs.named_models import ORDINARY
+from ..runs.run_folder import is_remote
+from ..store import read_json
 
 COUNT = 64
 
@@ -29,35 +35,55 @@ class CheckImages:
 
 
 def check_images(
-    folder: Path, named: Path | None, root: Path | None, *, trust: bool = False
+    folder: Path,
+    named: Path | None,
+    root: Path | None,
+    *,
+    model: nn.Module | None = None,
+    trust: bool = False,
 ) -> CheckImages:
-    """Load images for the model of a run: from the folder that was named, or of the run's data below `root`.
+    """Load images for the model of a run: from the folder that was named, or of the run's data.
 
-    Where the run's data is not at hand, the images are noise. `trust` is as for `unspur.load`.
+    A user's images are looked for where the run found them, those of a benchmark below `root`. Where the
+    run's data is not at hand, the images are noise. `model` and `trust` are as for `unspur.load`; `model` is
+    not changed.
     """
-    model = load(folder, trust=trust)
+    classifier = load(folder, copy.deepcopy(model), trust=trust)
     try:
-        part = _part(folder, named, root, model)
+        part = _part(folder, named, root, classifier)
     except UnspurError as error:
         if named is not None:
             raise
-        return CheckImages(_noise(folder, model.shape), str(error).partition("\n")[0])
+        return CheckImages(_noise(folder, classifier.shape), str(error).partition("\n")[0])
     step = max(1, len(part) // COUNT)
     return CheckImages(part.take(torch.arange(0, len(part), step)[:COUNT]))
 
 
 def _part(folder: Path, named: Path | None, root: Path | None, model: Classifier) -> data.Part:
     """Load the test split, or what there is instead."""
-    if named is not None:
-        splits = custom.load(str(named), size=model.shape[1:], classes=model.classes)
-    else:
+    if named is None:
         settings = recipes.load(str(folder / "recipe.toml")).data
-        if settings.name == "given":
-            raise DataError("it was given to the run. Name a folder of it with --images.")
-        splits = data.load(
-            settings.name, root=root, ratio=settings.ratio, seed=settings.seed, size=settings.size
-        )
+        if settings.name != "given":
+            return _benchmark(settings, root)
+    where = str(named) if named is not None else find_source(folder)
+    size = (model.shape[1], model.shape[2])
+    return open_labelled(where, size=size, classes=model.classes, crop=model.crop, most=COUNT).part
+
+
+def _benchmark(settings: DataSettings, root: Path | None) -> data.Part:
+    splits = data.load(
+        settings.name, root=root, ratio=settings.ratio, seed=settings.seed, size=settings.size
+    )
     return splits.test or splits.valid or splits.train
+
+
+def find_source(folder: Path) -> str:
+    """Return where a run found the user's images, or raise if it does not say."""
+    folder = folder.parent if folder.name == ORDINARY else folder
+    source = read_json(folder / "run.json").get("source", "")
+    if not source:
+        raise DataError("it was given to the run. Name a folder of it with --images.")
+    return str(source) if is_remote(source) else os.path.normpath(folder / source)
 
 
 def _noise(folder: Path, shape: tuple[int, int, int]) -> Tensor:

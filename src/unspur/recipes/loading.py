@@ -68,7 +68,8 @@ def match(pattern: str) -> list[str]:
     if not any(sign in pattern for sign in "*?["):
         return [pattern]
     if not (found := fnmatch.filter(names(), pattern)):
-        raise RecipeError(f"no recipe matches {pattern!r}. Known: {', '.join(names())}.")
+        hint = suggestion(pattern.replace("*", ""), names())
+        raise RecipeError(f"no recipe matches {pattern!r}.{hint} `unspur recipes` lists all.")
     return found
 
 

@@ -9,12 +9,19 @@ from pydantic import ValidationError
 
 from .settings import recipe_class
 
+MOST_LISTED = 12  # known words that a message lists
+
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return the known word nearest to an unknown one, or all of them, as a sentence."""
+    """Return the known word nearest to an unknown one, as a sentence; all of them if there are few."""
     words = list(known)
     close = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
-    return f" Did you mean {close[0]}?" if close else f" Known: {', '.join(words)}."
+    if close:
+        return f" Did you mean {close[0]}?"
+    if len(words) <= MOST_LISTED:
+        return f" Known: {', '.join(words)}."
+    nearest = difflib.get_close_matches(word, words, n=3, cutoff=0.0)
+    return f" The nearest of {len(words)} are {', '.join(nearest)}."
 
 
 def explain(error: ValidationError, where: Callable[[str], str]) -> str:

@@ -8,9 +8,10 @@ from typing import Any
 
 from ..audit import audit_networks, verdict
 from ..audit.conclusions import VERDICTS, Conclusion
-from ..audit.formatting import p_value, percent, signed
+from ..audit.formatting import beside, p_value, percent, signed
 from ..audit.preparation import settings
 from ..runs.audit_folder import SETTINGS, SavedAudit
+from ..stages.suspects import crowding
 from . import audit_words, gallery, words
 from .audit_figures import figures, numbers
 from .gallery import Card, Sample
@@ -37,7 +38,10 @@ def content(audit: SavedAudit) -> dict[str, Any]:
         "audit": audit,
         "about": about,
         "evidence": e,
-        "verdict": words.page_verdict(about),
+        "verdict": words.page_verdict({**about, "text": _text(audit)}),
+        "crowded": crowding(
+            {each["name"]: (each["flagged"], each["samples"]) for each in about["classes"]}
+        ),
         "meaning": conclusion.meaning,
         "next": _next(audit, conclusion),
         "steps": verdict.steps(e, thresholds=limits),
@@ -60,8 +64,15 @@ def content(audit: SavedAudit) -> dict[str, Any]:
         "settings": list(_flat(about["settings"])),
         "percent": percent,
         "signed": signed,
+        "beside": beside,
         "p_value": p_value,
     }
+
+
+def _text(audit: SavedAudit) -> str:
+    """Return the verdict in words, which say if it is a close call."""
+    close = verdict.close_call(audit.evidence, thresholds=audit.thresholds)
+    return verdict.with_close_call(audit.about["text"], str(close) if close else "")
 
 
 def _filters() -> dict[str, str]:

@@ -50,9 +50,9 @@ def _python(out: str, steps: int) -> dict[Command, str]:
     suspects, debiased = f"suspects={f'{out}/suspects.csv'!r}", f"out={f'{out}/debiased'!r}"
     longer = {"mine.steps": steps, "pretrain.steps": steps}
     return {
-        "debias": f"unspur.debias(model, data, {suspects}, {debiased})",
-        "debias anyway": f"unspur.debias(model, data, {suspects}, anyway=True, {debiased})",
-        "debias anyway without suspects": f"unspur.debias(model, data, anyway=True, {debiased})",
+        "debias": f"unspur.debias(data, model=model, {suspects}, {debiased})",
+        "debias anyway": f"unspur.debias(data, model=model, {suspects}, anyway=True, {debiased})",
+        "debias anyway without suspects": f"unspur.debias(data, model=model, anyway=True, {debiased})",
         "again": f"unspur.audit(data, out={out!r})",
         "longer": f"unspur.audit(data, settings={longer!r}, out={out!r})",
     }

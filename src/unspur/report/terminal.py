@@ -111,6 +111,8 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
                 f"Of {mined['flagged']} suspects {percent(mined['precision'])} really contradict the bias "
                 f"(precision); {percent(mined['recall'])} of those that do were found (recall)."
             )
+    if crowded := scores.get("crowded"):
+        yield crowded
     if (unseen := scores.get("unseen")) and scores["debiased"]["unbiased"] is None:
         yield from _unseen_lines(unseen, chosen=scores["selection"]["rule"] == "heldout")
     chosen = scores["selection"]

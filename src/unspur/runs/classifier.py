@@ -78,7 +78,8 @@ class Classifier(nn.Module):
     @torch.no_grad()
     def predict(self, paths: Sequence[Path | str]) -> list[tuple[str, float]]:
         """Return the class and its probability for each image file."""
-        images = torch.stack([self.read(path) for path in paths])
+        device = next(self.parameters()).device
+        images = torch.stack([self.read(path) for path in paths]).to(device)
         best = torch.softmax(self(images), dim=1).max(1)
         return [(self.classes[int(i)], float(p)) for p, i in zip(*best, strict=True)]
 

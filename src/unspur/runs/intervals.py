@@ -31,6 +31,7 @@ class Intervals:
 def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0) -> Intervals:
     """Compute intervals from what `evaluate` stores: targets, predictions, and bias and conflict if known."""
     cells, conflict = _cells(tensors)
+    grouped = "bias" in tensors
     truth = tensors["targets"].numpy()
     right = {
         name.partition(".")[2]: t.numpy() == truth
@@ -41,7 +42,12 @@ def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0) -> Intervals:
     accuracies: dict[str, dict[str, Array]] = {}
     for number, (name, correct) in enumerate(right.items()):
         worst = _worst(cells, correct)
-        accuracies[name] = _accuracies(counts[0], counts[1 + number], conflict, worst)
+        hits = counts[1 + number]
+        accuracies[name] = {"average": hits.sum(1) / counts[0].sum(1)}
+        if grouped:
+            accuracies[name] |= _by_group(counts[0], hits, worst)
+        if conflict is not None:
+            accuracies[name] |= _by_conflict(counts[0], hits, conflict)
     accuracy = {
         name: {metric: _interval(draws) for metric, draws in metrics.items()}
         for name, metrics in accuracies.items()
@@ -59,13 +65,26 @@ def share_interval(share: float, count: int, *, seed: int = 0) -> Interval:
     return _interval(draws)
 
 
+def wilson(hits: int, count: int) -> Interval:
+    """Return Wilson's 95 % interval of a share, which keeps its width where all or none are right."""
+    if count == 0:
+        return float("nan"), float("nan")
+    z, share = 1.96, hits / count
+    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
+    spread = z / (1 + z * z / count)
+    spread *= (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5
+    return max(0.0, centre - spread), min(1.0, centre + spread)
+
+
 def _cells(tensors: Mapping[str, Tensor]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """Return the number of each sample's group, and which groups conflict (None without bias labels)."""
     targets = tensors["targets"].numpy().astype(np.int64)
-    if "bias" not in tensors or "conflict" not in tensors:
+    if "bias" not in tensors:
         return np.zeros_like(targets), None
     bias = tensors["bias"].numpy().astype(np.int64)
     _, cells = np.unique(targets * (bias.max() + 1) + bias, return_inverse=True)
+    if "conflict" not in tensors:
+        return cells, None
     conflict = np.zeros(cells.max() + 1, bool)
     conflict[cells] = tensors["conflict"].numpy()
     return cells, conflict
@@ -87,23 +106,20 @@ def _worst(cells: NDArray[np.int64], correct: NDArray[np.bool_]) -> int:
     return int(np.argmin(np.bincount(cells, correct) / np.bincount(cells)))
 
 
-def _accuracies(
-    total: Array, hits: Array, conflict: NDArray[np.bool_] | None, worst: int
-) -> dict[str, Array]:
-    """Return every accuracy of every draw; the worst group is the one that is worst in the data."""
-    average = hits.sum(1) / total.sum(1)
-    if conflict is None:
-        return {"average": average}
-    with np.errstate(
-        invalid="ignore"
-    ):  # a group that a draw left out is no number, and not counted
+def _by_group(total: Array, hits: Array, worst: int) -> dict[str, Array]:
+    """Return the mean over groups and the accuracy of the group that is worst in the data, by draw."""
+    with np.errstate(invalid="ignore"):  # a group that a draw left out is NaN, and not counted
         each = hits / total
-        parts = {
+    return {"unbiased": np.nansum(each, axis=1) / (total > 0).sum(1), "worst_group": each[:, worst]}
+
+
+def _by_conflict(total: Array, hits: Array, conflict: NDArray[np.bool_]) -> dict[str, Array]:
+    """Return the accuracy of the samples that follow the shortcut and of those that contradict it."""
+    with np.errstate(invalid="ignore"):
+        return {
             name: hits[:, chosen].sum(1) / total[:, chosen].sum(1)
             for name, chosen in (("aligned", ~conflict), ("conflicting", conflict))
         }
-    unbiased = np.nansum(each, axis=1) / (total > 0).sum(1)
-    return {"unbiased": unbiased, **parts, "worst_group": each[:, worst], "average": average}
 
 
 def _interval(draws: Array) -> Interval:

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from .. import recipes
+from ..data.custom import hub
 from ..models import Builder
 from ..stages.context import Advice, Context
 from ..stages.results import Results
@@ -151,16 +152,28 @@ def save_record(
     *,
     inspected: Artifact | None = None,
     command: str = "",
+    source: str = "",
 ) -> None:
-    """Write the record by which a report finds the artifacts, and seal the folder."""
+    """Write the record by which a report finds the artifacts, and seal the folder.
+
+    `source` is where the user's images are.
+    """
     about = record(context, results, scores, inspected=inspected)
-    _write(out / "run.json", {**_origin(context, out), "command": command, **about})
+    _write(out / "run.json", {**_origin(context, out, source), "command": command, **about})
     seal_folder(out, "run", RUN_FILES, editable=EDITABLE)
 
 
-def _origin(context: Context, out: Path) -> dict[str, Any]:
-    """Return where a run's artifacts are, seen from its folder."""
-    return {"command": "", "store": os.path.relpath(context.store.root, out)}
+def _origin(context: Context, out: Path, source: str = "") -> dict[str, Any]:
+    """Return where a run's artifacts and the user's images are, seen from its folder."""
+    where = {"command": "", "store": os.path.relpath(context.store.root, out)}
+    if source:
+        where["source"] = source if is_remote(source) else os.path.relpath(source, out)
+    return where
+
+
+def is_remote(source: str) -> bool:
+    """Return whether images come from elsewhere than a file or a folder (`hf:NAME`)."""
+    return source.startswith(hub.PREFIX)
 
 
 def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, Any]:

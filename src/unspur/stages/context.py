@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -16,7 +16,7 @@ from .. import noise
 from ..data.batches import Preprocess, Resident, Source
 from ..data.splits import Part, Split, Splits, fast_layout
 from ..data.streaming import Streaming, fit_on
-from ..errors import RecipeError
+from ..errors import Interrupted, RecipeError
 from ..hashing import digest
 from ..methods import own_stages
 from ..models import Builder
@@ -69,6 +69,15 @@ class Context:
         for split in self.splits.parts().values():
             self.source(split)
         torch.optim.Adam([nn.Parameter(torch.zeros(1))])  # its first use loads much of torch
+
+    @contextmanager
+    def training(self, name: str) -> Iterator[Progress | None]:
+        """Show the progress of a training, and name it where the user stops it."""
+        with self.show(name) as progress:
+            try:
+                yield progress
+            except Interrupted as stop:
+                raise Interrupted(f"{name}: {stop}") from None
 
     @cached_property
     def initial(self) -> dict[str, Tensor]:

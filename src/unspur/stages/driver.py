@@ -125,6 +125,6 @@ def _work_off(
                 results[path] = end.value
                 del work[path]
         if trainings:
-            with context.show(stage) as progress:
+            with context.training(stage) as progress:
                 fit_together(list(trainings.values()), progress=progress)
     return results

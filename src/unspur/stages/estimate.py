@@ -14,6 +14,7 @@ from ..training.sampling import Passes
 from ..training.sections import TrainingSettings
 from .context import Context
 from .driver import Run
+from .mine import mining_before
 
 MINED_BYTES = 9  # of the suspects, for each sample
 
@@ -39,6 +40,8 @@ def estimate(run: Run) -> list[Estimate]:
     for name, key in run.keys.items():
         settings, stored = context.recipe.table(name), key.stored
         steps = settings.steps if isinstance(settings, TrainingSettings) else 0
+        if name == "mine" and context.corrections is not None and mining_before(context):
+            steps = 0  # the scores of the mining before the corrections are used
         seconds = 0.0
         if not stored and isinstance(settings, TrainingSettings):
             seconds = key.stage.cost * steps * seconds_of(settings.batch)

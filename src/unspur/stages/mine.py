@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,12 +12,14 @@ from torch import Tensor
 from ..data.batches import Source
 from ..errors import RecipeError
 from ..methods import ERM, Amplified, Confident
+from ..store import Artifact
 from ..training.inputs import Watcher
 from ..training.method import Method
 from ..training.numerics import deterministic, matmul_precision
 from ..training.prediction import predict
 from ..training.watchers import EpochScores
 from .context import Context
+from .corrections import Corrections
 from .results import MinedSuspects, Results
 from .stage import Stage, Work
 from .suspects import Suspects, above, misclassified, oracle
@@ -27,17 +30,32 @@ SPLIT_NAMES = {"train": "training", "valid": "validation"}
 
 def mine(context: Context, results: Results) -> Work:
     """Find suspects; the flags of a person who has looked at them replace the mined ones."""
-    if context.corrections is None:
+    if context.corrections is None or "given" not in MINE.ingredients(context, {}):
         return (yield from _mine(context))
     # Scores come from the mining before the corrections; it is repeated if samples were excluded since.
-    ingredients = MINE.ingredients(context, {})
-    del ingredients["given"]
-    before = context.store.find(ingredients)
+    before = mining_before(context)
     mined = MinedSuspects.of(before) if before else (yield from _mine(context))
     assert isinstance(mined, MinedSuspects)
     found = mined.splits["train"]
     corrected = Suspects(found.score, context.corrections.conflict, found.predicted)
     return MinedSuspects({**mined.splits, "train": corrected})
+
+
+def mining_before(context: Context) -> Artifact | None:
+    """Return the stored mining that a person's corrections are about; None if there is none."""
+    ingredients = MINE.ingredients(context, {})
+    ingredients.pop("given", None)
+    return context.store.find(ingredients)
+
+
+def _are_unchanged(context: Context, corrections: Corrections) -> bool:
+    """Return whether the flags that are given back are those that were mined."""
+    if bool(corrections.excluded.any()):
+        return False
+    before = mining_before(replace(context, corrections=None))
+    if before is None:
+        return False
+    return torch.equal(MinedSuspects.of(before).splits["train"].conflict, corrections.conflict)
 
 
 def _mine(context: Context) -> Work:
@@ -119,7 +137,7 @@ def _more_key(context: Context, mined: bool) -> dict[str, Any]:
     more: dict[str, Any] = {}
     if context.recipe.mine.how == "oracle":
         more["truth"] = context.splits.truth_digest
-    if context.corrections is not None:
+    if context.corrections is not None and not _are_unchanged(context, context.corrections):
         more["given"] = context.corrections.digest
     return more
 

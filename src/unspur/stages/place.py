@@ -35,6 +35,12 @@ def pick_device(name: str | None = None) -> torch.device:
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
+    except RuntimeError:
+        hint = " A GPU is called cuda." if name.startswith("gpu") else ""
+        raise RecipeError(
+            f"there is no device {name!r}.{hint} Choose cpu, cuda, cuda:1 ..."
+        ) from None
+    try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0]

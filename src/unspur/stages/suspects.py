@@ -6,7 +6,7 @@ suspected of contradicting the shortcut.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,6 +53,31 @@ def above(score: Tensor, logits: Tensor, *, threshold: float = 0.8) -> Suspects:
 def oracle(conflicting: Tensor, targets: Tensor) -> Suspects:
     """Take the truth as suspects: an upper bound, for evaluation only."""
     return Suspects(conflicting.float(), conflicting, targets)
+
+
+CROWDED = 0.5  # a share of suspects in a class that can hardly be exceptions
+
+
+def crowded_classes(suspects: Suspects, targets: Tensor, classes: Sequence[str]) -> str:
+    """Warn of classes most of whose samples are suspects; "" if there are none."""
+    found = {}
+    for label, name in enumerate(classes):
+        members = targets == label
+        found[name] = int((members & suspects.conflict).sum()), int(members.sum())
+    return crowding(found)
+
+
+def crowding(counts: Mapping[str, tuple[int, int]]) -> str:
+    """The same from the numbers of suspects and of all samples of each class."""
+    most = {name: each for name, each in counts.items() if each[0] > CROWDED * each[1]}
+    if not most:
+        return ""
+    parts = [f"{flagged} of {samples} of {name!r}" for name, (flagged, samples) in most.items()]
+    more = f" and {len(parts) - 5} more classes" if len(parts) > 5 else ""
+    return (
+        f"Most images of a class are suspects: {', '.join(parts[:5])}{more}. They can hardly be exceptions; "
+        "the class may be hard, or its labels wrong. Look at its images before you trust the flags."
+    )
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,13 @@ May import: errors, hashing, version.
 """
 
 from .artifact_store import Store, key_of
-from .artifacts import Artifact, environment, open_artifact
+from .artifacts import FACTS, Artifact, environment, open_artifact
 from .atomic import (
     folder_size,
     locked,
     make_folder,
     read_tensors,
+    refuse_file,
     sweep,
     write_bytes,
     write_tensors,
@@ -23,6 +24,7 @@ from .strict_json import parse_json, read_json
 from .workspace import Workspace
 
 __all__ = [
+    "FACTS",
     "Artifact",
     "Kind",
     "Store",
@@ -44,6 +46,7 @@ __all__ = [
     "read_json",
     "read_lines",
     "read_tensors",
+    "refuse_file",
     "remove",
     "seal_folder",
     "sweep",

@@ -67,6 +67,13 @@ def sweep(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
+def refuse_file(path: Path) -> None:
+    """Raise if a folder cannot be made there because something on the way is a file."""
+    there = next((each for each in (path, *path.parents) if each.exists()), path)
+    if there.exists() and not there.is_dir():
+        raise StoreError(f"{path} cannot be a folder: {there} is a file. Name another folder.")
+
+
 def make_folder(path: Path) -> None:
     """Make the folder of a result."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ from torch.utils.data import Dataset
 from ...errors import DataError
 from ..decoding.files import Files
 from ..splits import Split, Splits
-from .dataset import collect
+from .dataset import collect, dataset_classes
 from .images import load
 from .listing import check_class_count
+from .sources import GroupSource
 
 Images = Dataset[Any] | Split | Files
 Source = Images | Splits | Path | str
@@ -23,29 +24,58 @@ Source = Images | Splits | Path | str
 
 @dataclass(frozen=True)
 class UserImages:
-    """A user's images, not opened yet: a whole set as `train`, or a training split and other parts."""
+    """A user's images, not opened yet: a whole set as `train`, or a training split and other parts.
+
+    `bias` are labels of the shortcut by split; for a folder or a table a text, which is the name of a column
+    or a pattern of file names with `{group}`.
+    """
 
     train: Source
     valid: Images | None = None
     test: Images | None = None
-    bias: Mapping[str, Tensor] | None = None
+    bias: Mapping[str, Tensor] | str | None = None
     classes: tuple[str, ...] | None = None
+    _opened: dict[int, Splits] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def in_files(self) -> bool:
         """Whether the images are read from files, at a size of choice."""
         return isinstance(self.train, Path | str)
 
+    @property
+    def source(self) -> str:
+        """Where the images are, for a folder, a table or a set of the hub; otherwise empty."""
+        return str(self.train) if self.in_files else ""
+
     def open(self, limit: int) -> Splits:
-        """Return the images as splits; `limit` is the largest side of images that are read from files."""
+        """Return the images as splits; `limit` is the largest side of images that are read from files.
+
+        Images are opened once for each limit.
+        """
+        if limit in self._opened:
+            return self._opened[limit]
         if not isinstance(self.train, Splits | Path | str):
-            return self._join()
-        parts = (self.valid, self.test, self.bias, self.classes)
+            opened = self._join()
+        else:
+            self._check_whole()
+            if isinstance(self.train, Splits):
+                opened = self.train
+            else:
+                opened = load(self.train, limit=limit, **self._groups())
+        self._opened[limit] = opened
+        return opened
+
+    def _check_whole(self) -> None:
+        """Raise if a whole set is given with parts that it has itself."""
+        written = isinstance(self.bias, str) and self.in_files
+        parts = (self.valid, self.test, None if written else self.bias, self.classes)
         if any(part is not None for part in parts):
             raise DataError(
                 "a whole set has its own valid, test, bias and classes. Leave them out, or give a split."
             )
-        return self.train if isinstance(self.train, Splits) else load(self.train, limit=limit)
+
+    def _groups(self) -> dict[str, Any]:
+        return {"groups": GroupSource.of(self.bias)} if isinstance(self.bias, str) else {}
 
     def _join(self) -> Splits:
         """Return one set from its parts."""
@@ -57,12 +87,18 @@ class UserImages:
         for name, part in parts.items():
             if len(part) == 0:
                 raise DataError(f"the {name} split is empty.")
-        names = self.classes or _numbers(parts)
+        if isinstance(self.bias, str):
+            raise DataError(
+                f"bias={self.bias!r} names a column or a pattern, and a dataset has neither. Give the labels "
+                'of each split, as in bias={"train": labels}.'
+            )
+        names = self.classes or _class_names(self.train, parts)
         return Splits(**parts, classes=names, bias=self.bias or {})  # type: ignore[arg-type]
 
 
-def _numbers(parts: Mapping[str, Split | Files]) -> tuple[str, ...]:
-    """Name classes by their numbers."""
+def _class_names(train: object, parts: Mapping[str, Split | Files]) -> tuple[str, ...]:
+    """Return the names that the training data state for their classes, or else numbers."""
     count = 1 + max(int(part.targets.max()) for part in parts.values())
     check_class_count(count, "the data set")
-    return tuple(str(c) for c in range(count))
+    named = dataset_classes(train)
+    return named if len(named) >= count else tuple(str(c) for c in range(count))

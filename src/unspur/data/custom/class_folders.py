@@ -20,7 +20,7 @@ SUFFIXES = (
 )
 
 
-def list_images(root: Path) -> Listing:
+def list_images(root: Path, *, need_train: bool = True) -> Listing:
     """List the images below a folder, sorted by path, without hidden and other files."""
     if not root.is_dir():
         raise DataError(f"there is no folder {printable(root)}.")
@@ -33,9 +33,10 @@ def list_images(root: Path) -> Listing:
                 f"{printable(root)}."
             )
     parts = {PARTS[name.lower()]: path for name, path in below.items() if name.lower() in PARTS}
-    if "train" not in parts and parts and len(parts) == len(below):
+    only_parts = bool(parts) and len(parts) == len(below)
+    if "train" not in parts and only_parts and need_train:
         raise DataError(f"{printable(root)} has {', '.join(parts)} but no folder train/. Add one.")
-    if "train" not in parts:
+    if "train" not in parts and not only_parts:
         parts = {"train": root}
     elif odd := below.keys() - {path.name for path in parts.values()}:
         _warn_ignored(root, sorted(printable(name) for name in odd), "beside train/")

@@ -47,6 +47,14 @@ def collect(dataset: Dataset[Any], *, name: str = "train") -> Split:
     return Split(torch.stack(images), torch.tensor(targets, dtype=torch.int64))
 
 
+def dataset_classes(images: object) -> tuple[str, ...]:
+    """Return the names of classes that a dataset states, as those of torchvision do; () if it does not."""
+    names = getattr(images, "classes", None)
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        return ()
+    return tuple(names) if len(set(names)) == len(names) else ()
+
+
 def _image(image: Any, where: str) -> Tensor:
     if isinstance(image, Image.Image):
         return pixels(image)

@@ -14,6 +14,7 @@ from ..decoding.pixels import colours
 from ..splits import Split, Splits
 from .dataset import pixels
 from .listing import PARTS, in_order
+from .sources import GroupSource
 
 PREFIX = "hf:"
 
@@ -24,13 +25,28 @@ def load(
     limit: int = 96,
     size: tuple[int, int] | None = None,
     classes: tuple[str, ...] | None = None,
+    group: str = "",
 ) -> Splits:
     """Load all splits of a set, images resized to one size; columns are found by their type."""
-    dataset = _open(name.removeprefix(PREFIX))
-    parts = {PARTS[part.lower()]: dataset[part] for part in dataset if part.lower() in PARTS}
+    parts = open_splits(name)
     if "train" not in parts:
-        raise DataError(f"{name} has no train split; it has {', '.join(dataset) or 'none'}.")
-    return convert(parts, name=name, limit=limit, size=size, classes=classes)
+        raise DataError(f"{name} has no train split; it has {', '.join(parts) or 'none'}.")
+    return convert(parts, name=name, limit=limit, size=size, classes=classes, group=group)
+
+
+def open_splits(name: str) -> dict[str, Any]:
+    """Return the splits of a set by our names for them."""
+    dataset = _open(name.removeprefix(PREFIX))
+    return {PARTS.get(part.lower(), part): dataset[part] for part in dataset}
+
+
+def group_column(name: str, groups: GroupSource) -> str:
+    """Return the column of groups; raise if groups are to be read from file names: there are none."""
+    if groups.pattern:
+        raise DataError(
+            f"{name} has no file names to read {groups.pattern!r} from. Name a column of groups instead."
+        )
+    return groups.column
 
 
 def convert(
@@ -40,8 +56,10 @@ def convert(
     limit: int = 96,
     size: tuple[int, int] | None = None,
     classes: tuple[str, ...] | None = None,
+    group: str = "",
 ) -> Splits:
-    """Convert splits of the package `datasets` into splits in memory."""
+    """Convert splits of the package `datasets` into splits in memory; `group` is a column of groups."""
+    parts = {part: rows for part, rows in parts.items() if part in PARTS.values()}
     image, label = _columns(parts["train"], name)
     words = _words(parts, label)
     classes = classes or in_order({word for part in words.values() for word in part})
@@ -54,13 +72,30 @@ def convert(
         images = [_resize(row[image], size or (side, side), f"{name} {part}") for row in rows]
         targets = torch.tensor([number[word] for word in words[part]])
         splits[part] = Split(torch.stack(images), targets)
+    bias, biases = _biases(parts, group, name) if group else ({}, ())
     return Splits(
         train=splits["train"],
         valid=splits.get("valid"),
         test=splits.get("test"),
         classes=classes,
+        bias=bias,
+        bias_classes=biases,
+        conflict_when="rare" if group else "different",
         name=name,
     )
+
+
+def _biases(
+    parts: Mapping[str, Any], group: str, name: str
+) -> tuple[dict[str, torch.Tensor], tuple[str, ...]]:
+    """Return the groups of every split as numbers, and their names."""
+    if group not in parts["train"].features:
+        columns = ", ".join(parts["train"].features)
+        raise DataError(f"{name} has no column {group!r} to take groups from; it has {columns}.")
+    words = _words(parts, group)
+    biases = in_order({word for part in words.values() for word in part})
+    number = {word: i for i, word in enumerate(biases)}
+    return {part: torch.tensor([number[w] for w in found]) for part, found in words.items()}, biases
 
 
 def _words(parts: Mapping[str, Any], label: str) -> dict[str, list[str]]:

@@ -22,8 +22,9 @@ from ..decoding.files import Files
 from ..decoding.pixels import Crop
 from ..decoding.readers import FromFiles, Memory
 from ..splits import Part, Split, Splits
-from . import class_folders, hub, table
+from . import hub
 from .listing import Listing, check, check_known, in_order, printable
+from .sources import USUAL_GROUPS, GroupSource, list_source
 
 MOST_BAD = 0.01  # share of images that may be unreadable
 MEMORY_SHARE = 0.5  # of the free memory that decoded images may take
@@ -40,22 +41,17 @@ def load(
     classes: tuple[str, ...] | None = None,
     crop: Crop = "stretch",
     workers: int = 0,
+    groups: GroupSource = USUAL_GROUPS,
 ) -> Splits:
     """Load a user's images, resized to their common size, at most `limit` pixels.
 
-    For a model that exists, `size` (high, wide), `classes` and `crop` are those it was trained on.
+    For a model that exists, `size` (high, wide), `classes` and `crop` are those it was trained on. `groups`
+    says where the groups are written, for scores alone.
     """
     if str(where).startswith(hub.PREFIX):
-        return hub.load(str(where), limit=limit, size=size, classes=classes)
-    path = Path(where)
-    if path.suffix.lower() in table.SUFFIXES and not path.is_dir():
-        listing = table.list_images(path)
-    elif path.is_file():
-        raise DataError(
-            f"{printable(path)} is neither a folder of images nor a table ({', '.join(table.SUFFIXES)})."
-        )
-    else:
-        listing = class_folders.list_images(path)
+        column = hub.group_column(str(where), groups)
+        return hub.load(str(where), limit=limit, size=size, classes=classes, group=column)
+    listing = list_source(Path(where), groups)
     if classes is None:
         check(listing)
     else:

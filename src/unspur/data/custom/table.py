@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +30,30 @@ MISSING = (
 )  # how programs write that there is no value
 
 
-def list_images(path: Path) -> Listing:
-    """List the images of a table, in its order."""
+def list_images(path: Path, *, group: str = "", labelled: bool = True) -> Listing:
+    """List the images of a table, in its order; `group` names the column of groups if it is another.
+
+    Labels are required unless they are written elsewhere (`labelled` is False).
+    """
     if not path.is_file():
         raise DataError(f"there is no table {printable(path)}.")
     header, records = (_parquet if path.suffix.lower() == ".parquet" else _csv)(path)
-    if missing := [name for name in ("path", "label") if name not in header]:
+    needed = ("path", "label") if labelled else ("path",)
+    if missing := [name for name in needed if name not in header]:
         raise DataError(
             f"{printable(path)} has no column {' and no column '.join(missing)}. It needs path and label, "
             f"and may have split and group; found: {', '.join(header) or 'nothing'}."
         )
-    if repeated := [name for name in COLUMNS if header.count(name) > 1]:
+    column = group.strip().lower() or "group"
+    if group and column not in header:
+        raise DataError(
+            f"{printable(path)} has no column {group!r} to take groups from; it has {', '.join(header)}."
+        )
+    if repeated := [name for name in (*COLUMNS, column) if header.count(name) > 1]:
         raise DataError(
             f"{printable(path)} has more than one column {' and '.join(repeated)}. Rename all but one."
         )
-    rows = [_row(record, path, number) for number, record in enumerate(records, 1)]
+    rows = [_row(record, path, n, column, needed) for n, record in enumerate(records, 1)]
     if not rows:
         raise DataError(f"{printable(path)} has a header but no row.")
     _check_groups(rows, path)
@@ -53,10 +62,12 @@ def list_images(path: Path) -> Listing:
     return Listing(printable(path.name), path.parent, rows)
 
 
-def _row(record: Mapping[str, Any], table: Path, number: int) -> ListedImage:
+def _row(
+    record: Mapping[str, Any], table: Path, number: int, group: str, needed: Sequence[str]
+) -> ListedImage:
     where = f"{printable(table)}, row {number}"
-    values = {name: _text(record.get(name)) for name in COLUMNS}
-    for name in ("path", "label"):
+    values = {name: _text(record.get(name)) for name in ("path", "label", "split", group)}
+    for name in needed:
         if not values[name]:
             raise DataError(f"{where}: the {name} is empty. Fill it in, or remove the row.")
     split = values["split"].lower() or "train"
@@ -65,9 +76,7 @@ def _row(record: Mapping[str, Any], table: Path, number: int) -> ListedImage:
             f"{where}: the split is {values['split']!r}. Write train, valid or test, or leave it empty "
             "for train."
         )
-    return ListedImage(
-        table.parent / values["path"], values["label"], PARTS[split], values["group"]
-    )
+    return ListedImage(table.parent / values["path"], values["label"], PARTS[split], values[group])
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,124 @@
+"""`unspur compare`: several methods on your own images, one table and a page."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Column, Table
+
+from .. import comparison, recipes
+from ..data.custom.assembly import UserImages
+from ..data.splits import describe
+from ..report import comparison_page, terminal
+from ..report.terminal import err, show
+from ..runs.comparison_record import PARTS, ComparedMethod, MethodComparison
+from ..stages import Run
+from ..stages.estimate import estimate
+from ..stages.place import find_place
+from .options import (
+    Bias,
+    Changes,
+    Device,
+    Model,
+    Quiet,
+    Seed,
+    Size,
+    Source,
+    StoreAt,
+    check_out,
+    command_line,
+)
+
+
+def compare(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", callback=check_out, help="Folder for the results.")],
+    methods: Annotated[
+        str, typer.Option(help="Names from `unspur methods`, separated by commas.")
+    ] = ",".join(comparison.METHODS),
+    bias: Bias = None,
+    model: Model = "resnet18",
+    init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
+    size: Size = 0,
+    seed: Seed = 0,
+    device: Device = None,
+    store: StoreAt = None,
+    set_: Changes = None,
+    suspects: Annotated[
+        Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how long it takes.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train several methods on your own images and show their scores beside each other."""
+    images = UserImages(source, bias=bias)
+    opened = comparison.open_comparison(
+        images,
+        find_place(device, store, show(quiet=quiet)),
+        [name.strip() for name in methods.split(",") if name.strip()],
+        model=model,
+        init=init,
+        size=size,
+        settings={"seed": seed, **recipes.parse_changes(set_ or [])},
+        suspects=suspects,
+    )
+    _say_plan(opened, dry_run=dry_run)
+    if dry_run:
+        return
+    began = time.perf_counter()
+    found = comparison.carry_out_comparison(
+        opened, out, command=command_line(), source=images.source
+    )
+    _say(found, time.perf_counter() - began)
+
+
+def _say_plan(opened: dict[str, Run], *, dry_run: bool) -> None:
+    """Say how long it takes; a stage that methods share counts once."""
+    first = next(iter(opened.values()))
+    err.print(describe(first.context.splits), markup=False)
+    costs: dict[Path, float] = {}
+    for run in opened.values():
+        rows = estimate(run)
+        costs |= {key.path: row.seconds for key, row in zip(run.keys.values(), rows, strict=True)}
+    stages = f"{len(costs)} stages for {len(opened)} methods"
+    end = "; nothing was run." if dry_run else "."
+    terminal.out.print(
+        f"{stages}, about {sum(costs.values()) / 60:.1f} minutes on {first.context.device}{end}",
+        markup=False,
+    )
+
+
+def _say(found: MethodComparison, seconds: float) -> None:
+    terminal.out.print(table(found))
+    note = "In per cent; kept: weights."
+    if found.unseen_counts:
+        note += " Suspects and others: images outside training, by what the miner suspects."
+    terminal.out.print(note, markup=False)
+    for line in (f"{comparison_page.headline(found)}.", comparison_page.lead(found)):
+        terminal.out.print(line, markup=False, soft_wrap=True)
+    opened = f" Open {found.page}." if found.page else ""
+    text = f"{seconds:.0f} s. Everything is in {found.out}/.{opened}"
+    terminal.out.print(text, markup=False, soft_wrap=True)
+
+
+def table(found: MethodComparison) -> Table:
+    """Return the scores in per cent: true ones where groups are known, then label-free ones."""
+    parts = [part for part in PARTS if part in found.unseen_counts]
+    metrics = [name for name in found.metrics if name != "average"] or ["average"]
+    names = [*(name.replace("_", " ") for name in metrics), *parts, "kept"]
+    columns = (Column(name, justify="right") for name in names)
+    first = Column("method", no_wrap=True)
+    shown = Table(first, *columns, box=None, padding=(0, 2, 0, 0))  # narrow: it has many columns
+    for method in found.methods:
+        shown.add_row(method.name, *_cells(method, metrics, parts))
+    return shown
+
+
+def _cells(method: ComparedMethod, metrics: list[str], parts: list[str]) -> list[str]:
+    shares = [method.scores.get(name) for name in metrics]
+    shares += [method.unseen.get(part) for part in parts]
+    values = [None if share is None else share.value for share in shares]
+    return ["–" if v is None else f"{100 * v:.1f}" for v in (*values, method.weights_kept)]

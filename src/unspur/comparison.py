@@ -1,0 +1,168 @@
+"""Train several methods on a user's images, each through the front door, and compare what they give.
+
+Stages that methods share (mining, the ordinary model) are trained once, as the store has them. All methods
+have the same network, seed, budget and held-out images, so that only the method differs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from . import stages, workflow
+from .data.custom.assembly import UserImages
+from .errors import RecipeError
+from .recipes.own_methods import own_methods
+from .report import comparison_page
+from .runs.comparison_record import (
+    PARTS,
+    ComparedMethod,
+    MethodComparison,
+    gains,
+    scores_together,
+    unseen_gains,
+    unseen_shares,
+)
+from .stages.evaluate import Scorer
+from .stages.place import Place
+from .store import environment, make_folder, write_bytes
+from .workflow import Outcome
+
+METHODS = ("erm", "jtt", "dfr-mined", "unspur")
+RECORD = "comparison.json"
+
+
+def open_comparison(
+    images: UserImages,
+    place: Place,
+    methods: Sequence[str] = METHODS,
+    *,
+    model: nn.Module | str | None = None,
+    init: str = "",
+    size: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    suspects: Path | str | None = None,
+) -> dict[str, stages.Run]:
+    """Prepare a run of each method; raises before anything is trained if one cannot be run."""
+    if len(set(methods)) < len(methods) or not methods:
+        raise RecipeError(f"name each method once, and at least one; given: {', '.join(methods)}.")
+    opened = {
+        name: workflow.open_debias(
+            images,
+            place,
+            model=model,
+            init=init,
+            size=size,
+            settings=settings,
+            suspects=suspects,
+            method=name,
+            anyway=True,
+        )
+        for name in methods
+    }
+    for run in opened.values():
+        run.check()
+    return opened
+
+
+def carry_out_comparison(
+    opened: Mapping[str, stages.Run],
+    out: Path | None = None,
+    *,
+    command: str = "",
+    source: str = "",
+) -> MethodComparison:
+    """Run every method, with `out` in a folder of its own, and compare them; then write the page."""
+    outcomes = {
+        name: workflow.carry_out(run, out / name if out else None, command=command, source=source)
+        for name, run in opened.items()
+    }
+    found = compare_outcomes(outcomes, command=command)
+    return found if out is None else _save(found, out)
+
+
+def _save(found: MethodComparison, out: Path) -> MethodComparison:
+    """Write comparison.json and comparison.html."""
+    make_folder(out)
+    write_bytes(out / RECORD, (json.dumps(found.as_json(), indent=1) + "\n").encode())
+    return replace(found, out=out, page=comparison_page.attempt(found, out))
+
+
+def compare_outcomes(outcomes: Mapping[str, Outcome], *, command: str = "") -> MethodComparison:
+    """Return the scores of all methods beside each other; ERM, or else the first, is the baseline."""
+    first = next(iter(outcomes.values()))
+    baseline = "erm" if "erm" in outcomes else next(iter(outcomes))
+    scored = {name: each.scores for name, each in outcomes.items()}
+    scores, gain = scores_together(scored), gains(scored, baseline)
+    suspects, right = _unseen(outcomes)
+    methods = []
+    for name, outcome in outcomes.items():
+        entry, shares, unseen_gain = own_methods()[name], {}, {}
+        if suspects is not None:
+            shares = unseen_shares(right[name], suspects)
+            if name != baseline:
+                unseen_gain = unseen_gains(right[name], right[baseline], suspects)
+        methods.append(
+            ComparedMethod(
+                name,
+                entry.title,
+                entry.supervision,
+                entry.networks,
+                entry.source,
+                scores[name],
+                shares,
+                gain[name],
+                unseen_gain,
+                outcome.numbers["density"]["overall"],
+                _seconds(outcome),
+            )
+        )
+    counts = [] if suspects is None else [int(suspects.sum()), int((~suspects).sum())]
+    return MethodComparison(
+        data=first.context.splits.name,
+        evaluated_on=first.numbers["evaluated_on"],
+        images=len(first.scores.tensors["targets"]),
+        baseline=baseline,
+        methods=tuple(methods),
+        unseen_counts=dict(zip(PARTS, counts, strict=False)),
+        about=_about(first, command),
+    )
+
+
+def _unseen(outcomes: Mapping[str, Outcome]) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """Return which images outside training are suspects, and which of them each method gets right."""
+    mined = next((each for each in outcomes.values() if "mine" in each.results), None)
+    if mined is None or mined.context.unseen is None:
+        return None, {}
+    split, among = mined.context.unseen
+    right = {name: _right(each, split, among) for name, each in outcomes.items()}
+    return mined.results.suspects(split).conflict[among], right
+
+
+def _right(outcome: Outcome, split: str, among: Tensor) -> Tensor:
+    context = outcome.context
+    source = context.resident(split)
+    predicted = Scorer(context).predicted(outcome.results.final_weights, source, among)
+    return predicted == source.targets.cpu()[among]
+
+
+def _seconds(outcome: Outcome) -> float:
+    """Return how long the stages of a method took; those that methods share count for each of them."""
+    return round(sum(float(each.about["seconds"]) for each in outcome.results.values()), 1)
+
+
+def _about(outcome: Outcome, command: str) -> dict[str, Any]:
+    context = outcome.context
+    return {
+        "network": dict(context.builder.how),
+        "seed": context.recipe.seed,
+        "device": context.device.type,
+        "digest": context.splits.digest,
+        "command": command,
+        "with": environment(),
+    }

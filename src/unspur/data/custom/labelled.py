@@ -1,0 +1,167 @@
+"""Labelled images to score a model on: any folder, table or dataset, with groups if they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from ...errors import DataError
+from ..decoding.files import Files
+from ..decoding.pixels import Crop
+from ..splits import Part, Split, Splits
+from . import hub
+from .dataset import collect, dataset_classes
+from .images import open_listing
+from .listing import Listing, check_known
+from .sources import USUAL_GROUPS, GroupSource, list_source
+
+ORDER = ("test", "valid", "train")  # the split that is scored is the first of these that exists
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledImages:
+    """Images with labels (numbers of `classes`), and if known the group of each and which conflict."""
+
+    part: Part
+    classes: tuple[str, ...]
+    name: str = "data"
+    split: str = ""
+    groups: Tensor | None = None
+    group_names: tuple[str, ...] = ()
+    conflict: Tensor | None = None
+
+    def matched(self, classes: Sequence[str]) -> LabelledImages:
+        """Return the same images with labels that are numbers of a model's classes, matched by name."""
+        if tuple(classes) == self.classes or _only_numbers(classes, len(self.classes)):
+            return replace(self, classes=tuple(classes))
+        if unknown := [name for name in self.classes if name not in classes]:
+            raise DataError(
+                f"{self.name} has the class {unknown[0]!r}, which is none of the model's: "
+                f"{', '.join(map(repr, classes))}. Rename the class, or leave its images out."
+            )
+        number = torch.tensor([list(classes).index(name) for name in self.classes])
+        part = _relabelled(self.part, number[self.part.targets])
+        return replace(self, part=part, classes=tuple(classes))
+
+
+def _only_numbers(classes: Sequence[str], count: int) -> bool:
+    """Return whether a model has no names of its classes but their numbers, and as many as the data."""
+    return list(classes) == [str(number) for number in range(count)]
+
+
+def _relabelled(part: Part, targets: Tensor) -> Part:
+    if isinstance(part, Files):
+        return replace(part, targets=targets)
+    return Split(part.take(torch.arange(len(part))), targets, part.names)
+
+
+def open_labelled(
+    where: Path | str,
+    *,
+    size: tuple[int, int],
+    classes: tuple[str, ...],
+    crop: Crop = "stretch",
+    groups: GroupSource = USUAL_GROUPS,
+    most: int = 0,
+) -> LabelledImages:
+    """Open images for a model of these classes: the test split, without one all there is.
+
+    Of a set with several splits only the one that is scored is decoded, at most `most` images of it, evenly
+    spread, unless that is 0.
+    """
+    if str(where).startswith(hub.PREFIX):
+        column = hub.group_column(str(where), groups)
+        return _open_hub(str(where), size=size, classes=classes, group=column)
+    listing = list_source(Path(where), groups, need_train=False)
+    split = next(name for name in ORDER if listing.of(name))
+    rows = listing.of(split)
+    rows = rows[:: max(1, len(rows) // most)][:most] if most else rows
+    chosen = listing._replace(rows=[row._replace(part="train") for row in rows])
+    check_known(chosen, classes)
+    opened = open_listing(chosen, size, classes, crop=crop)
+    found = _of(opened, "train", whole=len(rows) == len(listing.rows), split=split)
+    return replace(found, conflict=_rare(listing, split, found))
+
+
+def _open_hub(
+    where: str, *, size: tuple[int, int], classes: tuple[str, ...], group: str
+) -> LabelledImages:
+    parts = hub.open_splits(where)
+    split = next((name for name in (*ORDER, *parts) if name in parts), "")
+    if not split:
+        raise DataError(f"{where} has no split to score.")
+    opened = hub.convert(
+        {"train": parts[split]}, name=where, size=size, classes=classes, group=group
+    )
+    return _of(opened, "train", whole=len(parts) == 1, split=split)
+
+
+def _of(splits: Splits, part: str, *, whole: bool, split: str) -> LabelledImages:
+    return LabelledImages(
+        splits.parts()[part],
+        splits.classes,
+        splits.name,
+        "" if whole else split,
+        splits.bias.get(part),
+        splits.bias_classes if part in splits.bias else (),
+    )
+
+
+def _rare(listing: Listing, split: str, found: LabelledImages) -> Tensor | None:
+    """Return which images contradict the shortcut: their group is rarer in their class than in training."""
+    train = listing.of("train")
+    if found.groups is None or split == "train" or not train or not all(r.group for r in train):
+        return None
+    number = {name: i for i, name in enumerate(found.group_names)}
+    known = [row for row in train if row.group in number and row.label in found.classes]
+    counts = torch.zeros(len(found.classes), len(number))
+    for row in known:
+        counts[found.classes.index(row.label), number[row.group]] += 1
+    rare = counts * counts.sum() < counts.sum(0) * counts.sum(1, keepdim=True)
+    return rare[found.part.targets, found.groups]
+
+
+def of_splits(splits: Splits) -> LabelledImages:
+    """Return the split of a set that is scored: test, without one validation, without that training."""
+    split = next(name for name in ORDER if name in splits.parts())
+    found = _of(splits, split, whole=False, split=split)
+    return replace(found, conflict=splits.conflicting(split))
+
+
+def of_dataset(
+    images: Dataset[Any] | Part,
+    classes: tuple[str, ...],
+    groups: Tensor | Sequence[Any] | None = None,
+) -> LabelledImages:
+    """Return a dataset or a split; its own names of classes, if it has them, are matched to the model's."""
+    part = images if isinstance(images, Split | Files) else collect(images, name="scored")  # type: ignore[arg-type]
+    if len(part) == 0:
+        raise DataError("there is no image to score.")
+    names = dataset_classes(images)
+    fit = names if names and set(names) <= set(classes) else classes
+    if int(part.targets.max()) >= len(fit):
+        raise DataError(
+            f"the label {int(part.targets.max())} is none of the model's {len(fit)} classes, numbered from 0."
+        )
+    numbers, group_names = _numbered(groups, len(part))
+    return LabelledImages(part, fit, groups=numbers, group_names=group_names)
+
+
+def _numbered(
+    groups: Tensor | Sequence[Any] | None, count: int
+) -> tuple[Tensor | None, tuple[str, ...]]:
+    """Return groups, given as numbers or words, as numbers with names."""
+    if groups is None:
+        return None, ()
+    words = [str(each) for each in (groups.tolist() if isinstance(groups, Tensor) else groups)]
+    if len(words) != count:
+        raise DataError(f"{count} images need as many groups, not {len(words)}.")
+    names = sorted(set(words), key=lambda word: (len(word), word))
+    number: Mapping[str, int] = {name: i for i, name in enumerate(names)}
+    return torch.tensor([number[word] for word in words]), tuple(names)

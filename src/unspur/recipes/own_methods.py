@@ -1,0 +1,72 @@
+"""Methods for a user's own data: which can be chosen, and what each changes in the settings.
+
+Every method gets the budget of ordinary training on these images: its steps, batch, optimiser and rate. JTT
+and DFR act on the suspects that the other methods mine, so that these are mined once. JTT samples them as
+often as our preset does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import RecipeError
+from ..methods import MethodEntry, all_methods
+from .messages import suggestion
+from .settings import Recipe
+
+DEFAULT = "unspur"
+BUDGET = ("steps", "batch", "optimiser", "rate", "weight_decay", "schedule")
+
+
+def own_methods() -> dict[str, MethodEntry]:
+    """Return the methods that can be chosen for own data, by name."""
+    return {
+        name: entry
+        for name, entry in all_methods().items()
+        if name in CHAINS or entry.own_stage is not None
+    }
+
+
+def method_changes(name: str, recipe: Recipe) -> dict[str, Any]:
+    """Return what a method changes in the settings of our preset, by dotted key."""
+    known = own_methods()
+    if name not in known:
+        other = " It is there for the paper's tables alone." * (name in all_methods())
+        raise RecipeError(
+            f"there is no method {name!r} for own data.{other}{suggestion(name, known)} `unspur methods` "
+            "tells more of them."
+        )
+    plan = {"plan": known[name].plan_name}
+    if name in CHAINS:
+        return plan | CHAINS[name](recipe)
+    own = {f"{name}.{key}": getattr(recipe.pretrain, key) for key in BUDGET}
+    return plan | own | MORE.get(name, _nothing)(recipe)
+
+
+def _nothing(recipe: Recipe) -> dict[str, Any]:
+    return {}
+
+
+def _jtt(recipe: Recipe) -> dict[str, Any]:
+    """Train anew on all images, suspects more often, as long as the ordinary model."""
+    own = {f"finetune.{key}": getattr(recipe.pretrain, key) for key in BUDGET}
+    every = max(1, recipe.pretrain.steps // 20)
+    return own | {"finetune.align": 0.0, "finetune.drop": 0.0, "select.every": every}
+
+
+def _disent(recipe: Recipe) -> dict[str, Any]:
+    """Swap features from a fifth of the training on, as the original does."""
+    return {"disent.swap_start": recipe.pretrain.steps // 5}
+
+
+# Methods whose plan is made of stages that they share.
+CHAINS: dict[str, Callable[[Recipe], dict[str, Any]]] = {
+    DEFAULT: _nothing,
+    "erm": _nothing,
+    "dcwp-unpruned": _nothing,
+    "jtt": _jtt,
+    "dfr": _nothing,
+    "dfr-mined": _nothing,
+}
+MORE: dict[str, Callable[[Recipe], dict[str, Any]]] = {"disent": _disent}

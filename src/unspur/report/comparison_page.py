@@ -1,0 +1,142 @@
+"""The page of a comparison: methods beside each other, with label-free and, where known, true scores."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..audit.formatting import percent
+from ..runs.comparison_record import PARTS, ComparedMethod, MethodComparison
+from ..runs.evaluation import AccuracyShare
+from ..runs.intervals import Interval
+from ..store import write_bytes
+from .strips import Axis, Mark, strip
+from .templates import paint
+from .words import MEANING, Cell, Table, between, scored_on
+
+PAGE = "comparison.html"
+DECIDES = {
+    "conflicting": "images that contradict the shortcut",
+    "worst_group": "the group it does worst in",
+    "suspects": "suspects outside training",
+    "average": "all images",
+}
+
+
+def attempt(found: MethodComparison, out: Path) -> Path | None:
+    """Write the page into a folder; on failure warn why and return None."""
+    try:
+        write_bytes(out / PAGE, render(found).encode())
+    except ModuleNotFoundError as error:
+        warnings.warn(f"no {PAGE} was written: {error}.", stacklevel=2)
+        return None
+    return out / PAGE
+
+
+def render(found: MethodComparison) -> str:
+    """Return the page as text."""
+    return paint("comparison.html.j2", content(found))
+
+
+def content(found: MethodComparison) -> dict[str, Any]:
+    """Return everything the page shows, by the names its template uses."""
+    return {
+        "found": found,
+        "headline": headline(found),
+        "lead": lead(found),
+        "chart": chart(found),
+        "scores": _scores(found),
+        "unseen": _unseen(found) if found.unseen_counts else None,
+        "scored_on": scored_on({"evaluated_on": found.evaluated_on}),
+        "percent": percent,
+    }
+
+
+def deciding_share(found: MethodComparison, method: ComparedMethod) -> AccuracyShare:
+    """Return the score of a method that tells most of a shortcut."""
+    name = found.deciding
+    return method.unseen[name] if name == "suspects" else method.scores[name]
+
+
+def best(found: MethodComparison) -> ComparedMethod:
+    """Return the method with the highest deciding score."""
+    return max(found.methods, key=lambda method: deciding_share(found, method).value)
+
+
+def headline(found: MethodComparison) -> str:
+    """Name the method that does best by the deciding score."""
+    method = best(found)
+    share = percent(deciding_share(found, method).value)
+    return f"{method.title}: {share} of {DECIDES[found.deciding]}"
+
+
+def lead(found: MethodComparison) -> str:
+    """Compare the best method with the baseline in a sentence or two."""
+    method, baseline = best(found), found[found.baseline]
+    if method is baseline:
+        return f"No method does better than {baseline.title} on {DECIDES[found.deciding]}."
+    gains = method.unseen_gain if found.deciding == "suspects" else method.gain
+    points, interval = gains[found.deciding]
+    before = percent(deciding_share(found, baseline).value)
+    sentence = (
+        f"{baseline.title} gets {before} of them right: {_points(points)} points, 95 % interval "
+        f"{between(interval, signed=True)}."
+    )
+    doubt = " That is no clear gain." if interval[0] <= 0 <= interval[1] else ""
+    return f"{sentence}{doubt} Intervals are over images, for one seed."
+
+
+def chart(found: MethodComparison) -> str:
+    """Draw the deciding score of each method, from that of the baseline."""
+    start = deciding_share(found, found[found.baseline]).value
+    marks = []
+    for method in found.methods:
+        share = deciding_share(found, method)
+        text = f"{percent(share.value)}  ({between(share.interval)})"
+        own = None if method.name == found.baseline else start
+        marks.append(Mark(method.title, share.value, text, own))
+    words = f"Accuracy of each method on {DECIDES[found.deciding]}"
+    return strip(marks, Axis(0.0, 1.0, percent=True), words=words)
+
+
+def _scores(found: MethodComparison) -> Table:
+    """Return the accuracies of each method, and its gains over the baseline."""
+    columns = [(name.replace("_", " "), MEANING[name]) for name in found.metrics]
+    rows = []
+    for method in found.methods:
+        cells = [_cell(method.scores[name]) for name in found.metrics]
+        rows.append((method.title, [*cells, Cell(percent(method.weights_kept))]))
+        if method.gain:
+            gains = [_gain(method.gain, name) for name in found.metrics]
+            rows.append((f"gain of {method.title}", [*gains, Cell("")]))
+    return Table([*columns, ("weights kept", "of those that can be cut")], rows)
+
+
+def _unseen(found: MethodComparison) -> Table:
+    """Return the accuracies on images outside training, by suspicion."""
+    columns = [(part, f"{found.unseen_counts[part]} images") for part in PARTS]
+    rows = []
+    for method in found.methods:
+        shares = [method.unseen.get(part) for part in PARTS]
+        rows.append((method.title, [_cell(share) if share else Cell("–") for share in shares]))
+        if method.unseen_gain:
+            gains = [_gain(method.unseen_gain, part) for part in PARTS]
+            rows.append((f"gain of {method.title}", gains))
+    return Table(columns, rows)
+
+
+def _cell(share: AccuracyShare) -> Cell:
+    return Cell(percent(share.value), between(share.interval))
+
+
+def _gain(gains: Mapping[str, tuple[float, Interval]], name: str) -> Cell:
+    if name not in gains:
+        return Cell("")
+    points, interval = gains[name]
+    return Cell(_points(points), between(interval, signed=True))
+
+
+def _points(gain: float) -> str:
+    return f"{100 * gain:+.1f}".replace("-", "−")

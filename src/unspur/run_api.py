@@ -1,0 +1,159 @@
+"""The front door for Python to a finished run: classify images, score it, export it, write its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from . import data
+from .data.custom.labelled import LabelledImages, of_dataset, of_splits, open_labelled
+from .data.custom.sources import GroupSource
+from .data.splits import Part, Splits
+from .deploy import export as deploy_export
+from .deploy.check_images import check_images
+from .deploy.export import BLOCK, FORMATS, Exported
+from .errors import DataError, RecipeError
+from .report import page
+from .runs.classifier import Classifier
+from .runs.evaluation import Evaluation, score_models
+from .runs.evaluation_files import save_evaluation
+from .runs.named_models import build_network, open_model, open_models
+from .runs.predictions import Prediction, image_files
+from .runs.predictions import predictions as predict_files
+from .stages.place import pick_device
+
+RunOrModel = Path | str | Classifier
+Network = nn.Module | str | None
+
+
+def predict(
+    run: RunOrModel,
+    images: Path | str | Iterable[Path | str],
+    *,
+    model: Network = None,
+    trust: bool = False,
+    device: str | None = None,
+) -> list[Prediction]:
+    """Classify image files, or all below folders; warns of files that cannot be read and leaves them out.
+
+    `run` is the folder of a run, or its model as `unspur.load` returns it. `model` is needed only where the
+    run was given a module: the module again, or `file.py:builder`. `trust` is as for `unspur.load`.
+    """
+    found = run if isinstance(run, Classifier) else open_model(run, model, trust=trust)
+    paths = [images] if isinstance(images, Path | str) else list(images)
+    return list(predict_files(found.to(pick_device(device)), image_files(paths)))
+
+
+def evaluate(
+    run: RunOrModel,
+    images: Path | str | Dataset[Any] | Part | Splits,
+    *,
+    model: Network = None,
+    trust: bool = False,
+    group: str | Tensor | Sequence[Any] | None = None,
+    pattern: str = "",
+    classes: tuple[str, ...] | None = None,
+    device: str | None = None,
+    out: Path | str | None = None,
+    ratio: str = "1pct",
+    data_root: Path | None = None,
+) -> Evaluation:
+    """Score the model of a run, and the ordinary one beside it, on labelled images.
+
+    `images` are a folder, a table, `hf:NAME`, a benchmark by name, a dataset, a Split or Splits. Of a set
+    with splits the test split is scored. `group` names the column of groups, or gives the group of every
+    image of a dataset; `pattern` reads classes or groups from file names ('*_{class}_{group}.png'). Classes
+    are matched by name; `classes` names the model's outputs where the run had only numbers. With `out`,
+    FILE.json, FILE.csv and FILE.md are written. `trust` is as for `unspur.load`.
+    """
+    models = {"model": run} if isinstance(run, Classifier) else open_models(run, model, trust=trust)
+    first = next(iter(models.values()))
+    if classes is not None:
+        _rename(models.values(), classes)
+    if isinstance(images, Path | str):
+        groups = GroupSource(group if isinstance(group, str) else "", pattern)
+        opened = _open(str(images), first, groups, ratio, data_root)
+    elif isinstance(images, Splits):
+        opened = of_splits(images)
+    elif isinstance(group, str) or pattern:
+        raise DataError(
+            "a dataset has neither columns nor file names to read groups from. Give the group of each image, "
+            "as in group=[0, 1, ...]."
+        )
+    else:
+        opened = of_dataset(images, first.classes, group)
+    found = score_models(models, opened, pick_device(device))
+    if out is not None:
+        save_evaluation(found, Path(out))
+    return found
+
+
+def _rename(models: Iterable[Classifier], classes: tuple[str, ...]) -> None:
+    """Name the outputs of models, in place."""
+    for each in models:
+        if len(classes) != len(each.classes):
+            raise DataError(
+                f"{len(classes)} names of classes, and the model has {len(each.classes)} classes."
+            )
+        each.classes = tuple(classes)
+
+
+def _open(
+    source: str, model: Classifier, groups: GroupSource, ratio: str, root: Path | None
+) -> LabelledImages:
+    """Open a benchmark by name, a folder in the layout of one, or a user's own images."""
+    if source in data.DATASETS and not Path(source).exists():
+        side = model.shape[1] if source in data.SIZED else 0
+        return of_splits(data.load(source, root=root, ratio=ratio, size=side))
+    if (Path(source) / ratio / "align").is_dir():
+        return of_splits(data.load("folder", root=Path(source), ratio=ratio))
+    size = (model.shape[1], model.shape[2])
+    return open_labelled(source, size=size, classes=model.classes, crop=model.crop, groups=groups)
+
+
+def export(
+    run: Path | str,
+    out: Path | str | None = None,
+    *,
+    formats: Sequence[str] = ("safetensors",),
+    slim: bool = False,
+    multiple: int = BLOCK,
+    hub: bool = False,
+    images: Path | str | None = None,
+    model: Network = None,
+    trust: bool = False,
+    data_root: Path | None = None,
+) -> Exported:
+    """Write the model of a run as files to deploy, RUN/export by default; each is checked against the model.
+
+    `formats` are safetensors, packed, onnx and pt2. The check takes `images`, or the data of the run if they
+    are still there. `model` and `trust` are as for `predict`.
+    """
+    if unknown := [name for name in formats if name not in FORMATS]:
+        raise RecipeError(f"there is no format {unknown[0]!r}. Choose from {', '.join(FORMATS)}.")
+    folder = Path(run)
+    network = build_network(folder, model)
+    named = Path(images) if images else None
+    found = check_images(folder, named, data_root, model=network, trust=trust)
+    return deploy_export.export(
+        folder,
+        Path(out) if out else folder / "export",
+        found.images,
+        make_slim=slim,
+        wanted=tuple(formats),
+        multiple=multiple,
+        hub=hub,
+        model=network,
+        trust=trust,
+    )
+
+
+def report(
+    run: Path | str, out: Path | str | None = None, *, store: Path | str | None = None
+) -> Path:
+    """Write the page about a run or an audit again, by default as report.html in its folder."""
+    return page.write(Path(run), Path(store) if store else None, out=Path(out) if out else None)

@@ -1,0 +1,144 @@
+"""Several methods on the same images: the scores of each with intervals, as a table, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..store import Artifact
+from .evaluation import AccuracyShare
+from .intervals import METRICS, Interval, bootstrap, wilson
+
+PARTS = ("suspects", "others")  # of the images outside training, by the suspects of the miner
+
+
+@dataclass(frozen=True)
+class ComparedMethod:
+    """One method: what it needs, its scores by name, its gain over the baseline, and what it cost.
+
+    `unseen` are accuracies on images outside training, suspects of the miner and others, which need no group
+    labels; `gain` and `unseen_gain` are differences to the baseline with paired intervals.
+    """
+
+    name: str
+    title: str
+    supervision: str
+    networks: str
+    source: str
+    scores: Mapping[str, AccuracyShare]
+    unseen: Mapping[str, AccuracyShare]
+    gain: Mapping[str, tuple[float, Interval]]
+    unseen_gain: Mapping[str, tuple[float, Interval]]
+    weights_kept: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class MethodComparison:
+    """The methods of a comparison on the same images, in the order they were asked for."""
+
+    data: str
+    evaluated_on: str
+    images: int
+    baseline: str
+    methods: tuple[ComparedMethod, ...]
+    unseen_counts: Mapping[str, int] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)
+    out: Path | None = None
+    page: Path | None = None
+
+    def __getitem__(self, name: str) -> ComparedMethod:
+        return next(method for method in self.methods if method.name == name)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The accuracies that are known."""
+        return [name for name in METRICS if name in self.methods[0].scores]
+
+    @property
+    def deciding(self) -> str:
+        """The score that tells most of a shortcut: true groups where known, otherwise suspects."""
+        for name in ("conflicting", "worst_group"):
+            if name in self.metrics:
+                return name
+        return "suspects" if self.unseen_counts else "average"
+
+    def as_json(self) -> dict[str, Any]:
+        found = asdict(self)
+        return {key: value for key, value in found.items() if key not in ("out", "page")}
+
+
+def scores_together(scored: Mapping[str, Artifact]) -> dict[str, dict[str, AccuracyShare]]:
+    """Return each accuracy of each method, from what `evaluate` stores of the same images."""
+    intervals = bootstrap(_together(scored)).accuracy
+    return {
+        name: {
+            metric: AccuracyShare(artifact.facts["debiased"][metric], interval)
+            for metric, interval in intervals[name].items()
+            if artifact.facts["debiased"][metric] is not None
+        }
+        for name, artifact in scored.items()
+    }
+
+
+def gains(
+    scored: Mapping[str, Artifact], baseline: str
+) -> dict[str, dict[str, tuple[float, Interval]]]:
+    """Return the gain of each method over the baseline, with paired intervals; none for itself."""
+    found: dict[str, dict[str, tuple[float, Interval]]] = {}
+    tensors, before = _together(scored), scored[baseline].facts["debiased"]
+    known = {name: t for name, t in tensors.items() if not name.startswith("predicted.")}
+    for name, artifact in scored.items():
+        after = artifact.facts["debiased"]
+        pair = {"ordinary": baseline, "debiased": name}
+        predicted = {f"predicted.{role}": tensors[f"predicted.{who}"] for role, who in pair.items()}
+        found[name] = {
+            metric: (after[metric] - before[metric], interval)
+            for metric, interval in bootstrap(known | predicted).gain.items()
+            if name != baseline and after[metric] is not None
+        }
+    return found
+
+
+def _together(scored: Mapping[str, Artifact]) -> dict[str, Tensor]:
+    """Return the labels of the scored images, and the predictions of every method."""
+    first = next(iter(scored.values())).tensors
+    found = {name: t for name, t in first.items() if not name.startswith("predicted.")}
+    return found | {
+        f"predicted.{name}": artifact.tensors["predicted.debiased"]
+        for name, artifact in scored.items()
+    }
+
+
+def unseen_shares(right: Tensor, suspects: Tensor) -> dict[str, AccuracyShare]:
+    """Return the accuracy on suspects and on others; a part without images is left out."""
+    found = {}
+    for name, among in zip(PARTS, (suspects, ~suspects), strict=True):
+        if count := int(among.sum()):
+            hits = int(right[among].sum())
+            found[name] = AccuracyShare(hits / count, wilson(hits, count))
+    return found
+
+
+def unseen_gains(
+    right: Tensor, before: Tensor, suspects: Tensor
+) -> dict[str, tuple[float, Interval]]:
+    """Return the gain on suspects and on others over a baseline, with paired intervals."""
+    found = {}
+    for name, among in zip(PARTS, (suspects, ~suspects), strict=True):
+        if not bool(among.any()):
+            continue
+        truth = torch.ones(int(among.sum()), dtype=torch.int64)
+        pair = {
+            "predicted.ordinary": before[among].long(),
+            "predicted.debiased": right[among].long(),
+        }
+        interval = bootstrap({"targets": truth, **pair}).gain["average"]
+        gain = float(right[among].double().mean() - before[among].double().mean())
+        found[name] = (gain, interval)
+    return found

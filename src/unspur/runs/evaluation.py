@@ -1,0 +1,202 @@
+"""Score the models of a run on labelled images: overall, by class and by group, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..data.batches import CHUNK
+from ..data.custom.labelled import LabelledImages
+from ..data.splits import Part
+from ..errors import DataError
+from ..training.prediction import predict
+from .classifier import Classifier
+from .intervals import METRICS, Interval, Intervals, bootstrap, wilson
+
+Kind = Literal["overall", "class", "group"]
+
+
+@dataclass(frozen=True)
+class AccuracyShare:
+    """The share of images that a model gets right, and its 95 % interval."""
+
+    value: float
+    interval: Interval
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class EvaluationRow:
+    """One line of the table: what is scored, how many images, and the accuracy of each model."""
+
+    kind: Kind
+    name: str
+    images: int
+    accuracy: Mapping[str, AccuracyShare]
+    gain: tuple[float, Interval] | None = None  # of the debiased over the ordinary model
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores of models on labelled images; `predicted` are numbers of classes, in the images' order."""
+
+    data: str
+    split: str
+    images: int
+    models: tuple[str, ...]
+    rows: tuple[EvaluationRow, ...]
+    predicted: Mapping[str, Tensor] = field(repr=False, default_factory=dict)
+
+    def row(self, name: str, kind: Kind = "overall") -> EvaluationRow:
+        """Return a row by its name, as in `row("worst group")` or `row("cat", "class")`."""
+        return next(row for row in self.rows if (row.kind, row.name) == (kind, name))
+
+
+def score_models(
+    models: Mapping[str, Classifier],
+    images: LabelledImages,
+    device: torch.device,
+) -> Evaluation:
+    """Score models by name; those called "ordinary" and "debiased" are compared with each other."""
+    for model in models.values():
+        _check_fit(model, images)
+    first = next(iter(models.values()))
+    images = images.matched(first.classes)
+    predicted = {name: predict_part(each, images.part, device) for name, each in models.items()}
+    rows = (
+        *_overall(images, predicted),
+        *_by_class(images, predicted),
+        *_by_group(images, predicted),
+    )
+    return Evaluation(
+        images.name, images.split, len(images.part), tuple(models), rows, dict(predicted)
+    )
+
+
+def _check_fit(model: Classifier, images: LabelledImages) -> None:
+    if model.shape != images.part.shape:
+        raise DataError(
+            f"the model takes {model.shape} images of {len(model.classes)} classes; {images.name} has "
+            f"{images.part.shape} images of {len(images.classes)}."
+        )
+
+
+def predict_part(model: Classifier, part: Part, device: torch.device) -> Tensor:
+    """Return the predicted class of every image."""
+    model = model.to(device).eval()
+    index = torch.split(torch.arange(len(part)), CHUNK)
+    return predict(model, (part.take(some).to(device) for some in index)).argmax(1)
+
+
+def _overall(images: LabelledImages, predicted: Mapping[str, Tensor]) -> list[EvaluationRow]:
+    intervals = bootstrap(_tensors(images, predicted))
+    counts = _counts(images)
+    values = {name: _accuracies(images, each) for name, each in predicted.items()}
+    rows = []
+    for metric in METRICS:
+        if metric not in counts:
+            continue
+        accuracy = {
+            name: AccuracyShare(each[metric][0], intervals.accuracy[name][metric], each[metric][1])
+            for name, each in values.items()
+        }
+        if metric == "worst_group":  # a bootstrap has no width where none of a small group is right
+            accuracy = {name: _worst(images, predicted[name], s) for name, s in accuracy.items()}
+        gain = _gain(metric, accuracy, intervals)
+        rows.append(
+            EvaluationRow("overall", metric.replace("_", " "), counts[metric], accuracy, gain)
+        )
+    return rows
+
+
+def _gain(
+    metric: str, accuracy: Mapping[str, AccuracyShare], intervals: Intervals
+) -> tuple[float, Interval] | None:
+    if metric not in intervals.gain:
+        return None
+    return accuracy["debiased"].value - accuracy["ordinary"].value, intervals.gain[metric]
+
+
+def _tensors(images: LabelledImages, predicted: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    known = {"targets": images.part.targets, "bias": images.groups, "conflict": images.conflict}
+    found = {name: tensor for name, tensor in known.items() if tensor is not None}
+    return found | {f"predicted.{name}": tensor for name, tensor in predicted.items()}
+
+
+def _counts(images: LabelledImages) -> dict[str, int]:
+    """Return how many images enter each accuracy that can be given."""
+    count = len(images.part)
+    found = {"average": count}
+    if images.groups is not None:
+        found |= {"unbiased": count, "worst_group": count}
+    if images.conflict is not None:
+        odd = int(images.conflict.sum())
+        found |= {"aligned": count - odd, "conflicting": odd}
+    return {metric: number for metric, number in found.items() if number}
+
+
+def _accuracies(images: LabelledImages, predicted: Tensor) -> dict[str, tuple[float, str]]:
+    """Return each accuracy of a model, the worst group with its name."""
+    right = predicted == images.part.targets
+    found = {"average": (_share(right), "")}
+    if images.groups is not None:
+        shares = {name: _share(right[among]) for name, among in _groups(images).items()}
+        worst = min(shares, key=shares.__getitem__)
+        found["unbiased"] = (sum(shares.values()) / len(shares), "")
+        found["worst_group"] = (shares[worst], worst)
+    if images.conflict is not None:
+        for name, among in (("aligned", ~images.conflict), ("conflicting", images.conflict)):
+            if bool(among.any()):
+                found[name] = (_share(right[among]), "")
+    return found
+
+
+def _worst(images: LabelledImages, predicted: Tensor, share: AccuracyShare) -> AccuracyShare:
+    """Return the accuracy of a model's worst group with Wilson's interval."""
+    among = _groups(images)[share.note]
+    hits = int((predicted == images.part.targets)[among].sum())
+    return replace(share, interval=wilson(hits, int(among.sum())))
+
+
+def _share(right: Tensor) -> float:
+    return float(right.double().mean())
+
+
+def _groups(images: LabelledImages) -> dict[str, Tensor]:
+    """Return which images are in each group of one class and one bias, by the names of both."""
+    assert images.groups is not None
+    found: dict[str, Tensor] = {}
+    for label, name in enumerate(images.classes):
+        for group in range(int(images.groups.max()) + 1):
+            among = (images.part.targets == label) & (images.groups == group)
+            if bool(among.any()):
+                names = images.group_names
+                found[f"{name}, {names[group] if group < len(names) else group}"] = among
+    return found
+
+
+def _by_class(images: LabelledImages, predicted: Mapping[str, Tensor]) -> list[EvaluationRow]:
+    among = {name: images.part.targets == i for i, name in enumerate(images.classes)}
+    return [_row("class", name, some, images, predicted) for name, some in among.items()]
+
+
+def _by_group(images: LabelledImages, predicted: Mapping[str, Tensor]) -> list[EvaluationRow]:
+    if images.groups is None:
+        return []
+    groups = _groups(images).items()
+    return [_row("group", name, some, images, predicted) for name, some in groups]
+
+
+def _row(
+    kind: Kind, name: str, among: Tensor, images: LabelledImages, predicted: Mapping[str, Tensor]
+) -> EvaluationRow:
+    count, accuracy = int(among.sum()), {}
+    for model, each in predicted.items():
+        hits = int((each == images.part.targets)[among].sum())
+        share = hits / count if count else float("nan")
+        accuracy[model] = AccuracyShare(share, wilson(hits, count))
+    return EvaluationRow(kind, name, count, accuracy)

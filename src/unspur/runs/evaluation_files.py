@@ -1,0 +1,121 @@
+"""An evaluation as JSON, as CSV, and as a table to read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from ..store import write_bytes
+from .evaluation import AccuracyShare, Evaluation, EvaluationRow, Kind
+from .intervals import Interval
+from .tables import markdown_table
+
+SUFFIXES = (".json", ".csv", ".md")
+
+
+def save_evaluation(found: Evaluation, path: Path) -> list[Path]:
+    """Write the numbers as JSON and CSV and the table as Markdown, beside each other; return the files."""
+    base = path.with_suffix("") if path.suffix in SUFFIXES else path
+    base.parent.mkdir(parents=True, exist_ok=True)
+    texts = (json.dumps(as_json(found), indent=1) + "\n", as_csv(found), as_markdown(found))
+    files = [base.with_name(base.name + suffix) for suffix in SUFFIXES]
+    for file, text in zip(files, texts, strict=True):
+        write_bytes(file, text.encode())
+    return files
+
+
+def as_json(found: Evaluation) -> dict[str, Any]:
+    """Return the numbers as plain tables; a share of no image is null."""
+    return {
+        "data": found.data,
+        "split": found.split,
+        "images": found.images,
+        "models": list(found.models),
+        "rows": [_row_json(row) for row in found.rows],
+    }
+
+
+def _row_json(row: EvaluationRow) -> dict[str, Any]:
+    scores = {
+        model: {
+            "accuracy": _number(share.value),
+            "interval": [_number(bound) for bound in share.interval],
+            **({"group": share.note} if share.note else {}),
+        }
+        for model, share in row.accuracy.items()
+    }
+    gain = row.gain and {"points": row.gain[0], "interval": list(row.gain[1])}
+    facts = {"kind": row.kind, "name": row.name, "images": row.images, **scores}
+    return facts | ({"gain": gain} if gain else {})
+
+
+def _number(value: float) -> float | None:
+    return None if value != value else value
+
+
+def as_csv(found: Evaluation) -> str:
+    """Return one line for each row and model."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["kind", "name", "images", "model", "accuracy", "low", "high"])
+    for row in found.rows:
+        for model, share in row.accuracy.items():
+            numbers = (_number(number) for number in (share.value, *share.interval))
+            cells = ["" if number is None else f"{number:.6f}" for number in numbers]
+            writer.writerow([row.kind, row.name, row.images, model, *cells])
+    return text.getvalue()
+
+
+def as_markdown(found: Evaluation) -> str:
+    """Return the tables of an evaluation, with what was scored above them."""
+    lines = [described(found), ""]
+    for kind in ("overall", "class", "group"):
+        header, *rows = table_of(found, kind)
+        if rows:
+            lines += [*markdown_table(header, rows), ""]
+    return "\n".join([*lines, "Brackets: 95 % intervals over images.", ""])
+
+
+def described(found: Evaluation) -> str:
+    """Say what was scored."""
+    part = f" of the {found.split} split" if found.split else ""
+    return f"{found.data}: {found.images:,} images{part}."
+
+
+def table_of(found: Evaluation, kind: Kind) -> list[list[str]]:
+    """Return the rows of a kind as text, a header first."""
+    rows = [row for row in found.rows if row.kind == kind]
+    gains = any(row.gain for row in rows)
+    first = "accuracy" if kind == "overall" else kind
+    header = [first, "images", *found.models, *(["gain in points"] if gains else [])]
+    return [header, *(_cells(row, found.models, gains) for row in rows)]
+
+
+def _cells(row: EvaluationRow, models: tuple[str, ...], gains: bool) -> list[str]:
+    cells = [row.name, f"{row.images:,}", *(share_text(row.accuracy[model]) for model in models)]
+    return [*cells, *([_gain_text(row.gain)] if gains else [])]
+
+
+def share_text(share: AccuracyShare) -> str:
+    """Format an accuracy with its interval, in per cent."""
+    if share.value != share.value:
+        return "–"
+    note = f" ({share.note})" if share.note else ""
+    return f"{100 * share.value:.1f} %{_between(share.interval)}{note}"
+
+
+def _gain_text(gain: tuple[float, Interval] | None) -> str:
+    if gain is None:
+        return ""
+    low, high = (f"{100 * end:+.1f}" for end in gain[1])
+    return f"{100 * gain[0]:+.1f} [{low} to {high}]"
+
+
+def _between(interval: Interval) -> str:
+    if interval[0] != interval[0]:
+        return ""
+    low, high = (f"{100 * end:.1f}" for end in interval)
+    return f" [{low} to {high}]"

@@ -1,0 +1,48 @@
+"""The models of a run's folder for further use: the debiased one, and the ordinary one beside it."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+from torch import nn
+
+from .. import models
+from ..errors import StoreError
+from ..store import read_json
+from .classifier import Classifier, load
+
+ORDINARY = "ordinary"  # the folder of the ordinary model within the folder of a run
+
+
+def open_model(
+    folder: Path | str, model: nn.Module | str | None = None, *, trust: bool = False
+) -> Classifier:
+    """Load the model of a run; `model` builds its network: a module, or a name such as `file.py:builder`.
+
+    `trust` is as for `unspur.load`.
+    """
+    return load(folder, build_network(Path(folder), model), trust=trust)
+
+
+def open_models(
+    folder: Path | str, model: nn.Module | str | None = None, *, trust: bool = False
+) -> dict[str, Classifier]:
+    """Return the ordinary model, if the run's folder has it, and the debiased one, by these names."""
+    folder = Path(folder)
+    found = {"debiased": open_model(folder, model, trust=trust)}
+    if (folder / ORDINARY / "model.json").is_file():
+        found = {"ordinary": open_model(folder / ORDINARY, model, trust=trust)} | found
+    return found
+
+
+def build_network(folder: Path, model: nn.Module | str | None) -> nn.Module | None:
+    """Return a new network for the weights of a folder; None if the folder says how to build it."""
+    if model is None:
+        return None
+    if isinstance(model, nn.Module):
+        return copy.deepcopy(model)  # the caller's model keeps its weights
+    classes = read_json(folder / "model.json").get("classes")
+    if not isinstance(classes, list):
+        raise StoreError(f"{folder / 'model.json'} is damaged (no classes).")
+    return models.builder(model, len(classes)).make()

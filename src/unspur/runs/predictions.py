@@ -1,0 +1,52 @@
+"""Classify image files with the model of a run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ..data.custom import class_folders
+from ..errors import DataError
+from .classifier import Classifier
+
+AT_ONCE = 256  # images
+
+
+class Prediction(NamedTuple):
+    """An image file, the class that a model gives it, and the probability of that class."""
+
+    path: Path
+    label: str
+    probability: float
+
+
+def image_files(paths: Iterable[Path | str]) -> list[Path]:
+    """Return image files: those named, and all below folders that are named."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        found += class_folders.images(path) if path.is_dir() else [path]
+    if not found:
+        raise DataError(f"no image files under {', '.join(map(str, paths))}.")
+    return found
+
+
+def predictions(model: Classifier, files: list[Path]) -> Iterator[Prediction]:
+    """Yield the prediction for every file; warn of one that cannot be read and leave it out."""
+    for start in range(0, len(files), AT_ONCE):
+        yield from _predicted(model, files[start : start + AT_ONCE])
+
+
+def _predicted(model: Classifier, files: list[Path]) -> Iterator[Prediction]:
+    try:
+        found = model.predict(files)
+    except DataError as error:
+        if len(files) == 1:
+            warnings.warn(str(error), stacklevel=2)
+            return
+        for file in files:
+            yield from _predicted(model, [file])
+    else:
+        for file, (label, probability) in zip(files, found, strict=True):
+            yield Prediction(file, label, probability)

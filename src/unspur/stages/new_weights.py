@@ -1,0 +1,42 @@
+"""Notice that a module is given again with other weights, so that nothing of what is stored fits it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..store import FACTS
+from .driver import Run
+
+
+def warn_of_new_weights(run: Run) -> None:
+    """Warn where the first stage is stored for the same network, data and settings, but other weights."""
+    key = next(iter(run.keys.values()))
+    if key.stored:
+        return
+    stored = run.context.store.root.glob(f"{key.stage.name}-*/{FACTS}")
+    if any(_differ_in_weights(key.ingredients, _ingredients(path)) for path in stored):
+        warnings.warn(
+            "the model you gave has new weights; everything is trained again. It has been trained on these "
+            "images before, from other weights. If they are random, call torch.manual_seed(0) before you "
+            "make the model.",
+            stacklevel=4,
+        )
+
+
+def _differ_in_weights(now: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    """Return whether two stages depend on the same but for the initial weights."""
+    now = json.loads(json.dumps(now))
+    return {**now, "initial": ""} == {**before, "initial": ""} and now != before
+
+
+def _ingredients(path: Path) -> dict[str, Any]:
+    """Return what a stored stage depends on; nothing if that cannot be read."""
+    try:
+        found = json.loads(path.read_bytes())["ingredients"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
