@@ -22,7 +22,7 @@ from typing import Any
 from torch import nn
 
 from . import data, models, recipes, runs, stages
-from .audit import auditor, preparation
+from .audit import auditor, crossfit_miner, preparation
 from .audit.recommendation import Judge
 from .audit.result import Audit
 from .data import Splits
@@ -80,10 +80,10 @@ def open_debias(
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
-    judged = splits
-    if recipe.judge and images.in_files and (size or _is_larger(splits, audit_pixels(place))):
+    judged, audited = splits, recipe.judge or crossfit_miner.is_wanted(recipe)
+    if audited and images.in_files and (size or _is_larger(splits, audit_pixels(place))):
         judged = _open_for_judge(images, place)
-    return stages.Run(add_judge(context, judged, place))
+    return stages.Run(add_audit(context, judged, place))
 
 
 def _is_larger(splits: Splits, pixels: int) -> bool:
@@ -115,6 +115,8 @@ def _debias_recipe(
         model=name or budget.NETWORK,
         init=init,
     )
+    if "mine.how" not in (settings or {}):
+        recipe = crossfit_miner.choose(recipe, splits.train.targets)
     return recipes.change(recipe, settings or {})
 
 
@@ -128,21 +130,25 @@ def _with_network(recipe: Recipe, name: str | None, init: str) -> Recipe:
     return recipe.model_copy(update={"model": network})
 
 
-def add_judge(context: Context, splits: Splits, place: Place) -> Context:
-    """Add a judge to the context if its recipe asks for one: an audit of these images.
+def add_audit(context: Context, splits: Splits, place: Place) -> Context:
+    """Add what the recipe asks of an audit of these images: a judge, and the suspects it finds.
 
-    Warns and adds none where the images cannot be audited, for example because there are too few.
+    Warns and adds no judge where the images cannot be audited, for example because there are too few.
     """
     recipe = context.recipe
-    if not recipe.judge or "pretrain" not in recipe.stages:  # no ordinary model to return
+    asks = recipe.judge and "pretrain" in recipe.stages  # otherwise no ordinary model to return
+    mines = crossfit_miner.is_wanted(recipe)
+    if not asks and not mines:
         return context
     audit = audit_context(shrink(splits, audit_pixels(place)), place, seed=recipe.seed)
+    if mines:
+        context = replace(context, miner=crossfit_miner.of(audit, recipe))
     try:
         preparation.check(audit)
     except DataError as error:
         warnings.warn(f"the judge was not asked whether there is a shortcut: {error}", stacklevel=3)
         return context
-    return replace(context, judge=Judge(audit))
+    return replace(context, judge=Judge(audit) if asks else None)
 
 
 def open_recipe(
@@ -160,7 +166,7 @@ def open_recipe(
         )
     splits = load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
     context = open_context(recipe, splits, place)
-    return stages.Run(add_judge(context, splits, place))
+    return stages.Run(add_audit(context, splits, place))
 
 
 def open_context(

@@ -43,9 +43,12 @@ class DataSettings(Section):
 
 
 class MineSettings(TrainingSettings):
-    """How samples that contradict the shortcut are found."""
+    """How samples that contradict the shortcut are found.
 
-    how: Literal["gce", "early-stopped", "epoch-ensemble", "oracle"] = "gce"
+    `crossfit` is for own images: small networks on either half of them, as in an audit, `steps` each.
+    """
+
+    how: Literal["gce", "early-stopped", "epoch-ensemble", "oracle", "crossfit"] = "gce"
     q: float = Field(0.7, gt=0, le=1)
     gce_form: Literal["released", "exact"] = "released"
     eta: float = Field(0.05, ge=0, lt=1)

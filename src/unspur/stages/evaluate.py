@@ -15,6 +15,7 @@ from ..training import metrics
 from ..training.numerics import matmul_precision
 from ..training.prediction import predict, under
 from .context import Context
+from .measured_gain import gain_facts
 from .results import Results, Scores, store_result
 from .suspects import verdict
 
@@ -49,9 +50,22 @@ def _evaluate(context: Context, results: Results) -> Scores:
         **accuracies,
         "mining": _mining_facts(context, results) if "mine" in results else None,
         "unseen": _unseen_facts(scorer, results) if "mine" in results else None,
+        **_gain(scorer, results),
         **_network_facts(scorer, results),
     }
     return Scores(scorer.truth(), predicted, numbers)
+
+
+def _gain(scorer: Scorer, results: Results) -> dict[str, Any]:
+    """Return what debiasing gains on suspects that neither network knows, where it can be measured."""
+
+    def right(stage: str, split: str, among: Tensor) -> Tensor:
+        part = scorer.context.splits.parts()[split]
+        predicted = scorer.predicted(results.weights(stage), scorer.context.source(part), among)
+        return predicted == part.targets.cpu()[among]
+
+    found = gain_facts(scorer.context, results, right)
+    return {"gain": found} if found else {}
 
 
 def _network_facts(scorer: Scorer, results: Results) -> dict[str, Any]:
