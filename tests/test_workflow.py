@@ -64,7 +64,7 @@ def write_images(root: Path, part: Part, classes: tuple[str, ...], scale: int = 
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images of 80 pixels, one of which cannot be read, beside the file of a network."""
     root = tmp_path_factory.mktemp("photos")
-    splits = shapes_set(samples=120, conflicting=12, seed=1)
+    splits = tinted("shortcut", n=200, odd=20)
     write_images(root / "bars", splits.train, splits.classes, scale=10)
     (root / "bars" / "lies" / "broken.png").touch()
     (root / "network.py").write_text(MODEL)

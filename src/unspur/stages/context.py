@@ -72,6 +72,7 @@ class Context:
     corrections: Corrections | None = None  # suspects that a user has looked at
     judge: Callable[[], Advice] | None = None  # asked first; None: the plan is run as it is
     miner: Miner | None = None  # finds the suspects of own images; None: the plan's own miner does
+    measures_gain: bool = True  # of own images: false where the ordinary model is the result
 
     def __post_init__(self) -> None:
         if self.corrections is not None:
@@ -176,10 +177,9 @@ class Context:
     @property
     def reserves(self) -> bool:
         """Whether more suspects are kept out of training: no other split has some to measure a gain on."""
-        others = (self.splits.valid, self.splits.test)
-        return (
-            self.miner is not None and others == (None, None) and self.recipe.select.rule != "last"
-        )
+        if self.miner is None or not self.measures_gain or self.recipe.select.rule == "last":
+            return False
+        return self.splits.valid is None and self.splits.test is None
 
     @cached_property
     def reserved(self) -> Tensor:

@@ -55,9 +55,9 @@ class Run:
 
     def settle(self) -> None:
         """Ask the judge. Without a shortcut there is no gain to measure: no sample is reserved for it."""
-        if self.context.miner is not None and self.advice is not None and not self.advice.debias:
-            self.context = replace(self.context, miner=None)
-            self.__dict__.pop("keys", None)
+        if self.context.reserves and self.advice is not None and not self.advice.debias:
+            self.context = replace(self.context, measures_gain=False)
+            self.__dict__.pop("keys", None)  # they depend on it
 
     def check(self) -> None:
         """Raise before anything is trained if the plan asks for what is not there."""

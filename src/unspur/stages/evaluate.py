@@ -46,11 +46,11 @@ def _evaluate(context: Context, results: Results) -> Scores:
         for name in networks
     }
     numbers = {
+        **_gain(scorer, results),
         "evaluated_on": scorer.name,
         **accuracies,
         "mining": _mining_facts(context, results) if "mine" in results else None,
         "unseen": _unseen_facts(scorer, results) if "mine" in results else None,
-        **_gain(scorer, results),
         **_network_facts(scorer, results),
     }
     return Scores(scorer.truth(), predicted, numbers)
