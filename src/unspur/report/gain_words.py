@@ -18,7 +18,7 @@ PARTS = {"suspects": "contradict the shortcut", "others": "follow it"}  # after 
 
 def measured(scores: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the measured gain; None if there is none, or if labels of the shortcut say it better."""
-    known = scores["debiased"]["conflicting"] is not None
+    known = scores["debiased"]["unbiased"] is not None
     return None if known else scores.get("gain")
 
 
