@@ -236,6 +236,36 @@ def test_with_a_shortcut_debias_goes_on_and_the_audit_is_reused(
     assert sorted(each.artifact for each in found.trainings) == trained
 
 
+def test_the_suspects_of_a_run_are_those_of_its_audit(tints: Path, tmp_path: Path) -> None:
+    """They are no second opinion: the same flags and scores, from the same trainings."""
+    store = tmp_path / "store"
+    done = unspur.debias(
+        tints, model=TinyNet(), settings=DEBIAS, store=store, device="cpu", out=tmp_path / "out"
+    )
+    trained = artifacts(store, "audit-")
+    found = unspur.audit(tints, store=store, device="cpu")
+    assert done.suspects is not None
+    assert torch.equal(done.suspects.conflict, found.suspects.conflict)
+    assert torch.equal(done.suspects.score, found.suspects.score)
+    assert artifacts(store, "audit-") == trained
+    (mined,) = artifacts(store, "mine-")
+    assert read(store / mined / "artifact.json")["ingredients"]["crossfit"].keys() == {
+        *("mine/0", "mine/1", "deprived/0", "deprived/1")
+    }
+
+
+def test_suspects_given_back_plan_no_mining(tints: Path, tmp_path: Path) -> None:
+    debias(tints, tmp_path)
+    again = ("--suspects", tmp_path / "out" / "suspects.csv", "--dry-run")
+    where = ("--out", tmp_path / "again", "--store", tmp_path / "store")
+    model = f"{tmp_path / 'network.py'}:build"
+    planned = shell("debias", tints, *where, *again, "--model", model, settings=DEBIAS)
+    (row,) = [line for line in planned.output.splitlines() if "mine" in line]
+    assert [cell.strip() for cell in row.split("│")[1:5]] == ["mine", "0", "no", "0 s"]
+    (row,) = [line for line in planned.output.splitlines() if "pretrain" in line]
+    assert "yes" in row
+
+
 def test_without_a_shortcut_the_ordinary_model_is_returned(plain: Path, tmp_path: Path) -> None:
     done, scores = debias(plain, tmp_path)
     judge = scores["judge"]
@@ -245,6 +275,7 @@ def test_without_a_shortcut_the_ordinary_model_is_returned(plain: Path, tmp_path
     page = html.unescape((tmp_path / "out" / "report.html").read_text())
     assert "The ordinary model is returned." in page
     assert scores["debiased"] == scores["ordinary"]
+    assert "gain" not in scores
     assert read_tensors(tmp_path / "out" / "masks.safetensors") == {}
     (ordinary,) = (tmp_path / "store").glob("pretrain-*")
     weights = read_tensors(tmp_path / "out" / "model.safetensors")

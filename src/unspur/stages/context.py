@@ -187,8 +187,7 @@ class Context:
         n = len(self.splits.train)
         if self.miner is None or not self.reserves:
             return torch.zeros(n, dtype=torch.bool)
-        mined = self.miner()["train"].conflict
-        conflict = mined if self.corrections is None else self.corrections.conflict
+        conflict = self.miner()["train"].conflict  # corrected flags would change the ordinary model
         u = noise.uniform(self.seed("reserve"), 0, noise.HOLD_OUT, (n,))
         reserved = conflict & (u < RESERVED) & ~self._kept_out_before
         targets = self.splits.train.targets.cpu()
