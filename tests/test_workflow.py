@@ -30,9 +30,8 @@ from unspur.store import Store, read_tensors
 MODEL = "from toys import TinyNet as build"
 AUDIT = {f"{table}.steps": 6 for table in ("mine", "pretrain")}
 DEBIAS = {
-    **{f"{table}.steps": 40 for table in ("mine", "pretrain")},
+    "pretrain.steps": 40,
     **{f"{table}.steps": 20 for table in ("prune", "finetune")},
-    "mine.rate": 0.05,
     "prune.rate": 0.1,
     "select.every": 10,
     "select.minimum": 2,
@@ -65,7 +64,7 @@ def write_images(root: Path, part: Part, classes: tuple[str, ...], scale: int = 
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images of 80 pixels, one of which cannot be read, beside the file of a network."""
     root = tmp_path_factory.mktemp("photos")
-    splits = shapes_set(samples=120, conflicting=12, seed=1)
+    splits = tinted("shortcut", n=200, odd=20)
     write_images(root / "bars", splits.train, splits.classes, scale=10)
     (root / "bars" / "lies" / "broken.png").touch()
     (root / "network.py").write_text(MODEL)
@@ -237,6 +236,36 @@ def test_with_a_shortcut_debias_goes_on_and_the_audit_is_reused(
     assert sorted(each.artifact for each in found.trainings) == trained
 
 
+def test_the_suspects_of_a_run_are_those_of_its_audit(tints: Path, tmp_path: Path) -> None:
+    """They are no second opinion: the same flags and scores, from the same trainings."""
+    store = tmp_path / "store"
+    done = unspur.debias(
+        tints, model=TinyNet(), settings=DEBIAS, store=store, device="cpu", out=tmp_path / "out"
+    )
+    trained = artifacts(store, "audit-")
+    found = unspur.audit(tints, store=store, device="cpu")
+    assert done.suspects is not None
+    assert torch.equal(done.suspects.conflict, found.suspects.conflict)
+    assert torch.equal(done.suspects.score, found.suspects.score)
+    assert artifacts(store, "audit-") == trained
+    (mined,) = artifacts(store, "mine-")
+    assert read(store / mined / "artifact.json")["ingredients"]["crossfit"].keys() == {
+        *("mine/0", "mine/1", "deprived/0", "deprived/1")
+    }
+
+
+def test_suspects_given_back_plan_no_mining(tints: Path, tmp_path: Path) -> None:
+    debias(tints, tmp_path)
+    again = ("--suspects", tmp_path / "out" / "suspects.csv", "--dry-run")
+    where = ("--out", tmp_path / "again", "--store", tmp_path / "store")
+    model = f"{tmp_path / 'network.py'}:build"
+    planned = shell("debias", tints, *where, *again, "--model", model, settings=DEBIAS)
+    (row,) = [line for line in planned.output.splitlines() if "mine" in line]
+    assert [cell.strip() for cell in row.split("│")[1:5]] == ["mine", "0", "no", "0 s"]
+    (row,) = [line for line in planned.output.splitlines() if "pretrain" in line]
+    assert "yes" in row
+
+
 def test_without_a_shortcut_the_ordinary_model_is_returned(plain: Path, tmp_path: Path) -> None:
     done, scores = debias(plain, tmp_path)
     judge = scores["judge"]
@@ -246,6 +275,7 @@ def test_without_a_shortcut_the_ordinary_model_is_returned(plain: Path, tmp_path
     page = html.unescape((tmp_path / "out" / "report.html").read_text())
     assert "The ordinary model is returned." in page
     assert scores["debiased"] == scores["ordinary"]
+    assert "gain" not in scores
     assert read_tensors(tmp_path / "out" / "masks.safetensors") == {}
     (ordinary,) = (tmp_path / "store").glob("pretrain-*")
     weights = read_tensors(tmp_path / "out" / "model.safetensors")
@@ -262,10 +292,13 @@ def test_debias_reuses_the_trainings_of_an_audit(plain: Path, tmp_path: Path) ->
     assert scores["judge"]["verdict"] == read(tmp_path / "audit" / "audit.json")["verdict"]
 
 
-def test_anyway_neither_asks_nor_trains_for_the_judge(plain: Path, tmp_path: Path) -> None:
+def test_anyway_does_not_ask_and_trains_only_what_finds_suspects(
+    plain: Path, tmp_path: Path
+) -> None:
     _, scores = debias(plain, tmp_path, "--anyway")
     assert "judge" not in scores
-    assert artifacts(tmp_path / "store", "audit-") == []
+    trained = [name.rpartition("-")[0] for name in artifacts(tmp_path / "store", "audit-")]
+    assert trained == ["audit-deprived"] * 2 + ["audit-mine"] * 2
     assert artifacts(tmp_path / "store", "mine-") != []
 
 
@@ -295,7 +328,7 @@ def test_a_plan_without_an_ordinary_model_is_run_as_asked(plain: Path, tmp_path:
         plain, model=TinyNet(), settings=settings, store=tmp_path / "store", device="cpu"
     )
     assert "judge" not in done.scores
-    assert artifacts(tmp_path / "store", "audit-") == []
+    assert len(artifacts(tmp_path / "store", "audit-")) == 4  # those that find suspects
 
 
 @pytest.mark.parametrize(("scale", "times"), [(1, 1), (10, 2)])

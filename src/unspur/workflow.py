@@ -20,29 +20,26 @@ from typing import Any
 
 from torch import nn
 
-from . import data, models, recipes, runs, stages
-from .audit import auditor, preparation
+from . import data, recipes, runs, stages
+from .audit import auditor, crossfit_miner, preparation
 from .audit.recommendation import Judge
 from .audit.result import Audit
+from .contexts import audit_context, audit_pixels, open_context
 from .data import Splits
 from .data.custom.assembly import UserImages
 from .data.splits import shrink
-from .errors import DataError, ModelError, RecipeError, StoreError
+from .errors import DataError, RecipeError, StoreError
 from .recipes import Recipe, budget, own_methods
 from .report import page
 from .runs import audit_folder
 from .runs.result_folder import save_skipped, write_alone
 from .runs.run_numbers import run_numbers
-from .runs.suspects_csv import read_suspects
 from .stages.context import Advice, Context
-from .stages.corrections import sample_names
 from .stages.inspection import inspect
 from .stages.new_weights import warn_of_new_weights
 from .stages.place import Place
 from .stages.results import Results
 from .store import Artifact
-
-AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks see no more
 
 
 @dataclass(frozen=True)
@@ -83,10 +80,10 @@ def open_debias(
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
-    judged = splits
-    if recipe.judge and images.in_files and (size or _is_larger(splits, audit_pixels(place))):
+    judged, audited = splits, recipe.judge or crossfit_miner.is_wanted(recipe)
+    if audited and images.in_files and (size or _is_larger(splits, audit_pixels(place))):
         judged = _open_for_judge(images, place)
-    run = stages.Run(add_judge(context, judged, place))
+    run = stages.Run(add_audit(context, judged, place))
     if isinstance(model, nn.Module):
         warn_of_new_weights(run)
     return run
@@ -124,7 +121,10 @@ def _debias_recipe(
         model=name or budget.NETWORK,
         init=init,
     )
-    return recipes.change(recipe, own_methods.method_changes(method, recipe) | dict(settings or {}))
+    changes = own_methods.method_changes(method, recipe) | dict(settings or {})
+    if "mine.how" not in changes:
+        recipe = crossfit_miner.choose(recipe, splits.train.targets)
+    return recipes.change(recipe, changes)
 
 
 def _with_network(recipe: Recipe, name: str | None, init: str) -> Recipe:
@@ -137,21 +137,25 @@ def _with_network(recipe: Recipe, name: str | None, init: str) -> Recipe:
     return recipe.model_copy(update={"model": network})
 
 
-def add_judge(context: Context, splits: Splits, place: Place) -> Context:
-    """Add a judge to the context if its recipe asks for one: an audit of these images.
+def add_audit(context: Context, splits: Splits, place: Place) -> Context:
+    """Add what the recipe asks of an audit of these images: a judge, and the suspects it finds.
 
-    Warns and adds none where the images cannot be audited, for example because there are too few.
+    Warns and adds no judge where the images cannot be audited, for example because there are too few.
     """
     recipe = context.recipe
-    if not recipe.judge or "pretrain" not in recipe.stages:  # no ordinary model to return
+    asks = recipe.judge and "pretrain" in recipe.stages  # otherwise no ordinary model to return
+    mines = crossfit_miner.is_wanted(recipe)
+    if not asks and not mines:
         return context
     audit = audit_context(shrink(splits, audit_pixels(place)), place, seed=recipe.seed)
+    if mines:
+        context = replace(context, miner=crossfit_miner.of(audit, recipe))
     try:
         preparation.check(audit)
     except DataError as error:
         warnings.warn(f"the judge was not asked whether there is a shortcut: {error}", stacklevel=3)
         return context
-    return replace(context, judge=Judge(audit))
+    return replace(context, judge=Judge(audit) if asks else None)
 
 
 def open_recipe(
@@ -169,41 +173,7 @@ def open_recipe(
         )
     splits = load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
     context = open_context(recipe, splits, place)
-    return stages.Run(add_judge(context, splits, place))
-
-
-def open_context(
-    recipe: Recipe,
-    splits: Splits,
-    place: Place,
-    *,
-    model: nn.Module | str | None = None,
-    suspects: Path | str | None = None,
-) -> Context:
-    """Return what the stages of a run share; `suspects` is a suspects.csv that a person has corrected."""
-    corrections = read_suspects(suspects, sample_names(splits.train)) if suspects else None
-    return Context(
-        recipe=recipe,
-        splits=splits,
-        builder=_builder(recipe, splits, model),
-        store=place.store,
-        device=place.device,
-        show=place.show,
-        corrections=corrections,
-    )
-
-
-def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> models.Builder:
-    """Return the builder of the network: copies of a module, or what the recipe names."""
-    wanted = recipe.model
-    if model is not None and not isinstance(model, str):
-        if wanted.init:
-            raise ModelError(
-                f"init = {wanted.init!r} is for a network by name, and the model is a module. Load the "
-                "weights into it, and leave init out."
-            )
-        return models.copies_of(model)
-    return models.builder(wanted.name, len(splits.classes), wanted.options, init=wanted.init)
+    return stages.Run(add_audit(context, splits, place))
 
 
 def carry_out(
@@ -264,29 +234,6 @@ def open_audit(
     context = audit_context(splits, place, model=model, seed=seed, steps=steps, changes=changes)
     preparation.check(context)
     return context
-
-
-def audit_pixels(place: Place) -> int:
-    """Return the largest side of an image in an audit."""
-    return min(AUDIT_PIXELS, budget.of(place.device).pixels)
-
-
-def audit_context(
-    splits: Splits,
-    place: Place,
-    *,
-    model: nn.Module | str | None = None,
-    seed: int = 0,
-    steps: int = 0,
-    changes: Mapping[str, Any] | None = None,
-) -> Context:
-    """Return the context of an audit: short trainings of the built-in small network, or of `model`."""
-    name = model if isinstance(model, str) else preparation.NETWORK
-    recipe = preparation.settings(
-        len(splits.train), name=splits.name, model=name, seed=seed, steps=steps
-    )
-    recipe = recipes.change(recipe, changes or {})
-    return open_context(recipe, splits, place, model=model)
 
 
 def carry_out_audit(

@@ -67,6 +67,22 @@ class CrossFit:
         again = self.held_out(DEPRIVED, "predicted") != self.targets
         return replace(suspects, conflict=suspects.conflict & again)
 
+    def flagged_in(self, split: str) -> Suspects:
+        """Return the suspects of another split; each sample is judged by the networks of one half."""
+        if split == "train":
+            return self.flagged()
+        targets = self.context.splits.parts()[split].targets.cpu()
+        predicted = self._by_turns(MINER, f"{split}.predicted")
+        again = self._by_turns(DEPRIVED, f"{split}.predicted") != targets
+        score = self._by_turns(MINER, f"{split}.score")
+        return Suspects(score, (predicted != targets) & again, predicted)
+
+    def _by_turns(self, name: str, what: str) -> Tensor:
+        """Take a tensor of either network of a name in turn, so that nothing depends on both."""
+        whole = self.artifacts[name, 0].tensors[what].clone()
+        whole[1::HALVES] = self.artifacts[name, 1].tensors[what][1::HALVES]
+        return whole
+
     def evidence(self) -> Evidence:
         """Compute the evidence of the networks trained so far."""
         if (DEPRIVED, 0) not in self.artifacts:

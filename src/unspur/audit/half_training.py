@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..data.splits import Part
 from ..methods import ERM, Amplified
 from ..store import Artifact
 from ..training import sampling
@@ -22,7 +23,7 @@ from ..training.method import Method
 from ..training.metrics import surprise
 from ..training.prediction import predict
 from ..training.sections import TrainingSettings
-from .audit_networks import MINER, AuditNetwork
+from .audit_networks import DEPRIVED, MINER, AuditNetwork, find
 from .crossfit import CrossFit
 from .evidence import Predictions
 from .halves import HALVES
@@ -67,14 +68,31 @@ class HalfTraining:
             "deterministic": recipe.deterministic,
             "compile": recipe.compile,
             "data": context.splits.train.digest,
+            **self._asked_key(),
             "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
             "builder": context.builder.source,
             "initial": context.initial_digest,
         }
 
+    @property
+    def key(self) -> str:
+        """Return the name of its artifact, trained or not."""
+        return self.crossfit.context.store.path(self.ingredients()).name
+
     def _miners(self) -> dict[str, str]:
-        artifacts = self.crossfit.artifacts
-        return {f"{MINER}/{half}": artifacts[MINER, half].path.name for half in range(HALVES)}
+        miners = half_trainings(self.crossfit, [find(MINER)])
+        return {f"{MINER}/{each.half}": each.key for each in miners}
+
+    def _asked_key(self) -> dict[str, Any]:
+        """Add the other splits it is asked about to the key, if there are any."""
+        digests = {name: part.digest for name, part in self._asked().items()}
+        return {"asked": digests} if digests else {}
+
+    def _asked(self) -> dict[str, Part]:
+        """Return the splits outside training that it is asked about: all, if it has a say in suspects."""
+        parts = self.crossfit.context.splits.parts()
+        flags = self.network.name in (MINER, DEPRIVED)
+        return {name: part for name, part in parts.items() if flags and name != "train"}
 
     def training(self) -> Training:
         """Return the inputs of the training: method, data, order and plan."""
@@ -118,11 +136,21 @@ class HalfTraining:
         """Return what the trained network says of the other half."""
         unseen = self.crossfit.half_of != self.half
         logits = predict(method.eval().predict, self.crossfit.context.train.plain(among=unseen))
+        others = self._ask_other_splits(method)
         if self.network.is_miner:
             score = surprise(logits, self.crossfit.targets[unseen])
-            return {**Predictions.from_logits(logits).tensors(), "score": score}
+            return {**Predictions.from_logits(logits).tensors(), "score": score, **others}
         answer = self.crossfit.suspects.predicted[unseen]
-        return Predictions.from_logits(logits, answer).tensors()
+        return {**Predictions.from_logits(logits, answer).tensors(), **others}
+
+    def _ask_other_splits(self, method: Method) -> dict[str, Tensor]:
+        """Return the class and the surprise for every sample of the validation and the test split."""
+        answers = {}
+        for name, part in self._asked().items():
+            logits = predict(method.predict, self.crossfit.context.source(part).plain())
+            answers[f"{name}.predicted"] = logits.argmax(1)
+            answers[f"{name}.score"] = surprise(logits, part.targets.cpu())
+        return answers
 
 
 def half_trainings(crossfit: CrossFit, networks: Sequence[AuditNetwork]) -> list[HalfTraining]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..errors import DataError
 from ..recipes import Recipe, parse
@@ -27,19 +29,34 @@ def settings(
 
     `steps` is the length of every training; it depends on the number of images if 0.
     """
-    half = images // HALVES
-    batch = max(2, min(BATCH, half // 4))
-    usual = min(max(PASSES * half // batch, STEPS[0]), STEPS[1])
-    training = {"batch": batch, "steps": steps or usual, "rate": 5e-3, "schedule": "cosine"}
+    training = _half_training(images, steps)
     table = {
         "name": name,
         "seed": seed,
         "model": {"name": model, "options": {"width": WIDTH} if model == NETWORK else {}},
-        "mine": {**training, "optimiser": "adam", "weight_decay": 0.0},
+        "mine": mining(images, steps),
         "pretrain": training,
         "select": {"rule": "last"},
     }
     return parse(table, where=name)
+
+
+def _half_training(images: int, steps: int = 0) -> dict[str, Any]:
+    """Return the settings of a training on one half of so many images."""
+    half = images // HALVES
+    batch = max(2, min(BATCH, half // 4))
+    usual = min(max(PASSES * half // batch, STEPS[0]), STEPS[1])
+    return {"batch": batch, "steps": steps or usual, "rate": 5e-3, "schedule": "cosine"}
+
+
+def mining(images: int, steps: int = 0) -> dict[str, Any]:
+    """Return the settings of the miner on one half of so many images."""
+    return {**_half_training(images, steps), "optimiser": "adam", "weight_decay": 0.0}
+
+
+def is_enough(targets: Tensor) -> bool:
+    """Return whether samples with these labels can be audited."""
+    return len(targets) >= FEWEST and len(torch.unique(targets)) > 1
 
 
 def check(context: Context) -> None:
@@ -68,9 +85,9 @@ class AuditCost:
     seconds: float
 
 
-def cost(context: Context) -> AuditCost:
-    """Estimate the most an audit of a context costs, measured on a few steps."""
-    trainings = HALVES * len(audit_networks.every())
+def cost(context: Context, *, trainings: int = 0) -> AuditCost:
+    """Estimate what trainings of an audit cost, measured on a few steps; by default all it can need."""
+    trainings = trainings or HALVES * len(audit_networks.every())
     training = context.recipe.pretrain
     each = step_seconds(context, training.batch)
     return AuditCost(trainings, training.steps, trainings * training.steps * each)

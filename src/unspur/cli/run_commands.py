@@ -13,6 +13,8 @@ from .. import recipes, workflow
 from ..audit.recommendation import Judge
 from ..data.custom.assembly import UserImages
 from ..data.splits import describe
+from ..deploy.before_after import compare
+from ..errors import ModelError
 from ..recipes import own_methods
 from ..report import terminal
 from ..report.terminal import err, score_table, show, summary
@@ -117,12 +119,29 @@ def demo(
 def _finish(opened: Run, folder: Path, *, source: str = "") -> None:
     """Run the plan, write the folder, say what came of it."""
     began = time.perf_counter()
+    opened.check()
+    opened.settle()
     stored = opened.stored
     outcome = workflow.carry_out(opened, folder, command=command_line(), source=source)
     terminal.out.print(score_table(outcome.numbers))
     for line in summary(outcome.numbers):
         terminal.out.print(line, markup=False)
+    for line in _size_lines(outcome):
+        terminal.out.print(line, markup=False)
     _say_where(outcome, folder, stored, time.perf_counter() - began)
+
+
+def _size_lines(outcome: Outcome) -> list[str]:
+    """Return size and speed before and after, where something was pruned."""
+    context, results = outcome.context, outcome.results
+    if results.pruned is None or "pretrain" not in results:
+        return []
+    ordinary, debiased = results.weights("pretrain"), results.final_weights
+    try:
+        found = compare(context.network(ordinary), context.outcome(debiased), context.probe)
+    except (RuntimeError, ModelError):  # a network that cannot be taken apart is still a result
+        return []
+    return found.lines(on_channels=context.recipe.prune.unit == "channel")
 
 
 def _say_where(outcome: Outcome, folder: Path, stored: list[str], seconds: float) -> None:

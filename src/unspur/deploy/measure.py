@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -49,15 +49,19 @@ def costs(
 
 @torch.no_grad()
 def latencies(
-    runs: Mapping[str, Callable[[Tensor], Any]], x: Tensor, *, seconds: float = 1.0
+    runs: Mapping[str, Callable[[Tensor], Any]],
+    x: Tensor,
+    *,
+    seconds: float = 1.0,
+    batches: Sequence[int] = (),
 ) -> dict[str, dict[int, float]]:
     """Return the median milliseconds of a forward pass at each batch size.
 
     The models take turns, so that a busy moment of the machine slows all of them. Each runs for about
-    `seconds` at each batch size, and nine times at least.
+    `seconds` at each batch size (by default BATCHES), and nine times at least.
     """
     medians: dict[str, dict[int, float]] = {name: {} for name in runs}
-    for batch in BATCHES:
+    for batch in batches or BATCHES:
         images = x.repeat(-(-batch // len(x)), *[1] * (x.dim() - 1))[:batch].contiguous()
         taken: dict[str, list[float]] = {name: [] for name in runs}
         for run in runs.values():

@@ -59,9 +59,12 @@ class DataSettings(Section):
 
 
 class MineSettings(TrainingSettings):
-    """How samples that contradict the shortcut are found."""
+    """How samples that contradict the shortcut are found.
 
-    how: Literal["gce", "early-stopped", "epoch-ensemble", "oracle"] = "gce"
+    `crossfit` is for own images: small networks on either half of them, as in an audit, `steps` each.
+    """
+
+    how: Literal["gce", "early-stopped", "epoch-ensemble", "oracle", "crossfit"] = "gce"
     q: Power = 0.7
     gce_form: Literal["released", "exact"] = "released"
     eta: Beta = 0.05

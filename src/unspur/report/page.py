@@ -21,7 +21,7 @@ from ..runs.finished import Finished, is_audit, open_run
 from ..runs.intervals import Intervals, bootstrap
 from ..runs.run_folder import REPORT
 from ..store import Artifact, write_bytes
-from . import audit_page, curves, gallery, triptych, words
+from . import audit_page, curves, gain_words, gallery, triptych, words
 from .templates import paint
 
 # What unexpected content of a file leads to.
@@ -93,9 +93,11 @@ def content(run: Finished) -> dict[str, Any]:
         "settings": settings,
         "networks": names,
         "verdict": words.verdict(run.scores, settings["plan"]),
-        "change": words.change(run.scores, intervals),
+        "change": _change(run.scores, intervals),
         "accuracies": words.accuracies(run.scores, names, intervals),
-        "unseen": words.unseen(run.scores, names),
+        "gain": (gain := gain_words.measured(run.scores)),
+        "gains": gain_words.table(gain) if gain else None,
+        "unseen": None if gain else words.unseen(run.scores, names),
         "matrices": words.matrices(run.scores, names, run.classes, biases),
         "shelves": shelves,
         "filters": gallery.filters(shelves, {"wrong": "wrong to the end"}),
@@ -107,6 +109,12 @@ def content(run: Finished) -> dict[str, Any]:
         "percent": words.percent,
         "scored_on": words.scored_on(run.scores),
     }
+
+
+def _change(scores: dict[str, Any], intervals: Intervals | None) -> str:
+    """Say what debiasing changed: as measured without labels of the shortcut, or with them."""
+    gain = gain_words.measured(scores)
+    return " ".join(gain_words.sentences(gain)) if gain else words.change(scores, intervals)
 
 
 def _marks(sample: gallery.Sample) -> Sequence[str]:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from ..stages.context import Show
 from ..training.inputs import Progress as Follower
+from . import gain_words
 
 out = Console()
 err = Console(stderr=True)
@@ -81,12 +82,16 @@ def score_table(scores: dict[str, Any]) -> Table:
     table.add_column("")
     known = scores["debiased"]["unbiased"] is not None
     columns = ["unbiased", "aligned", "conflicting", "worst_group"] if known else ["average"]
-    for name in [*columns, "weights kept"]:
+    gain = gain_words.measured(scores) or {}
+    parts = [part for part in gain_words.PARTS if part in gain]
+    for name in [*(f"{part} ({gain[part]['count']})" for part in parts), *columns, "weights kept"]:
         table.add_column(name.replace("_", " "), justify="right")
     for row in ("ordinary", "pruned", "debiased"):
         if scores[row] is not None:
             share = 1.0 if row == "ordinary" else scores["density"]["overall"]
-            table.add_row(row, *(percent(scores[row][c]) for c in columns), percent(share))
+            cells = [gain[part].get(row) for part in parts]
+            cells += [scores[row][column] for column in columns]
+            table.add_row(row, *map(percent, cells), percent(share))
     return table
 
 
@@ -101,7 +106,10 @@ SCORED_ON = {
 
 def summary(scores: dict[str, Any]) -> Iterator[str]:
     """Yield the findings in a few lines."""
-    yield f"Scored on {SCORED_ON.get(scores['evaluated_on'], scores['evaluated_on'])}."
+    gain = gain_words.measured(scores)
+    yield from gain_words.sentences(gain) if gain else ()
+    alone = "The average is" if gain else "Scored"
+    yield f"{alone} on {SCORED_ON.get(scores['evaluated_on'], scores['evaluated_on'])}."
     if judge := scores.get("judge"):
         yield judge["text"]
     if mined := scores["mining"]:
@@ -113,7 +121,7 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
             )
     if crowded := scores.get("crowded"):
         yield crowded
-    if (unseen := scores.get("unseen")) and scores["debiased"]["unbiased"] is None:
+    if (unseen := scores.get("unseen")) and not gain and scores["debiased"]["unbiased"] is None:
         yield from _unseen_lines(unseen, chosen=scores["selection"]["rule"] == "heldout")
     chosen = scores["selection"]
     if "step" in chosen:

@@ -16,6 +16,7 @@ from .audit_table import audit_page, audit_table
 from .code_tables import folder_table, method_table
 from .faces_item import within
 from .item import Item, Result, Results, mean_sd_text
+from .own_data_tables import clean_table, coverage_table, covered, mean_error
 from .pages import cut, gain
 from .records import Records
 from .run_identity import identity
@@ -185,6 +186,17 @@ class ProseNumbers:
         ]
         hits = sum(case["verdict"] in verdicts if verdicts else case["right"] for case in cases)
         return f"{hits} of {len(cases)}"
+
+    def gain_coverage(self, what: str = "table", part: str = "suspects") -> str:
+        """Return the table of measured gains, how many are covered, or their mean error."""
+        runs = read_document(self.folder / "gain-coverage.json.gz")["runs"]
+        if what == "table":
+            return coverage_table(runs)
+        return covered(runs, part) if what == "covered" else mean_error(runs, part)
+
+    def clean_sets(self) -> str:
+        """Return the table of sets without a shortcut."""
+        return clean_table(read_document(self.folder / "clean-sets.json.gz")["sets"])
 
     def export(self, name: str) -> dict[str, Any]:
         """Return what was measured of an exported model."""

@@ -25,6 +25,9 @@ from ..recipes import Recipe
 from ..store import Store
 from ..training.inputs import Progress
 from .corrections import Corrections, check_left
+from .suspects import Suspects
+
+RESERVED = 1 / 6  # of the suspects of own images, beside those held out: a quarter is kept out
 
 
 class Advice(Protocol):
@@ -36,6 +39,20 @@ class Advice(Protocol):
     def debias(self) -> bool: ...
     @property
     def text(self) -> str: ...
+
+
+class Miner(Protocol):
+    """Networks outside the plan that find the suspects of a run."""
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """What the suspects are made of."""
+
+    def __call__(self) -> Mapping[str, Suspects]:
+        """Return the suspects of every split."""
+
+    def cost(self) -> tuple[int, float]:
+        """Return the steps and about the seconds that are still to be spent."""
 
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -54,6 +71,8 @@ class Context:
     show: Show
     corrections: Corrections | None = None  # suspects that a user has looked at
     judge: Callable[[], Advice] | None = None  # asked first; None: the plan is run as it is
+    miner: Miner | None = None  # finds the suspects of own images; None: the plan's own miner does
+    measures_gain: bool = True  # of own images: false where the ordinary model is the result
 
     def __post_init__(self) -> None:
         if self.corrections is not None:
@@ -165,11 +184,44 @@ class Context:
         return held if self.corrections is None else held & ~self.corrections.excluded
 
     @property
-    def kept_out(self) -> Tensor:
-        """Training samples that no stage trains on: held-out ones, and those a user excludes."""
+    def reserves(self) -> bool:
+        """Whether more suspects are kept out of training: no other split has some to measure a gain on."""
+        if self.miner is None or not self.measures_gain or self.recipe.select.rule == "last":
+            return False
+        return self.splits.valid is None and self.splits.test is None
+
+    @cached_property
+    def reserved(self) -> Tensor:
+        """Suspects kept out of training beside the held-out samples, to select by and measure the gain on."""
+        n = len(self.splits.train)
+        if self.miner is None or not self.reserves:
+            return torch.zeros(n, dtype=torch.bool)
+        conflict = self.miner()["train"].conflict  # corrected flags would change the ordinary model
+        u = noise.uniform(self.seed("reserve"), 0, noise.HOLD_OUT, (n,))
+        reserved = conflict & (u < RESERVED) & ~self._kept_out_before
+        targets = self.splits.train.targets.cpu()
+        for c in torch.unique(targets[reserved]).tolist():  # one of each class is trained on
+            if bool((reserved | self._kept_out_before)[targets == c].all()):
+                reserved &= targets != c
+        return reserved
+
+    @property
+    def _kept_out_before(self) -> Tensor:
+        """Held-out samples and those a user excludes: what is known before suspects are."""
         return (
             self.held_out if self.corrections is None else self.held_out | self.corrections.excluded
         )
+
+    @property
+    def kept_out(self) -> Tensor:
+        """Training samples that no stage trains on: held out, excluded by a user, or reserved."""
+        return self._kept_out_before | self.reserved
+
+    @property
+    def kept_out_digest(self) -> str:
+        """A hash of the samples kept out of training, known before the suspects are."""
+        reserve = f"{RESERVED} of {self.miner.keys}" if self.miner and self.reserves else ""
+        return digest(reserve, self._kept_out_before)
 
     @cached_property
     def streams(self) -> bool:
@@ -201,6 +253,13 @@ class Context:
         if self.splits.valid is not None:
             return "valid", torch.ones(len(self.splits.valid), dtype=torch.bool)
         return ("train", self.held_out) if bool(self.held_out.any()) else None
+
+    @property
+    def selecting(self) -> tuple[str, Tensor] | None:
+        """Samples that select an iterate, as (split, mask): unseen ones, and reserved suspects."""
+        if self.unseen is None or self.unseen[0] == "valid":
+            return self.unseen
+        return "train", self.held_out | self.reserved
 
     def resident(self, split: str) -> Source:
         """Return the training or the validation split as it is."""

@@ -54,6 +54,12 @@ class Run:
         self.context.ready()
         _ = self.keys
 
+    def settle(self) -> None:
+        """Ask the judge. Without a shortcut there is no gain to measure: no sample is reserved for it."""
+        if self.context.reserves and self.advice is not None and not self.advice.debias:
+            self.context = replace(self.context, measures_gain=False)
+            self.__dict__.pop("keys", None)  # they depend on it
+
     def check(self) -> None:
         """Raise before anything is trained if the plan asks for what is not there."""
         for key in self.keys.values():  # keys take in bias labels where a method needs them
@@ -87,6 +93,7 @@ def run_together(runs: Sequence[Run]) -> list[tuple[Results, Artifact]]:
     """Run several plans of the same stages and one store, stage by stage, their trainings side by side."""
     for each in runs:
         each.check()
+        each.settle()
     for stage in runs[0].keys:
         _add_stage(stage, [each for each in runs if each.wants(stage)])
     return [(each.results, evaluate(each.context, each.results)) for each in runs]

@@ -43,7 +43,10 @@ def estimate(run: Run) -> list[Estimate]:
         if name == "mine" and context.corrections is not None and mining_before(context):
             steps = 0  # the scores of the mining before the corrections are used
         seconds = 0.0
-        if not stored and isinstance(settings, TrainingSettings):
+        if name == "mine" and context.miner is not None:
+            # A judge has trained these networks by then.
+            steps, seconds = (0, 0.0) if stored or context.judge else context.miner.cost()
+        elif not stored and isinstance(settings, TrainingSettings):
             seconds = key.stage.cost * steps * seconds_of(settings.batch)
         disk = key.stage.copies * network
         disk += MINED_BYTES * len(context.splits.train) * (name == "mine")

@@ -15,6 +15,7 @@ from ..training import metrics
 from ..training.numerics import matmul_precision
 from ..training.prediction import predict, under
 from .context import Context
+from .measured_gain import gain_facts
 from .results import Results, Scores, store_result
 from .suspects import verdict
 
@@ -45,6 +46,7 @@ def _evaluate(context: Context, results: Results) -> Scores:
         for name in networks
     }
     numbers = {
+        **_gain(scorer, results),
         "evaluated_on": scorer.name,
         **accuracies,
         "mining": _mining_facts(context, results) if "mine" in results else None,
@@ -52,6 +54,18 @@ def _evaluate(context: Context, results: Results) -> Scores:
         **_network_facts(scorer, results),
     }
     return Scores(scorer.truth(), predicted, numbers)
+
+
+def _gain(scorer: Scorer, results: Results) -> dict[str, Any]:
+    """Return what debiasing gains on suspects that neither network knows, where it can be measured."""
+
+    def right(stage: str, split: str, among: Tensor) -> Tensor:
+        part = scorer.context.splits.parts()[split]
+        predicted = scorer.predicted(results.weights(stage), scorer.context.source(part), among)
+        return predicted == part.targets.cpu()[among]
+
+    found = gain_facts(scorer.context, results, right)
+    return {"gain": found} if found else {}
 
 
 def _network_facts(scorer: Scorer, results: Results) -> dict[str, Any]:

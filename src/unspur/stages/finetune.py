@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import masks
 from ..methods import Debiased
+from ..training.cross_validated import CrossValidated
 from ..training.inputs import Watcher
 from ..training.watchers import Best, Iterates, Unseen
 from .context import Context
@@ -32,7 +33,8 @@ def finetune(context: Context, results: Results) -> Work:
     )
     weights = best.weights if best else masks.plain_state(model)
     selection = {"selection": _selection(context, results, best)}
-    return TrainedWeights(weights, iterates.state(), selection)
+    right = best.right_when_unseen() if isinstance(best, CrossValidated) else None
+    return TrainedWeights(weights, iterates.state(), selection, right)
 
 
 def _selection(context: Context, results: Results, best: Best | None) -> dict[str, Any]:
@@ -49,13 +51,14 @@ def _selection(context: Context, results: Results, best: Best | None) -> dict[st
 def _selector(context: Context, results: Results) -> Best | None:
     """Return a watcher of unseen suspects and others, if selection asks for it and there are enough."""
     select = context.recipe.select
-    if select.rule == "last" or context.unseen is None or "mine" not in results:
+    if select.rule == "last" or context.selecting is None or "mine" not in results:
         return None
-    split, among = context.unseen
+    split, among = context.selecting
     conflict = results.suspects(split).conflict[among]
     if int(conflict.sum()) < select.minimum or bool(conflict.all()):
         return None
-    return Best(Unseen(context.resident(split), among), conflict, every=select.every)
+    kind = CrossValidated if context.miner is not None else Best
+    return kind(Unseen(context.resident(split), among), conflict, every=select.every)
 
 
 def _more_key(context: Context, mined: bool) -> dict[str, Any]:

@@ -32,7 +32,8 @@ def mine(context: Context, results: Results) -> Work:
     """Find suspects; the flags of a person who has looked at them replace the mined ones."""
     if context.corrections is None or "given" not in MINE.ingredients(context, {}):
         return (yield from _mine(context))
-    # Scores come from the mining before the corrections; it is repeated if samples were excluded since.
+    # Scores come from the mining before the corrections; the plan's own miner repeats it if samples were
+    # excluded since.
     before = mining_before(context)
     mined = MinedSuspects.of(before) if before else (yield from _mine(context))
     assert isinstance(mined, MinedSuspects)
@@ -62,6 +63,8 @@ def _mine(context: Context) -> Work:
     settings = context.recipe.mine
     if settings.how == "oracle":
         return _ask_oracle(context)
+    if context.miner is not None:
+        return MinedSuspects(context.miner())
     scored = _Scored(context)
     method = context.place(_miner(context))
     epochs = scored.epoch_scores()
@@ -142,4 +145,21 @@ def _more_key(context: Context, mined: bool) -> dict[str, Any]:
     return more
 
 
-MINE = Stage("mine", mine, more_key=_more_key, copies=0)
+def _whole_key(context: Context) -> dict[str, Any] | None:
+    """Return the key of suspects that networks outside the plan find: theirs, and a person's corrections."""
+    if context.miner is None:
+        return None
+    more = _more_key(context, mined=False)
+    return {"crossfit": dict(context.miner.keys), **more}
+
+
+def check(context: Context) -> None:
+    """Raise if the recipe leaves mining to networks that are not there."""
+    if context.recipe.mine.how == "crossfit" and context.miner is None:
+        raise RecipeError(
+            'mine.how = "crossfit" needs an audit of the images, which `unspur debias` and `unspur run` '
+            "make from at least two classes. Open the run with unspur.workflow, or choose another miner."
+        )
+
+
+MINE = Stage("mine", mine, more_key=_more_key, whole_key=_whole_key, check=check, copies=0)

@@ -13,9 +13,9 @@ from .driver import Run
 
 
 def warn_of_new_weights(run: Run) -> None:
-    """Warn where the first stage is stored for the same network, data and settings, but other weights."""
-    key = next(iter(run.keys.values()))
-    if key.stored:
+    """Warn where the network was trained on the same data with the same settings, but from other weights."""
+    key = next((each for each in run.keys.values() if "initial" in each.ingredients), None)
+    if key is None or key.stored:
         return
     stored = run.context.store.root.glob(f"{key.stage.name}-*/{FACTS}")
     if any(_differ_in_weights(key.ingredients, _ingredients(path)) for path in stored):

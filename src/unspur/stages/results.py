@@ -60,16 +60,22 @@ class OrdinaryWeights:
 
 @dataclass(frozen=True, eq=False)
 class TrainedWeights:
-    """A trained network, the iterates a recipe asks for, and facts such as which iterate was selected."""
+    """A trained network, the iterates a recipe asks for, and facts such as which iterate was selected.
+
+    `right` says which of the samples that selected the iterate are predicted right, by an iterate that was
+    selected without them.
+    """
 
     weights: Mapping[str, Tensor]
     iterates: Mapping[str, Tensor] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+    right: Tensor | None = None
 
     def tensors(self) -> Tensors:
         return {
             **{f"weights.{name}": t for name, t in self.weights.items()},
             **{f"iterate.{name}": t for name, t in self.iterates.items()},
+            **({} if self.right is None else {"right": self.right}),
         }
 
     def facts(self) -> Facts:

@@ -24,6 +24,11 @@ def nothing_more(context: Context, mined: bool) -> dict[str, Any]:
     return {}
 
 
+def usual_key(context: Context) -> dict[str, Any] | None:
+    """Leave the key to the stage's settings, data and network."""
+    return None
+
+
 def no_demands(context: Context) -> None:
     """Require nothing of the context."""
 
@@ -34,8 +39,10 @@ class Stage:
 
     Raise `version` when the same settings give another result. `needs` are the stages whose results it
     takes, as far as the plan has them. `more_key(context, mined)` returns what else its result depends on;
-    `mined` says whether the plan has mined suspects before. A step costs about `cost` plain steps, and
-    `copies` networks are stored. `check` raises before anything is trained if a requirement is missing.
+    `mined` says whether the plan has mined suspects before. `whole_key(context)` returns all that its result
+    depends on, or None where that is settings, data and network as usual. A step costs about `cost` plain
+    steps, and `copies` networks are stored. `check` raises before anything is trained if a requirement is
+    missing.
     """
 
     name: str
@@ -43,13 +50,16 @@ class Stage:
     version: int = 1
     needs: tuple[str, ...] = ()
     more_key: Callable[[Context, bool], dict[str, Any]] = nothing_more
+    whole_key: Callable[[Context], dict[str, Any] | None] = usual_key
     cost: float = 1.0
     copies: int = 1
     check: Callable[[Context], None] = no_demands
 
     def ingredients(self, context: Context, parents: Mapping[str, str]) -> dict[str, Any]:
         """Describe what the result depends on; `parents` are the keys of the stages before."""
-        recipe = context.recipe
+        recipe, whole = context.recipe, self.whole_key(context)
+        if whole is not None:
+            return {"stage": self.name, "version": self.version, **whole}
         parts: dict[str, Any] = {
             "stage": self.name,
             "version": self.version,
@@ -62,7 +72,7 @@ class Stage:
             "compile": recipe.compile,
             "data": context.splits.digest,
             "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
-            "kept_out": digest("", context.kept_out),
+            "kept_out": context.kept_out_digest,
             "builder": context.builder.source,
             "initial": context.initial_digest,
         }

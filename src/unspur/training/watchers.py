@@ -62,7 +62,11 @@ class Best:
         return {"suspects": int(self.conflict.sum()), "others": int((~self.conflict).sum())}
 
     def __call__(self, method: Method, step: int) -> Mapping[str, float]:
-        each = surprise(predict(method.predict, self.unseen.inputs()), self.unseen.targets)
+        return self.consider(method, step, predict(method.predict, self.unseen.inputs()))
+
+    def consider(self, method: Method, step: int, logits: Tensor) -> Mapping[str, float]:
+        """Keep the iterate if its loss is the lowest so far; `logits` are its answers."""
+        each = surprise(logits, self.unseen.targets)
         suspects, others = each[self.conflict].mean(), each[~self.conflict].mean()
         loss = float(suspects + others) / 2
         if not math.isfinite(loss):

@@ -1,0 +1,78 @@
+"""Find the suspects of a run as an audit does: by networks that have not seen the sample they judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from torch import Tensor
+
+from ..recipes import Recipe, change
+from ..stages.context import Context
+from ..stages.suspects import Suspects
+from .audit_networks import DEPRIVED, MINER, find
+from .crossfit import CrossFit
+from .half_training import half_trainings, train
+from .preparation import check, cost, is_enough, mining
+
+NETWORKS = (MINER, DEPRIVED)  # a sample that both get wrong is a suspect
+
+
+def choose(recipe: Recipe, targets: Tensor) -> Recipe:
+    """Return a recipe that mines as an audit of these samples does, if they can be audited."""
+    if not is_enough(targets):
+        return recipe
+    settings = {"how": "crossfit", **mining(len(targets))}
+    return change(recipe, {f"mine.{name}": value for name, value in settings.items()})
+
+
+def is_wanted(recipe: Recipe) -> bool:
+    """Return whether a recipe mines as an audit does."""
+    return recipe.mine.how == "crossfit" and "mine" in recipe.stages
+
+
+def of(audit: Context, recipe: Recipe) -> CrossFitMiner:
+    """Return the miner of an audit with the settings of a recipe; raise if the data cannot be audited."""
+    check(audit)
+    settings = recipe.mine.model_copy(update={"how": "gce"})
+    return CrossFitMiner(replace(audit, recipe=audit.recipe.model_copy(update={"mine": settings})))
+
+
+@dataclass(frozen=True)
+class CrossFitMiner:
+    """The four trainings of an audit that find suspects; those of an earlier audit are used again."""
+
+    context: Context  # of an audit
+
+    @cached_property
+    def _crossfit(self) -> CrossFit:
+        return CrossFit(self.context)
+
+    @cached_property
+    def keys(self) -> Mapping[str, str]:
+        """The artifacts that the suspects are made of, trained or not."""
+        wanted = half_trainings(self._crossfit, [find(name) for name in NETWORKS])
+        return {f"{each.network.name}/{each.half}": each.key for each in wanted}
+
+    def __call__(self) -> Mapping[str, Suspects]:
+        """Return the suspects of every split."""
+        return self._suspects
+
+    @cached_property
+    def _suspects(self) -> Mapping[str, Suspects]:
+        crossfit = self._crossfit
+        for name in NETWORKS:
+            wanted = half_trainings(crossfit, [find(name)])
+            for each, artifact in zip(wanted, train(wanted, len(wanted)), strict=True):
+                crossfit.artifacts[name, each.half] = artifact
+        return {split: crossfit.flagged_in(split) for split in self.context.splits.parts()}
+
+    def cost(self) -> tuple[int, float]:
+        """Return the steps and about the seconds of the trainings that are not stored yet."""
+        store = self.context.store
+        missing = sum(not (store.root / key).exists() for key in self.keys.values())
+        if not missing:
+            return 0, 0.0
+        found = cost(self.context, trainings=missing)
+        return found.trainings * found.steps, found.seconds

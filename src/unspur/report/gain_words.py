@@ -1,0 +1,75 @@
+"""What debiasing gained, in words and as a table, where nobody has labelled the shortcut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..runs.intervals import share_interval
+from .words import Cell, Table, between, percent
+
+SAMPLES = {
+    "test": "test images",
+    "valid": "validation images",
+    "train": "images kept out of training",
+}
+PARTS = {"suspects": "contradict the shortcut", "others": "follow it"}  # after "images that"
+
+
+def measured(scores: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the measured gain; None if there is none, or if labels of the shortcut say it better."""
+    known = scores["debiased"]["unbiased"] is not None
+    return None if known else scores.get("gain")
+
+
+def sentences(gain: Mapping[str, Any]) -> list[str]:
+    """Say what was gained on suspects and what it costs on others, how sure that is, and on what."""
+    found = [_sentence(gain, "suspects")]
+    if "others" in gain:
+        found.append(_sentence(gain, "others"))
+    return [*found, conclusion(gain)]
+
+
+def _sentence(gain: Mapping[str, Any], part: str) -> str:
+    about = gain[part]
+    where = f"{about['count']:,} {SAMPLES[gain['split']]} that {PARTS[part]}"
+    return (
+        f"On {where}, accuracy goes from {percent(about['ordinary'])} to {percent(about['debiased'])} "
+        f"({_points(about)}, 95 % interval {between((about['low'], about['high']), signed=True)})."
+    )
+
+
+def _points(about: Mapping[str, Any]) -> str:
+    return f"{100 * about['gain']:+.1f} points".replace("-", "−")
+
+
+def conclusion(gain: Mapping[str, Any]) -> str:
+    """Say whether the gain is more than chance, and where the images come from."""
+    about = gain["suspects"]
+    sure = "" if about["low"] > 0 else "That is no clear gain. "
+    sure = "Debiasing made it worse. " if about["high"] < 0 else sure
+    return (
+        f"{sure}Neither model was trained on these images. Nobody labelled the shortcut: networks that "
+        "were not trained on them either decided which contradict it."
+    )
+
+
+def table(gain: Mapping[str, Any]) -> Table:
+    """Return both accuracies and the gain, on suspects and on others."""
+    parts = [part for part in PARTS if part in gain]
+    columns = [(part, f"{gain[part]['count']:,} images that {PARTS[part]}") for part in parts]
+    rows = [
+        (f"{name} model", [_accuracy(gain[part], name) for part in parts])
+        for name in ("ordinary", "debiased")
+    ]
+    gains = [_gain(gain[part]) for part in parts]
+    return Table(columns, [*rows, ("gain in points", gains)])
+
+
+def _accuracy(about: Mapping[str, Any], name: str) -> Cell:
+    return Cell(percent(about[name]), between(share_interval(about[name], about["count"])))
+
+
+def _gain(about: Mapping[str, Any]) -> Cell:
+    points = f"{100 * about['gain']:+.1f}".replace("-", "−")
+    return Cell(points, between((about["low"], about["high"]), signed=True))

@@ -1,0 +1,84 @@
+"""What was measured of own data as tables: coverage of the gain, and sets without a shortcut.
+
+scripts/gain_coverage.py and scripts/clean_sets.py make the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import mean
+from typing import Any
+
+from ..runs.tables import markdown_table
+from .item import DASH
+
+Run = Mapping[str, Any]
+
+
+def percent(share: float) -> str:
+    """Format a share in per cent."""
+    return f"{100 * share:z.1f}".replace("-", "−")
+
+
+def true_gain(run: Run, part: str) -> float:
+    """Return the gain on test images that contradict the shortcut, or on those that follow it."""
+    truth = run["truth"][part]
+    return float(truth["debiased"] - truth["ordinary"])
+
+
+def is_covered(run: Run, part: str) -> bool:
+    """Return whether the interval of the gain holds the truth."""
+    about = run["gain"][part]
+    return bool(about["low"] <= true_gain(run, part) <= about["high"])
+
+
+def covered(runs: Sequence[Run], part: str) -> str:
+    """Count the runs whose interval holds the truth, of those that have one."""
+    measured = [run for run in runs if run["gain"]]
+    return f"{sum(is_covered(run, part) for run in measured)} of {len(measured)}"
+
+
+def mean_error(runs: Sequence[Run], part: str) -> str:
+    """Return the mean of measured less true gain, in points."""
+    errors = [run["gain"][part]["gain"] - true_gain(run, part) for run in runs if run["gain"]]
+    return f"{100 * mean(errors):+.1f}".replace("-", "−")
+
+
+def coverage_table(runs: Sequence[Run]) -> str:
+    """Format the runs by kind of shortcut and share of images that contradict it."""
+    header = ["shortcut", "exceptions, %", "suspects measured", "precision, recall of suspects, %"]
+    header += ["true gain, points", "measured gain", "interval holds it", "and on others"]
+    kinds = dict.fromkeys((run["kind"], run["share"]) for run in runs)
+    rows = [_coverage_row([r for r in runs if (r["kind"], r["share"]) == key]) for key in kinds]
+    return "\n".join(markdown_table(header, rows))
+
+
+def _coverage_row(runs: Sequence[Run]) -> list[str]:
+    measured = [run for run in runs if run["gain"]]
+    if not measured:
+        return [runs[0]["kind"], percent(runs[0]["share"]), *[DASH] * 6]
+    suspects = [run["gain"]["suspects"] for run in measured]
+    quality = [mean(run["mining"][name] for run in measured) for name in ("precision", "recall")]
+    return [
+        runs[0]["kind"],
+        percent(runs[0]["share"]),
+        f"{mean(each['count'] for each in suspects):.0f}",
+        ", ".join(map(percent, quality)),
+        percent(mean(true_gain(run, "suspects") for run in measured)),
+        percent(mean(each["gain"] for each in suspects)),
+        covered(measured, "suspects"),
+        covered(measured, "others"),
+    ]
+
+
+def clean_table(sets: Mapping[str, Run]) -> str:
+    """Format sets without a shortcut: the verdict, and both accuracies."""
+    header = ["set", "images", "verdict", "ordinary model, %", "result, %", "difference, points"]
+    rows = [_clean_row(name, found) for name, found in sets.items()]
+    return "\n".join(markdown_table(header, rows))
+
+
+def _clean_row(name: str, found: Run) -> list[str]:
+    scores = [found["ordinary"], found["result"]]
+    difference = f"{100 * (scores[1] - scores[0]):+.1f}".replace("-", "−")
+    return [name, f"{found['images']:,}", found["verdict"], *map(percent, scores), difference]

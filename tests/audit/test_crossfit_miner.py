@@ -1,0 +1,83 @@
+"""The suspects of a run are those of an audit, and cost nothing after one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import audits
+from toys import Counting
+from unspur.audit import auditor, crossfit_miner
+from unspur.audit.crossfit_miner import CrossFitMiner
+from unspur.data.splits import Split, Splits
+from unspur.errors import DataError
+from unspur.recipes import Recipe, change
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    whole, other = audits.tinted("shortcut", n=300, odd=20), audits.tinted("shortcut", n=90, seed=1)
+    assert isinstance(other.train, Split)
+    return replace(whole, test=other.train, bias={})
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("store")
+
+
+def miner(store: Path, splits: Splits) -> CrossFitMiner:
+    return CrossFitMiner(audits.context(Counting(store), splits))
+
+
+def test_keys_are_known_before_anything_is_trained(store: Path, splits: Splits) -> None:
+    found = miner(store, splits)
+    keys = set(found.keys.values())
+    assert not any((store / key).exists() for key in keys)
+    assert found.cost()[0] == 4 * found.context.recipe.mine.steps
+    found()
+    assert {path.name for path in found.context.store.artifacts()} == keys
+    assert miner(store, splits).cost() == (0, 0.0)
+
+
+def test_after_an_audit_the_suspects_are_its_own_and_nothing_is_trained(
+    store: Path, splits: Splits
+) -> None:
+    audit = auditor.audit(audits.context(Counting(store), splits))
+    found = miner(store, splits)
+    suspects = found()["train"]
+    assert isinstance(found.context.store, Counting)
+    assert found.context.store.made == []
+    for name in ("conflict", "score", "predicted"):
+        assert torch.equal(getattr(suspects, name), getattr(audit.suspects, name)), name
+
+
+def test_other_splits_have_suspects_too(store: Path, splits: Splits) -> None:
+    suspects = miner(store, splits)()
+    assert suspects.keys() == {"train", "test"}
+    assert splits.test is not None
+    wrong = suspects["test"].predicted != splits.test.targets
+    assert len(wrong) == 90
+    assert not bool((suspects["test"].conflict & ~wrong).any())
+    truth = audits.tinted("shortcut", n=90, seed=1).conflicting("train")
+    assert truth is not None
+    hits = suspects["test"].conflict & truth
+    assert int(hits.sum()) > 0.8 * int(suspects["test"].conflict.sum()) > 0
+
+
+def test_a_recipe_mines_by_an_audit_only_where_there_can_be_one() -> None:
+    assert crossfit_miner.choose(Recipe(), torch.arange(99) % 2).mine.how == "gce"
+    assert crossfit_miner.choose(Recipe(), torch.zeros(500)).mine.how == "gce"
+    chosen = crossfit_miner.choose(Recipe(), torch.arange(500) % 2)
+    assert chosen.mine.how == "crossfit"
+    assert crossfit_miner.is_wanted(chosen)
+    assert not crossfit_miner.is_wanted(change(chosen, {"plan": "erm"}))
+
+
+def test_too_few_images_are_an_error_where_a_recipe_insists(tmp_path: Path) -> None:
+    few = audits.context(Counting(tmp_path), audits.tinted("shortcut", n=60, odd=6))
+    with pytest.raises(DataError, match="60 training images are too few"):
+        crossfit_miner.of(few, change(Recipe(), {"mine.how": "crossfit"}))

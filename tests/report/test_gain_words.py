@@ -1,0 +1,82 @@
+"""The page and the terminal lead with the measured gain, and say how sure it is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+import torch
+
+from pages import plain
+from unspur.report import gain_words
+from unspur.report.terminal import score_table, summary
+from unspur.stages.measured_gain import paired_gain
+
+UNKNOWN = {"unbiased": None, "aligned": None, "conflicting": None, "worst_group": None}
+
+
+def part(n: int, before: int, after: int) -> dict[str, Any]:
+    """Return the gain of a network that is right where another one is, and elsewhere."""
+    index = torch.arange(n)
+    return asdict(paired_gain(index < before, index < after))
+
+
+def scores(**changes: Any) -> dict[str, Any]:
+    return {
+        "gain": {"split": "train", "suspects": part(40, 4, 28), "others": part(200, 198, 190)},
+        "evaluated_on": "test",
+        "ordinary": {**UNKNOWN, "average": 0.987},
+        "pruned": {**UNKNOWN, "average": 0.5},
+        "debiased": {**UNKNOWN, "average": 0.947},
+        "density": {"overall": 0.27},
+        "mining": None,
+        "selection": {"rule": "heldout"},
+        **changes,
+    }
+
+
+def test_the_gain_and_its_cost_are_said_first() -> None:
+    lines = [plain(line) for line in summary(scores())]
+    assert lines[0].startswith(
+        "On 40 images kept out of training that contradict the shortcut, accuracy goes from 10.0 % to "
+        "70.0 % (+60.0 points, 95 % interval +"
+    )
+    assert "On 200 images kept out of training that follow it" in lines[1]
+    assert "(−4.0 points, 95 % interval −" in lines[1]
+    assert "Neither model was trained on these images." in lines[2]
+    assert "no clear gain" not in lines[2]
+    assert lines[3] == "The average is on the test split."
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"), [(10, 11, "no clear gain"), (30, 4, "made it worse")]
+)
+def test_what_is_no_gain_is_called_that(before: int, after: int, said: str) -> None:
+    gain = {"split": "test", "suspects": part(40, before, after)}
+    assert said in " ".join(gain_words.sentences(gain))
+
+
+def test_the_table_has_the_gain_before_the_average() -> None:
+    table = score_table(scores())
+    names = [column.header for column in table.columns]
+    assert names == ["", "suspects (40)", "others (200)", "average", "weights kept"]
+    assert [*table.columns[1].cells] == ["10.0 %", "–", "70.0 %"]
+
+
+def test_labels_of_the_shortcut_say_it_better() -> None:
+    known = {**UNKNOWN, "unbiased": 0.5, "conflicting": 0.4, "average": 0.9}
+    assert gain_words.measured(scores(debiased=known)) is None
+
+
+def test_the_page_has_a_table_of_it() -> None:
+    found = gain_words.table(scores()["gain"])
+    assert [name for name, _ in found.columns] == ["suspects", "others"]
+    assert [name for name, _ in found.rows] == [
+        "ordinary model",
+        "debiased model",
+        "gain in points",
+    ]
+    gains = [plain(cell.text) for cell in found.rows[-1][1]]
+    assert gains == ["+60.0", "−4.0"]
+    assert all(cell.range for _, cells in found.rows for cell in cells)
