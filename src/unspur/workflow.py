@@ -65,6 +65,7 @@ def open_debias(
     *,
     model: nn.Module | str | None = None,
     init: str = "",
+    pretrained: bool = False,
     size: int = 0,
     settings: Recipe | Mapping[str, Any] | None = None,
     suspects: Path | str | None = None,
@@ -72,11 +73,15 @@ def open_debias(
 ) -> stages.Run:
     """Prepare the debiasing of a user's images.
 
-    `settings` are changes of what the number of images and the device suggest, or a whole recipe.
+    `settings` are changes of what the number of images and the device suggest, or a whole recipe. With
+    `pretrained`, images in files become squares of the size the published weights expect, or of `size`.
     """
     size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
-    splits = images.open(size or budget.of(place.device).pixels)
-    recipe = _debias_recipe(settings, splits, place, model, init)
+    known = settings.model.name if isinstance(settings, Recipe) else budget.NETWORK
+    start = models.StartingPoint(known if model is None else model, init, pretrained)
+    pixels = size or start.pixels or budget.of(place.device).pixels
+    splits = images.open(pixels, square=start.published is not None)
+    recipe = _debias_recipe(settings, splits, place, start)
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
@@ -101,31 +106,21 @@ def _debias_recipe(
     settings: Recipe | Mapping[str, Any] | None,
     splits: Splits,
     place: Place,
-    model: nn.Module | str | None,
-    init: str,
+    start: models.StartingPoint,
 ) -> Recipe:
     """Return the user's recipe with the network asked for, or one by the number of images, with changes."""
-    name = model if isinstance(model, str) else None
     if isinstance(settings, Recipe):
-        return _with_network(settings, name, init)
+        return budget.with_network(settings, start.name, start.init, start.pretrained)
     recipe = budget.settings(
         len(splits.train),
         place.device,
         name=splits.name,
-        model=name or budget.NETWORK,
-        init=init,
+        model=start.name or budget.NETWORK,
+        init=start.init,
+        pretrained=start.pretrained,
+        **start.normalisation,
     )
     return recipes.change(recipe, settings or {})
-
-
-def _with_network(recipe: Recipe, name: str | None, init: str) -> Recipe:
-    """Return a recipe with another network or other initial weights, where they are asked for."""
-    network = recipe.model
-    if name is not None and name != network.name:
-        network = type(network)(name=name)  # options and head belong to the other network
-    if init:
-        network = network.model_copy(update={"init": init})
-    return recipe.model_copy(update={"model": network})
 
 
 def add_judge(context: Context, splits: Splits, place: Place) -> Context:
@@ -186,7 +181,7 @@ def open_context(
 
 def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> models.Builder:
     """Return the builder of the network: copies of a module, or what the recipe names."""
-    wanted = recipe.model
+    wanted, pretrained = recipe.model, recipe.start.pretrained
     if model is not None and not isinstance(model, str):
         if wanted.init:
             raise ModelError(
@@ -194,7 +189,13 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
                 "weights into it, and leave init out."
             )
         return models.copies_of(model)
-    return models.builder(wanted.name, len(splits.classes), wanted.options, init=wanted.init)
+    return models.builder(
+        wanted.name,
+        len(splits.classes),
+        wanted.options,
+        init=wanted.init,
+        pretrained=pretrained,
+    )
 
 
 def carry_out(run: stages.Run, out: Path | None = None, *, command: str = "") -> Outcome:

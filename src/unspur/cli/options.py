@@ -19,7 +19,12 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Together = Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")]
 Seed = Annotated[int, typer.Option(help="Seed of all training.")]
 Size = Annotated[int, typer.Option(min=0, help="Largest side of an image in pixels.")]
-Model = Annotated[str, typer.Option(help="Built-in name, file.py:builder, or timm:NAME.")]
+Model = Annotated[
+    str, typer.Option(help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME.")
+]
+Pretrained = Annotated[
+    bool, typer.Option("--pretrained", help="Start from the network's published weights.")
+]
 Source = Annotated[
     str, typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME.")
 ]

@@ -3,6 +3,17 @@
 May import: errors, extras.
 """
 
-from .builder import BUILTIN, TIMM, Builder, builder, copies_of, paired
+from .builder import BUILTIN, Builder, builder, copies_of, paired
+from .published_weights import PublishedWeights, published
+from .starting_point import StartingPoint
 
-__all__ = ["BUILTIN", "TIMM", "Builder", "builder", "copies_of", "paired"]
+__all__ = [
+    "BUILTIN",
+    "Builder",
+    "PublishedWeights",
+    "StartingPoint",
+    "builder",
+    "copies_of",
+    "paired",
+    "published",
+]

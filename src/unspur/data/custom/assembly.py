@@ -35,8 +35,11 @@ class UserImages:
         """Whether the images are read from files, at a size of choice."""
         return isinstance(self.train, Path | str)
 
-    def open(self, limit: int) -> Splits:
-        """Return the images as splits; `limit` is the largest side of images that are read from files."""
+    def open(self, limit: int, *, square: bool = False) -> Splits:
+        """Return the images as splits; `limit` is the largest side of images that are read from files.
+
+        With `square` all of these become squares of this size, smaller ones too.
+        """
         if not isinstance(self.train, Splits | Path | str):
             return self._join()
         parts = (self.valid, self.test, self.bias, self.classes)
@@ -44,7 +47,11 @@ class UserImages:
             raise DataError(
                 "a whole set has its own valid, test, bias and classes. Leave them out, or give a split."
             )
-        return self.train if isinstance(self.train, Splits) else load(self.train, limit=limit)
+        if isinstance(self.train, Splits):
+            return self.train
+        if square:
+            return load(self.train, size=(limit, limit))
+        return load(self.train, limit=limit)
 
     def _join(self) -> Splits:
         """Return one set from its parts."""
