@@ -85,7 +85,7 @@ def test_without_a_network_the_file_and_its_place_are_named(hub: Path) -> None:
     assert str(error.value) == (
         "the weights of mobilenet_v2 are not on this machine and cannot be downloaded (<urlopen error no "
         f"network here>). Get https://download.pytorch.org/models/{FILE} elsewhere and put it at "
-        f"{hub / FILE}, or name the file: --pretrained --init FILE."
+        f"{hub / FILE}, or name the file: --init FILE (model.init in a recipe)."
     )
 
 

@@ -143,7 +143,8 @@ def find_file(weights: PublishedWeights) -> Path:
     except (URLError, OSError, RuntimeError) as error:
         raise ModelError(
             f"the weights of {weights.network} are not on this machine and cannot be downloaded ({error}). "
-            f"Get {weights.url} elsewhere and put it at {place}, or name the file: --pretrained --init FILE."
+            f"Get {weights.url} elsewhere and put it at {place}, or name the file: "
+            "--init FILE (model.init in a recipe)."
         ) from None
     return place
 
