@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ import unspur
 from toys import SMALL, TinyNet, context, shapes_set, without_valid
 from unspur import cli, recipes, stages
 from unspur.data import custom
+from unspur.data.custom.assembly import UserImages
 from unspur.data.decoding.files import Files
-from unspur.errors import DataError
+from unspur.errors import DataError, ModelError
 from unspur.models import builder
 from unspur.recipes import budget
 from unspur.report.terminal import summary
-from unspur.workflow import _save_skipped
+from unspur.stages.place import find_place
+from unspur.workflow import _save_skipped, open_debias
 
 MODEL = """
 from toys import TinyNet
@@ -188,6 +191,17 @@ def test_one_flag_starts_from_published_weights(photos: Path, tmp_path: Path) ->
     assert recipe.start.pretrained
     assert (recipe.start.head_first, recipe.pretrain.rate) == (2, 1e-4)
     assert len(invoke("predict", str(tmp_path / "out"), str(photos / "test")).stdout) > 0
+
+
+def test_a_module_with_pretrained_weights_is_trained_gently(photos: Path, tmp_path: Path) -> None:
+    (photos / "train" / "lies" / "bad.png").unlink(missing_ok=True)
+    place = find_place("cpu", tmp_path, lambda stage: nullcontext())
+    images = UserImages(photos / "train")
+    context = open_debias(images, place, model=TinyNet(), pretrained=True).context
+    assert context.recipe.pretrain.rate == 1e-4
+    assert context.splits.train.shape == (3, 8, 8)  # what size the weights expect is not known
+    with pytest.raises(ModelError, match="no published weights of convnet"):
+        open_debias(images, place, model="convnet", pretrained=True)
 
 
 def test_what_an_earlier_run_skipped_is_not_told_of_the_next(tmp_path: Path) -> None:
