@@ -36,7 +36,7 @@ from unspur.reproduce.speed_table import speed_table
 from unspur.stages.place import find_place
 from unspur.store import environment, read_document, write_document
 
-SHARE = 0.05  # of training images that contradict the shortcut
+SHARE = 0.1  # of training images that contradict the shortcut
 STYLES = 10
 GRID = 4  # blocks in a row of a class's pattern
 SHORT: dict[str, Any] = {
@@ -146,9 +146,9 @@ def _draw(
     coarse = Image.fromarray(rng.integers(70, 186, (8, 8, 3), np.uint8))
     image = np.asarray(coarse.resize((wide, high), Image.Resampling.BICUBIC)).astype(np.int16)
     frame = max(1, min(size) // 10)
-    inner = Image.fromarray((code * 50).astype(np.uint8))
+    inner = Image.fromarray((code * 80).astype(np.uint8))
     pattern = inner.resize((wide - 2 * frame, high - 2 * frame), Image.Resampling.NEAREST)
-    middle = image[frame:-frame, frame:-frame] + np.asarray(pattern)[..., None] - 25
+    middle = image[frame:-frame, frame:-frame] + np.asarray(pattern)[..., None] - 40
     hue = style / STYLES * 2 * np.pi
     colour = 128 + 100 * np.cos(hue + np.array([0, 2.1, 4.2]))
     framed = np.broadcast_to(colour, image.shape).copy()
