@@ -46,6 +46,7 @@ def debias(
     bias: Mapping[str, Tensor] | str | None = None,
     classes: tuple[str, ...] | None = None,
     init: str = "",
+    pretrained: bool = False,
     size: int = 0,
     settings: Recipe | Mapping[str, Any] | None = None,
     seed: int | None = None,
@@ -61,7 +62,8 @@ def debias(
 
     `train` is a dataset or a Split, or a whole set: Splits, an image folder, a table of paths and labels.
     `model` is an nn.Module, whose weights are the starting point and which is not changed, or a name as on
-    the command line (`resnet18`, `timm:NAME`, `file.py:builder`); ResNet-18 by default. Steps follow the size
+    the command line (`resnet18`, `timm:NAME`, `file.py:builder`); ResNet-18 by default. `pretrained` starts
+    from its published weights, `init` from those in a file. Steps follow the size
     of the data and the device; `settings` are changes of them, as {"pretrain.steps": 2000}, or a Recipe,
     which is run as it is. An audit is asked first: without a sign of a shortcut the ordinary model is
     returned, unless `anyway`. Only the scores read `bias`: labels of the shortcut by split, or for files
@@ -80,6 +82,7 @@ def debias(
             place,
             model=model,
             init=init,
+            pretrained=pretrained,
             size=size,
             settings=_seeded(settings, seed),
             suspects=suspects,

@@ -44,7 +44,7 @@ def open_context(
 
 def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> models.Builder:
     """Return the builder of the network: copies of a module, or what the recipe names."""
-    wanted = recipe.model
+    wanted, pretrained = recipe.model, recipe.start.pretrained
     if model is not None and not isinstance(model, str):
         if wanted.init:
             raise ModelError(
@@ -52,7 +52,13 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
                 "weights into it, and leave init out."
             )
         return models.copies_of(model)
-    return models.builder(wanted.name, len(splits.classes), wanted.options, init=wanted.init)
+    return models.builder(
+        wanted.name,
+        len(splits.classes),
+        wanted.options,
+        init=wanted.init,
+        pretrained=pretrained,
+    )
 
 
 def audit_pixels(place: Place) -> int:

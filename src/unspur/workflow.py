@@ -20,7 +20,7 @@ from typing import Any
 
 from torch import nn
 
-from . import data, recipes, runs, stages
+from . import data, models, recipes, runs, stages
 from .audit import auditor, crossfit_miner, preparation
 from .audit.recommendation import Judge
 from .audit.result import Audit
@@ -64,6 +64,7 @@ def open_debias(
     *,
     model: nn.Module | str | None = None,
     init: str = "",
+    pretrained: bool = False,
     size: int = 0,
     settings: Recipe | Mapping[str, Any] | None = None,
     suspects: Path | str | None = None,
@@ -73,10 +74,14 @@ def open_debias(
     """Prepare the debiasing of a user's images.
 
     `settings` are changes of what the number of images, the device and the method suggest, or a whole recipe.
+    With `pretrained`, images in files become squares of the size the published weights expect, or of `size`.
     """
     size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
-    splits = images.open(size or budget.of(place.device).pixels)
-    recipe = _debias_recipe(settings, splits, place, model, init, method)
+    known = settings.model.name if isinstance(settings, Recipe) else budget.NETWORK
+    start = models.StartingPoint(known if model is None else model, init, pretrained)
+    pixels = size or start.pixels or budget.of(place.device).pixels
+    splits = images.open(pixels, square=start.published is not None)
+    recipe = _debias_recipe(settings, splits, place, start, method)
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
@@ -104,37 +109,27 @@ def _debias_recipe(
     settings: Recipe | Mapping[str, Any] | None,
     splits: Splits,
     place: Place,
-    model: nn.Module | str | None,
-    init: str,
+    start: models.StartingPoint,
     method: str,
 ) -> Recipe:
     """Return the user's recipe with the network asked for, or one by the number of images, with changes."""
-    name = model if isinstance(model, str) else None
     if isinstance(settings, Recipe):
         if method != own_methods.DEFAULT:
             raise RecipeError(f"a whole recipe has its own plan; leave the method {method!r} out.")
-        return _with_network(settings, name, init)
+        return budget.with_network(settings, start.name, start.init, start.pretrained)
     recipe = budget.settings(
         len(splits.train),
         place.device,
         name=splits.name,
-        model=name or budget.NETWORK,
-        init=init,
+        model=start.name or budget.NETWORK,
+        init=start.init,
+        pretrained=start.pretrained,
+        **start.normalisation,
     )
     changes = own_methods.method_changes(method, recipe) | dict(settings or {})
     if "mine.how" not in changes:
         recipe = crossfit_miner.choose(recipe, splits.train.targets)
     return recipes.change(recipe, changes)
-
-
-def _with_network(recipe: Recipe, name: str | None, init: str) -> Recipe:
-    """Return a recipe with another network or other initial weights, where they are asked for."""
-    network = recipe.model
-    if name is not None and name != network.name:
-        network = type(network)(name=name)  # options and head belong to the other network
-    if init:
-        network = network.model_copy(update={"init": init})
-    return recipe.model_copy(update={"model": network})
 
 
 def add_audit(context: Context, splits: Splits, place: Place) -> Context:

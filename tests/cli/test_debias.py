@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,14 +17,18 @@ from typer.testing import CliRunner, Result
 
 import unspur
 from toys import SMALL, TinyNet, context, shapes_set, without_valid
-from unspur import cli, stages
+from unspur import cli, recipes, stages
 from unspur.csv_text import unescape_cell
 from unspur.data import custom
+from unspur.data.custom.assembly import UserImages
 from unspur.data.decoding.files import Files
 from unspur.errors import DataError, ModelError
+from unspur.models import builder
 from unspur.recipes import budget
 from unspur.report.terminal import summary
 from unspur.runs.result_folder import save_skipped
+from unspur.stages.place import find_place
+from unspur.workflow import open_debias
 
 MODEL = """
 from toys import TinyNet
@@ -170,6 +176,55 @@ def test_the_budget(device: str, images: int, steps: int, batch: int) -> None:
     assert travel >= 14
     assert made.prune.rate == pytest.approx(max(0.01, 15 / made.prune.steps))
     assert budget.of(torch.device(device)).pixels == (96 if device == "cpu" else 128)
+
+
+@pytest.mark.parametrize(("init", "pretrained"), [("w.pth", False), ("", True)])
+def test_a_pretrained_start_is_trained_gently(init: str, pretrained: bool) -> None:
+    def chosen(**start: Any) -> Any:
+        return budget.settings(2000, torch.device("cpu"), name="x", model="resnet18", **start)
+
+    scratch = chosen()
+    gentle = chosen(init=init, pretrained=pretrained, mean=(0.5,), std=(0.25,))
+    assert (scratch.start.warmup, scratch.start.head_first) == (0, 0)
+    assert (gentle.start.warmup, gentle.start.head_first) == (31, 62)
+    assert gentle.start.pretrained == pretrained
+    for table in ("mine", "pretrain", "finetune"):
+        assert getattr(gentle, table).rate == 1e-4 < getattr(scratch, table).rate
+    assert gentle.prune == scratch.prune
+    assert (gentle.data.mean, gentle.data.std) == ((0.5,), (0.25,))
+    assert gentle.pretrain.steps == scratch.pretrain.steps
+
+
+def test_one_flag_starts_from_published_weights(photos: Path, tmp_path: Path) -> None:
+    (photos / "train" / "lies" / "bad.png").unlink(missing_ok=True)
+    weights = tmp_path / "weights.pth"
+    torch.save(builder("mobilenet_v2", 1000, {"width": 0.25}).build(3).state_dict(), weights)
+    short = {"mine.steps=2", "pretrain.steps=4", "prune.steps=2", "finetune.steps=2"}
+    short |= {"model.options={width = 0.25}", "start.head_first=2", "start.warmup=1"}
+    invoke(
+        *("debias", str(photos / "train"), "--out", str(tmp_path / "out"), "--anyway", "-q"),
+        *("--store", str(tmp_path / "store"), "--device", "cpu", "--size", "32"),
+        *("--model", "mobilenet_v2", "--pretrained", "--init", str(weights)),
+        *(word for change in sorted(short) for word in ("--set", change)),
+    )
+    about = json.loads((tmp_path / "out" / "model.json").read_text())
+    assert about["input"]["shape"] == [3, 32, 32]  # the images have 8 pixels
+    assert about["input"]["mean"] == [0.485, 0.456, 0.406]
+    recipe = recipes.load(str(tmp_path / "out" / "recipe.toml"))
+    assert recipe.start.pretrained
+    assert (recipe.start.head_first, recipe.pretrain.rate) == (2, 1e-4)
+    assert len(invoke("predict", str(tmp_path / "out"), str(photos / "test")).stdout) > 0
+
+
+def test_a_module_with_pretrained_weights_is_trained_gently(photos: Path, tmp_path: Path) -> None:
+    (photos / "train" / "lies" / "bad.png").unlink(missing_ok=True)
+    place = find_place("cpu", tmp_path, lambda stage: nullcontext())
+    images = UserImages(photos / "train")
+    context = open_debias(images, place, model=TinyNet(), pretrained=True).context
+    assert context.recipe.pretrain.rate == 1e-4
+    assert context.splits.train.shape == (3, 8, 8)  # what size the weights expect is not known
+    with pytest.raises(ModelError, match="no published weights of convnet"):
+        open_debias(images, place, model="convnet", pretrained=True)
 
 
 def test_what_an_earlier_run_skipped_is_not_told_of_the_next(tmp_path: Path) -> None:

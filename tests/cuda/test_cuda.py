@@ -38,6 +38,7 @@ def methods():
     masks.apply(tuned, keep, drop=0.2)
     return {
         "erm": erm,
+        "headed": ERM(TinyNet(), head="head"),
         "dropping": ERM(Dropping()),
         "search": MaskSearch(searched, head="head", sparsity=1e-6),
         "tuned": Debiased(tuned, head="head", align=0.5),
@@ -54,6 +55,14 @@ def trained(name, plan, checkpointer=None):
 
 def same(a, b):
     return all(torch.equal(a[k], b[k]) for k in a)
+
+
+def test_a_captured_step_trains_the_head_first():
+    plan = replace(PLAN, optimiser=Optimiser(rate=1e-2, warmup=3, head_first=10))
+    before = methods()["headed"].state_dict()["model.conv.weight"]
+    assert same(trained("headed", plan), trained("headed", replace(plan, capture=False)))
+    assert torch.equal(trained("headed", replace(plan, steps=10))["model.conv.weight"], before)
+    assert not torch.equal(trained("headed", replace(plan, steps=11))["model.conv.weight"], before)
 
 
 def test_noise_bits_equal_those_of_the_cpu():

@@ -99,7 +99,7 @@ def test_unknown_name() -> None:
         models.builder("convent", 3)
     assert str(error.value) == (
         f"there is no model 'convent'. Choose one of {', '.join(models.BUILTIN)}; or give file.py:function, "
-        "or timm:NAME."
+        "timm:NAME or torchvision:NAME."
     )
 
 

@@ -71,6 +71,17 @@ def refused(folder: Path, **files: str) -> str:
 # -- the built-in recipes -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", recipes.match("*-imagenet"))
+def test_recipes_from_imagenet_weights_begin_as_own_images_do(name: str) -> None:
+    recipe = recipes.load(name)
+    for key, value in budget._gentler(recipe.pretrain.steps, True).items():
+        table, _, setting = key.partition(".")
+        if table in ("start", *recipe.stages):
+            assert getattr(recipe.table(table), setting) == value, key
+    assert (recipe.data.mean, recipe.data.std) == (budget.MEAN, budget.STD)
+    assert (recipe.model.name, recipe.data.size) == ("mobilenet_v2", 96)
+
+
 def test_the_list_of_recipes_is_the_recorded_one() -> None:
     assert recipes.names() == [line.split()[0] for line in HASHES.read_text().splitlines()]
 

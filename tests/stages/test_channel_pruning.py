@@ -1,5 +1,7 @@
 """A whole run on channels: learned, cut to a share, by size; then slim, with the same scores."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -15,6 +17,7 @@ from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.loop import fit
 from unspur.training.sampling import Passes
 
+WIDTH = {"width": 0.25}
 CHANNEL = ("prune.unit=channel", "finetune.drop=0.1", "mine.how=oracle")
 
 
@@ -45,6 +48,37 @@ def test_a_run_on_channels_ends_in_a_network_that_can_be_slim(tmp_path, changes)
     if len(changes) > 1:
         assert 0.2 < density["macs"] <= 0.4
     assert "body.0.1.bias" in made.masks
+
+
+MOBILE = """
+from test_mobile_nets import mobilenet_v3
+
+def build(classes):
+    model = mobilenet_v3()
+    model.head = type(model.head)(24, classes)
+    return model
+"""
+
+
+@pytest.mark.parametrize("name", ["mobilenet_v2", "mobilenet_v3"])
+def test_a_mobile_network_is_pruned_and_slim(tmp_path, name, monkeypatch):
+    """With batch norm, depthwise convolutions and, in the third version, squeeze and excite, hard swish."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "masks" / "channels"))
+    (tmp_path / "mobile.py").write_text(MOBILE)
+    own = name == "mobilenet_v3"
+    network = builder(f"{tmp_path}/mobile.py:build" if own else name, 2, {} if own else WIDTH)
+    changes = [*CHANNEL, "prune.cut=share", "prune.keep=0.4", "prune.weigh=macs"]
+    changes += ["pretrain.steps=5", "prune.steps=5", "finetune.steps=5", "finetune.iterates=[]"]
+    context = toys.context(tmp_path, changes, builder=network)
+    made, scores = stages.run(context)
+    model = context.network(made.weights("finetune")).eval()
+    before, expected = multiply_adds(model, context.probe), model(context.probe)
+    size = sum(p.numel() for p in model.parameters())
+    slim(model, context.probe)
+    torch.testing.assert_close(model(context.probe), expected, rtol=0, atol=1e-5)
+    assert multiply_adds(model, context.probe) <= 0.41 * before
+    assert sum(p.numel() for p in model.parameters()) < 0.8 * size
+    assert scores.facts["density"]["macs"] <= 0.4
 
 
 def test_the_folder_of_a_slim_run_comes_back(tmp_path):

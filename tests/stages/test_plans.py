@@ -43,6 +43,29 @@ def store(tmp_path_factory):
 each_plan = pytest.mark.parametrize("plan", plans())
 
 
+def test_how_training_begins_is_part_of_the_key_where_it_is_set(tmp_path):
+    def start(*changes):
+        context = toys.context(tmp_path, changes)
+        return stages.Run(context).keys["pretrain"].ingredients.get("start")
+
+    assert start() is None
+    assert start("start.pretrained=true", "start.warmup=0") is None
+    assert start("start.warmup=3") == {"warmup": 3, "head_first": 0}
+
+
+def test_a_warm_up_and_a_head_that_is_trained_first(tmp_path):
+    changed = {}
+    for change in ("start.head_first=40", "start.head_first=20", "start.warmup=5"):
+        context = toys.context(tmp_path, ["plan=erm", change])
+        weights = stages.run(context)[0].final_weights
+        changed[change] = not torch.equal(weights["conv.weight"], context.initial["conv.weight"])
+    assert changed == {
+        "start.head_first=40": False,  # as long as pretraining takes
+        "start.head_first=20": True,
+        "start.warmup=5": True,
+    }
+
+
 @each_plan
 def test_it_makes_its_stages_and_is_scored(store, plan):
     made, scores = stages.run(context(store, plan))

@@ -187,6 +187,51 @@ def test_schedules_follow_their_formula(name):
     assert slide.weight.item() == pytest.approx(-sum(rates), rel=1e-9)
 
 
+def test_a_warm_up_rises_to_the_rate_of_the_schedule():
+    plain = Optimiser(name="sgd", rate=0.1, momentum=0.0, schedule="cosine")
+    warm = replace(plain, warmup=4)
+    shares = [min(1.0, (t + 1) / 5) for t in range(24)]
+    rates = [share * plain.rate_at(t, 24) for t, share in enumerate(shares)]
+    assert [warm.rate_at(t, 24) for t in range(24)] == pytest.approx(rates)
+    assert warm.rate_at(9, 24, since=10) == 0
+    assert warm.rate_at(10, 24, since=10) == pytest.approx(plain.rate_at(10, 24) / 5)
+    slide = Slide()
+    run(slide, replace(PLAN, optimiser=warm))
+    assert slide.weight.item() == pytest.approx(-sum(rates), rel=1e-9)
+
+
+def headed(seed=0):
+    torch.manual_seed(seed)
+    return ERM(TinyNet(), head="head")
+
+
+@pytest.mark.parametrize("name", ["adam", "sgd"])
+def test_the_head_is_trained_first(name):
+    optimiser = Optimiser(name=name, rate=1e-2, head_first=10)
+    before = {k: p.clone() for k, p in headed().model.named_parameters()}
+    for steps, moved in ((10, {"head"}), (11, {"head", "conv", "bn"})):
+        method = run(headed(), replace(PLAN, steps=steps, optimiser=optimiser))
+        now = dict(method.model.named_parameters())
+        changed = {k.partition(".")[0] for k, p in now.items() if not torch.equal(p, before[k])}
+        assert changed & {"head", "conv"} == moved & {"head", "conv"}
+
+
+def test_a_head_without_a_lead_is_trained_as_ever():
+    alike = [run(method).model.state_dict() for method in (headed(), make("erm"))]
+    assert same(*alike)
+
+
+def test_head_first_resumes_bit_for_bit():
+    plan = replace(PLAN, optimiser=Optimiser(rate=1e-2, warmup=3, head_first=8))
+    plan = replace(plan, checkpoint_every=1)
+    expected = run(headed(), plan).model.state_dict()
+    for stop in (5, 8, 15):
+        kept = MemoryCheckpointer()
+        run(headed(), replace(plan, steps=stop + 1), checkpointer=kept)
+        assert kept.resume()[1]["step"] == stop
+        assert same(run(headed(1), plan, checkpointer=kept).model.state_dict(), expected)
+
+
 def test_a_step_schedule_without_a_period_is_constant():
     assert Optimiser(rate=0.3, schedule="step").rate_at(10**6, 10) == 0.3
 

@@ -38,7 +38,12 @@ Size = Annotated[
         help="Largest side of an image in pixels; by the device unless given.",
     ),
 ]
-Model = Annotated[str, typer.Option(help="Built-in name, file.py:builder, or timm:NAME.")]
+Model = Annotated[
+    str, typer.Option(help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME.")
+]
+Pretrained = Annotated[
+    bool, typer.Option("--pretrained", help="Start from the network's published weights.")
+]
 Trust = Annotated[
     bool, typer.Option("--trust", help="Run the file that the folder's network is built from.")
 ]

@@ -225,20 +225,26 @@ def shrink(splits: Splits, limit: int) -> Splits:
     if max(high, wide) <= limit or not all(isinstance(part, Split) for part in parts.values()):
         return splits
     scale = limit / max(high, wide)
-    size = (max(1, round(high * scale)), max(1, round(wide * scale)))
-    smaller: dict[str, Any] = {name: _resize(part, size) for name, part in parts.items()}
-    return replace(splits, **smaller)
+    return resize(splits, (max(1, round(high * scale)), max(1, round(wide * scale))))
+
+
+def resize(splits: Splits, size: tuple[int, int]) -> Splits:
+    """Return the splits with images of another size (high, wide), in memory."""
+    if splits.train.shape[1:] == size:
+        return splits
+    resized: dict[str, Any] = {name: _resize(p, size) for name, p in splits.parts().items()}
+    return replace(splits, **resized)
 
 
 def _resize(part: Part, size: tuple[int, int]) -> Split:
     """Return the images of a part at another size, in its own kind of numbers."""
-    chunks = []
+    resized = torch.empty((len(part), part.shape[0], *size), dtype=part.dtype)
     for index in torch.split(torch.arange(len(part)), RESIZED_AT_ONCE):
-        images = part.take(index)
-        resized = F.interpolate(images.float(), size=size, mode="bilinear", antialias=True)
-        is_bytes = images.dtype == torch.uint8
-        chunks.append(resized.round().clamp(0, 255).byte() if is_bytes else resized)
-    return Split(torch.cat(chunks), part.targets, part.names)
+        images = F.interpolate(part.take(index).float(), size=size, mode="bilinear", antialias=True)
+        resized[index] = (
+            images.round().clamp(0, 255).byte() if part.dtype == torch.uint8 else images
+        )
+    return Split(resized, part.targets, part.names)
 
 
 def with_validation(

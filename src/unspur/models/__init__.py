@@ -3,6 +3,20 @@
 May import: boundary, errors, extras.
 """
 
-from .builder import BUILTIN, TIMM, Builder, builder, copies_of, in_file, paired
+from .builder import BUILTIN, Builder, builder, copies_of, in_file, paired
+from .libraries import TIMM
+from .published_weights import PublishedWeights, published
+from .starting_point import StartingPoint
 
-__all__ = ["BUILTIN", "TIMM", "Builder", "builder", "copies_of", "in_file", "paired"]
+__all__ = [
+    "BUILTIN",
+    "TIMM",
+    "Builder",
+    "PublishedWeights",
+    "StartingPoint",
+    "builder",
+    "copies_of",
+    "in_file",
+    "paired",
+    "published",
+]

@@ -1,4 +1,4 @@
-"""Builders of networks: by name, from a user's file, from timm, or copies of a model."""
+"""Builders of networks: by name, from a user's file, from a library, or copies of a model."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from ..boundary import explain_faults
 from ..errors import ModelError
 from ..extras import load_entry_points
 from . import weight_files
+from .libraries import from_library, is_of_library
 from .networks.bagnet import BagNet18
 from .networks.convnet import ConvNet
 from .networks.flatnet import FlatNet
 from .networks.mlp import MLP
+from .networks.mobilenet import MobileNetV2
 from .networks.pair import Pair
 from .networks.resnet import ResNet18
+from .published_weights import load_published
 
 BUILTIN: dict[str, Callable[..., nn.Module]] = {
     "convnet": ConvNet,
@@ -36,10 +39,10 @@ BUILTIN: dict[str, Callable[..., nn.Module]] = {
     "mlp": MLP,
     "resnet18": ResNet18,
     "bagnet18": BagNet18,
+    "mobilenet_v2": MobileNetV2,
 }
 
 
-TIMM = "timm:"
 MOST_WEIGHTS = 2_000_000_000  # of a built-in network
 
 
@@ -78,27 +81,33 @@ def builder(
     *,
     init: str = "",
     checksum: str | None = None,
+    pretrained: bool = False,
 ) -> Builder:
-    """Return a builder from a known name, `timm:NAME`, or `file.py:function`, called with `classes`.
+    """Return a builder from a known name, a library's, or `file.py:function`, called with `classes`.
 
     `init` is a file of weights to start from. With `checksum`, a file is run only if its SHA-256 is that.
+    With `pretrained` the start is the network's published weights, in `init` or where downloads are kept,
+    with a new head.
     """
     options = dict(options or {})
     code = _read_code(name, checksum) if in_file(name) else None
     name, make, source = _find(name, code)
     call = partial(_call, make, name, classes, options)
-    if name not in BUILTIN and not name.startswith(TIMM):  # its classes may come from other files
+    if name not in BUILTIN and not is_of_library(name):  # its classes may come from other files
         with torch.random.fork_rng(devices=[]):
             source += _class_sources(call())
     source = _hash(source + json.dumps([name.rpartition(":")[2], options]))
     recorded = {} if code is None else {"sha256": hashlib.sha256(code).hexdigest()}
     how = {"name": name, "options": options, **recorded}
+    if pretrained:
+        weights = load_published(name, make, classes, options, init)
+        return Builder(partial(_make_loaded, call, weights), how, source)
     return Builder(_load_weights(call, Path(init)) if init else call, how, source)
 
 
 def in_file(name: str) -> bool:
     """Return whether a name is of a function in a user's file, whose code is run to build the network."""
-    return ":" in name and not name.startswith(TIMM)
+    return ":" in name and not is_of_library(name)
 
 
 def _read_code(name: str, checksum: str | None) -> bytes:
@@ -124,15 +133,15 @@ def _read_code(name: str, checksum: str | None) -> bytes:
 
 def _find(name: str, code: bytes | None) -> tuple[str, Callable[..., nn.Module], str]:
     """Return a name that works from any folder, the function that makes the network, and its code."""
-    if name.startswith(TIMM):
-        return name, *_from_timm(name.removeprefix(TIMM))
+    if is_of_library(name):
+        return name, *from_library(name)
     if code is not None:
         file, _, function = name.rpartition(":")
         return f"{Path(file).resolve()}:{function}", *_from_file(Path(file), function, code)
     if name not in networks():
         raise ModelError(
             f"there is no model {name!r}. Choose one of {', '.join(networks())}; or give "
-            "file.py:function, or timm:NAME."
+            "file.py:function, timm:NAME or torchvision:NAME."
         )
     make = networks()[name]
     return name, make, inspect.getsource(make) if name in BUILTIN else _code(make)
@@ -170,13 +179,14 @@ def _load_weights(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.
     """Return a function that makes the same networks with the weights of a file."""
     with torch.random.fork_rng(devices=[]):
         weights = weight_files.select_weights(weight_files.read(path), make(), path)
+    return partial(_make_loaded, make, weights)
 
-    def make_loaded() -> nn.Module:
-        model = make()
-        model.load_state_dict(weights, strict=False)  # what is left out was checked
-        return model
 
-    return make_loaded
+def _make_loaded(make: Callable[[], nn.Module], weights: Mapping[str, Tensor]) -> nn.Module:
+    """Make a network with given weights; what they leave out was checked."""
+    model = make()
+    model.load_state_dict(weights, strict=False)
+    return model
 
 
 def copies_of(model: nn.Module) -> Builder:
@@ -203,30 +213,6 @@ def paired(base: Builder, head: str) -> Builder:
         {**base.how, "paired": head},
         _hash(base.source + inspect.getsource(Pair) + head),
     )
-
-
-def _from_timm(name: str) -> tuple[Callable[..., nn.Module], str]:
-    try:
-        import timm  # type: ignore[import-not-found, unused-ignore]
-    except (
-        ImportError,
-        RuntimeError,
-    ) as error:  # its torchvision may not fit the torch that is here
-        raise ModelError(
-            f"{TIMM}{name} needs the package timm, which cannot be imported ({error}). Install it with "
-            "`pip install timm`, beside a torchvision made for your torch."
-        ) from None
-
-    def make(classes: int, **options: Any) -> nn.Module:
-        try:
-            model: nn.Module = timm.create_model(name, num_classes=classes, **options)
-        except RuntimeError as error:
-            raise ModelError(
-                f"timm has no model {name!r} ({error}). See timm.list_models()."
-            ) from None
-        return model
-
-    return make, f"{name} {timm.__version__}"
 
 
 def _from_file(path: Path, function: str, code: bytes) -> tuple[Callable[..., nn.Module], str]:

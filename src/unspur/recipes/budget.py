@@ -1,7 +1,8 @@
 """Choose settings for a user's own data, from the number of images and the device alone.
 
 A stage takes twenty passes through the data, within the bounds below; masks and fine-tuning take half of
-that. The network is ResNet-18 at the images' size, at most 96 pixels on a CPU and 128 on a GPU.
+that. The network is ResNet-18 at the images' size, at most 96 pixels on a CPU and 128 on a GPU. From
+pretrained weights everything is trained at lower rates, after a warm-up, the new head first (`_gentler`).
 """
 
 from __future__ import annotations
@@ -36,8 +37,21 @@ def of(device: torch.device) -> Budget:
     return BUDGETS["cuda" if device.type == "cuda" else "cpu"]
 
 
-def settings(images: int, device: torch.device, *, name: str, model: str, init: str = "") -> Recipe:
-    """Return a recipe for a number of training images on a device."""
+def settings(
+    images: int,
+    device: torch.device,
+    *,
+    name: str,
+    model: str,
+    init: str = "",
+    pretrained: bool = False,
+    mean: tuple[float, ...] = MEAN,
+    std: tuple[float, ...] = STD,
+) -> Recipe:
+    """Return a recipe for a number of training images on a device.
+
+    `init` and `pretrained` are as in a recipe; `mean` and `std` are what the network expects.
+    """
     budget = of(device)
     batch = max(2, min(BATCH, images // 4))
     steps = min(max(PASSES * images // batch, budget.fewest), budget.most)
@@ -47,7 +61,7 @@ def settings(images: int, device: torch.device, *, name: str, model: str, init: 
         "name": name,
         "judge": True,
         "watch_every": max(1, steps // 4),
-        "data": {"augment": "flip", "mean": MEAN, "std": STD},
+        "data": {"augment": "flip", "mean": mean, "std": std},
         "model": {"name": model, "init": init},
         "mine": {"batch": batch, "steps": steps, **_adam(1e-3)},
         "pretrain": {"batch": batch, "steps": steps, "schedule": "cosine", **_adam(1e-3)},
@@ -55,7 +69,36 @@ def settings(images: int, device: torch.device, *, name: str, model: str, init: 
         "finetune": {**debias, "rate": 5e-4, "schedule": "cosine", "drop": 0.2},
         "select": {"every": max(1, half // 20)},
     }
-    return parse(table, where=name)
+    changes = _gentler(steps, pretrained) if init or pretrained else {}
+    return parse(table, changes, where=name)
+
+
+def with_network(recipe: Recipe, name: str | None, init: str, pretrained: bool) -> Recipe:
+    """Return a recipe with another network or other initial weights, where they are asked for."""
+    network, start = recipe.model, recipe.start
+    if name is not None and name != network.name:
+        network = type(network)(name=name)  # options and head belong to the other network
+    if init:
+        network = network.model_copy(update={"init": init})
+    if pretrained:
+        start = start.model_copy(update={"pretrained": True})
+    return recipe.model_copy(update={"model": network, "start": start})
+
+
+def _gentler(steps: int, pretrained: bool) -> dict[str, object]:
+    """Return the changes for a start from pretrained weights: rates that do not destroy them.
+
+    A tenth of the rate from scratch, reached after a twentieth of the steps; before that the new head is
+    trained alone for a tenth of them. Fine-tuning has the same rate, as it starts from such weights too.
+    """
+    return {
+        "start.pretrained": pretrained,
+        "start.warmup": steps // 20,
+        "start.head_first": steps // 10,
+        "mine.rate": 1e-4,
+        "pretrain.rate": 1e-4,
+        "finetune.rate": 1e-4,
+    }
 
 
 def _adam(rate: float) -> dict[str, object]:

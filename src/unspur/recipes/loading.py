@@ -23,7 +23,7 @@ from .catalogue_files import catalogue
 from .changes import Changes, apply_changes
 from .composition import Composition, Origin, compose, flat
 from .messages import explain, suggestion
-from .settings import Recipe, recipe_class
+from .settings import Recipe, StartSettings, recipe_class
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,8 @@ def match(pattern: str) -> list[str]:
 def tables_to_show(recipe: Recipe) -> dict[str, dict[str, Any]]:
     """Return the settings that a recipe reads: those of no table under "", then the tables of its plan."""
     top = {key: v for key, v in recipe.model_dump().items() if not isinstance(v, dict)}
-    used = ("data", "model", *recipe.stages, "select")
+    start = () if recipe.start == StartSettings() else ("start",)
+    used = ("data", "model", *start, *recipe.stages, "select")
     return {"": top, **{name: recipe.table(name).model_dump() for name in used}}
 
 

@@ -6,6 +6,7 @@ settings. A method that is a stage of its own has its table in its own file; `re
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -39,7 +40,9 @@ class DataSettings(Section):
     name: str = "given"
     ratio: str = "1pct"
     seed: int = Field(0, ge=0, lt=2**63)
-    size: int = Field(0, ge=0, le=8192)  # of images decoded from files; 0: the set's own
+    size: int = Field(
+        0, ge=0, le=8192
+    )  # of the images, where the set can be resized; 0: the set's own
     augment: Literal["none", "flip", "crop-flip", "resized-crop-flip"] = "none"
     mean: tuple[Annotated[float, Field(ge=-1e6, le=1e6)], ...] = ()
     std: tuple[Annotated[float, Field(gt=0, le=1e6)], ...] = ()
@@ -56,6 +59,18 @@ class DataSettings(Section):
         if len(self.mean) != len(self.std):
             raise ValueError("data.mean and data.std go together: as many numbers in each")
         return self
+
+
+class StartSettings(Section):
+    """How training begins; all of it is for networks that start from pretrained weights.
+
+    `pretrained` takes the published weights of the network, from model.init if that names their file.
+    The rate rises over `warmup` steps; in pretraining the head is trained alone for `head_first` steps.
+    """
+
+    pretrained: bool = False
+    warmup: Since = 0
+    head_first: Since = 0
 
 
 class MineSettings(TrainingSettings):
@@ -191,6 +206,7 @@ class Recipe(Section):
     checkpoint_seconds: float = Field(10.0, ge=0, le=1e9)  # and not sooner after the last one
     data: DataSettings = DataSettings()
     model: NetworkSettings = NetworkSettings()
+    start: StartSettings = StartSettings()
     mine: MineSettings = MineSettings()
     pretrain: PretrainSettings = PretrainSettings()
     prune: PruneSettings = PruneSettings()
@@ -218,9 +234,11 @@ class Recipe(Section):
         assert own is not None, "own_stages() lists no other methods"
         return own.settings()
 
-    def fit_options(self, training: TrainingSettings, *, seed: int) -> FitOptions:
-        """How one of its trainings goes."""
-        return training.options(
+    def fit_options(
+        self, training: TrainingSettings, *, seed: int, begins: bool = False
+    ) -> FitOptions:
+        """How one of its trainings goes; `begins` says that it starts from the initial network."""
+        options = training.options(
             precision=self.precision,
             deterministic=self.deterministic,
             compile=self.compile,
@@ -229,6 +247,11 @@ class Recipe(Section):
             checkpoint_seconds=self.checkpoint_seconds,
             seed=seed,
         )
+        if not begins:
+            return options
+        start = self.start
+        optimiser = replace(options.optimiser, warmup=start.warmup, head_first=start.head_first)
+        return replace(options, optimiser=optimiser)
 
     def seeded(self, seed: int) -> Recipe:
         """The same recipe with another seed."""

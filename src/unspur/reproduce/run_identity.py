@@ -23,7 +23,7 @@ IGNORED_DATA = {"source", "workers"}
 
 def sections_read(table: dict[str, Any]) -> dict[str, Any]:
     """Return a recipe without the sections that its plan does not read."""
-    read = {"data", "model", "select", *plans().get(table["plan"], table)}
+    read = {"data", "model", "start", "select", *plans().get(table["plan"], table)}
     return {k: v for k, v in table.items() if not isinstance(v, dict) or k in read}
 
 

@@ -29,7 +29,14 @@ def finetune(context: Context, results: Results) -> Work:
     watchers: list[Watcher] = [best] if best else []
     watchers += [iterates] if settings.iterates else []
     yield make_training(
-        context, "finetune", method, settings, source=source, order=order, watchers=watchers
+        context,
+        "finetune",
+        method,
+        settings,
+        source=source,
+        order=order,
+        watchers=watchers,
+        begins=settings.start == "initial",
     )
     weights = best.weights if best else masks.plain_state(model)
     selection = {"selection": _selection(context, results, best)}

@@ -47,7 +47,7 @@ def _train(name: str, own: OwnStage, context: Context, results: Results) -> Work
     watchers: list[Watcher] = [iterates] if settings.iterates else []
     source, order = _batches(context, name, own, settings)
     yield make_training(
-        context, name, method, settings, source=source, order=order, watchers=watchers
+        context, name, method, settings, source=source, order=order, watchers=watchers, begins=True
     )
     selection = {"rule": "last", "step": settings.steps, "reason": "asked for"}
     weights = masks.plain_state(cast(nn.Module, method.model))

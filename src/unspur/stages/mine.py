@@ -69,7 +69,7 @@ def _mine(context: Context) -> Work:
     method = context.place(_miner(context))
     epochs = scored.epoch_scores()
     watchers: list[Watcher] = [epochs] if settings.how == "epoch-ensemble" else []
-    yield make_training(context, "mine", method, settings, watchers=watchers)
+    yield make_training(context, "mine", method, settings, watchers=watchers, begins=True)
     with matmul_precision(context.recipe.precision), deterministic(context.recipe.deterministic):
         logits = predict(method.eval().predict, scored.inputs())
     if watchers:

@@ -11,8 +11,9 @@ from .trainings import make_training
 
 def pretrain(context: Context, results: Results) -> Work:
     """Train the ordinary model on uniform batches."""
-    method = context.place(ERM(context.network(context.initial)))
-    yield make_training(context, "pretrain", method, context.recipe.pretrain)
+    head = context.head if context.recipe.start.head_first else ""
+    method = context.place(ERM(context.network(context.initial), head=head))
+    yield make_training(context, "pretrain", method, context.recipe.pretrain, begins=True)
     return OrdinaryWeights(method.model.state_dict())
 
 

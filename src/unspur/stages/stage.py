@@ -76,6 +76,8 @@ class Stage:
             "builder": context.builder.source,
             "initial": context.initial_digest,
         }
+        if recipe.start.warmup or recipe.start.head_first:  # `initial` has the weights themselves
+            parts["start"] = recipe.start.model_dump(include={"warmup", "head_first"})
         if context.corrections is not None and bool(context.corrections.excluded.any()):
             parts["held_out"] = digest("", context.held_out)
         return parts | self.more_key(context, "mine" in parents)

@@ -29,8 +29,12 @@ def make_training(
     source: Source | None = None,
     order: sampling.Order | None = None,
     watchers: Sequence[Watcher] = (),
+    begins: bool = False,
 ) -> Training:
-    """Return the training of a method under the recipe; by default on permuted passes through the data."""
+    """Return the training of a method under the recipe; by default on permuted passes through the data.
+
+    `begins` says that it starts from the initial network.
+    """
     recipe, seed = context.recipe, context.seed(stage)
     if source is None:
         source = context.source(context.splits.train, augment=recipe.data.augment, seed=seed)
@@ -40,7 +44,8 @@ def make_training(
         split, among = context.unseen
         curve = Curve(Unseen(context.resident(split), among), every=recipe.watch_every)
         watchers = [*watchers, curve]
-    return Training(method, source, order, recipe.fit_options(settings, seed=seed), watchers)
+    options = recipe.fit_options(settings, seed=seed, begins=begins)
+    return Training(method, source, order, options, watchers)
 
 
 def passes(context: Context, batch: int, seed: int) -> sampling.Passes:

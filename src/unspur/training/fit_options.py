@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .numerics import Precision
 
@@ -26,19 +26,33 @@ class Optimiser:
     decay_every: int = 0
     decay_from: int = 0  # the first step whose decays are counted
     decay_by: float = 0.1
+    warmup: int = 0  # steps over which the rate rises to its value
+    head_first: int = 0  # steps in which the body of a player stands still
 
-    def build(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
+    def build(self, parameters: Sequence[nn.Parameter], body: int = 0) -> torch.optim.Optimizer:
+        """Return the optimiser; the first `body` parameters wait for `head_first` steps."""
         # One fused kernel over all parameters. On a GPU the rate is a tensor, so that a captured
         # step follows the schedule.
-        cuda = parameters[0].device.type == "cuda"
-        rate = torch.tensor(self.rate, device=parameters[0].device) if cuda else self.rate
+        device = parameters[0].device
+        cuda = device.type == "cuda"
+        rate = torch.tensor(self.rate, device=device) if cuda else self.rate
         options: dict[str, Any] = {"lr": rate, "weight_decay": self.weight_decay, "fused": True}
+        groups: Any = parameters
+        if body and self.head_first:
+            waiting = rate.clone() if isinstance(rate, Tensor) else rate
+            groups = [{"params": parameters[:body], "lr": waiting, "since": self.head_first}]
+            groups += [{"params": parameters[body:], "since": 0}]
         if self.name == "sgd":
-            return torch.optim.SGD(parameters, momentum=self.momentum, **options)
-        return torch.optim.Adam(parameters, betas=self.betas, capturable=cuda, **options)
+            return torch.optim.SGD(groups, momentum=self.momentum, **options)
+        return torch.optim.Adam(groups, betas=self.betas, capturable=cuda, **options)
 
-    def rate_at(self, step: int, steps: int) -> float:
-        """Return the learning rate of a step."""
+    def rate_at(self, step: int, steps: int, *, since: int = 0) -> float:
+        """Return the learning rate of a step, of parameters that are trained since another step."""
+        warm = min(1.0, (step - since + 1) / (self.warmup + 1)) if step >= since else 0.0
+        return warm * self._scheduled(step, steps)
+
+    def _scheduled(self, step: int, steps: int) -> float:
+        """Return the learning rate of a step without a warm-up."""
         if self.schedule == "step" and self.decay_every:
             return self.rate * self.decay_by ** (max(0, step - self.decay_from) // self.decay_every)
         if self.schedule == "cosine":

@@ -37,7 +37,7 @@ class Loop:
         )
         self.players = self.method.players()
         self.optimisers = [
-            self.options.optimiser.build(player.parameters) for player in self.players
+            self.options.optimiser.build(player.parameters, player.body) for player in self.players
         ]
         self.device = next(self.method.parameters()).device
         self.step = 0
@@ -72,12 +72,15 @@ class Loop:
 
     def set_rate(self) -> None:
         """Set the learning rate of the next step."""
-        rate = self.options.optimiser.rate_at(self.step, self.options.steps)
-        if rate == self.rate:
+        how = self.options.optimiser
+        rate = how.rate_at(self.step, self.options.steps)
+        if rate == self.rate and not how.head_first:
             return
         self.rate = rate
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
+                since = group.get("since", 0)
+                rate = how.rate_at(self.step, self.options.steps, since=since)
                 if isinstance(group["lr"], Tensor):
                     group["lr"].fill_(rate)
                 else:

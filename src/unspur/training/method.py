@@ -13,10 +13,11 @@ from .sections import NetworkSettings
 
 @dataclass(frozen=True)
 class Player:
-    """A name and the parameters stepped under it."""
+    """A name and the parameters stepped under it; the first `body` of them may wait for the others."""
 
     name: str
     parameters: tuple[nn.Parameter, ...]
+    body: int = 0
 
 
 class Method(nn.Module):

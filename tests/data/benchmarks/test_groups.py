@@ -12,7 +12,7 @@ from PIL import Image
 
 from toys import real_mnist, shapes_set
 from unspur import data
-from unspur.data.benchmarks import cmnist, groups, sheet
+from unspur.data.benchmarks import cifar10, cifar10c, cmnist, groups, sheet
 from unspur.data.splits import Split, Splits
 from unspur.errors import DataError
 
@@ -148,6 +148,24 @@ def test_a_size_is_for_sets_that_are_decoded(tmp_path: Path) -> None:
     assert splits.train.shape == (3, 10, 10)
     assert data.load("bffhq", root=tmp_path, ratio="1pct").train.shape == (3, 128, 128)
     assert len(list((tmp_path / ".cache").glob("*.npy"))) == 6
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar10c"])
+def test_cifar_comes_in_a_size_of_choice(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = shapes_set(samples=20)  # 8 x 8 pixels
+    monkeypatch.setattr(cifar10, "load_plain", lambda root, seed: known)
+    monkeypatch.setattr(cifar10c, "load", lambda root, ratio, seed, cache: known)
+    assert data.load(name, root=tmp_path) is known
+    assert data.load(name, root=tmp_path, size=8) is known
+    larger = data.load(name, root=tmp_path, size=24)
+    for part, images in larger.parts().items():
+        assert images.shape == (3, 24, 24)
+        assert images.dtype == torch.uint8
+        assert torch.equal(images.targets, known.parts()[part].targets)
+    centres = larger.train.take(torch.arange(4))[:, :, 1::3, 1::3]
+    assert torch.equal(centres, known.train.take(torch.arange(4)))  # bilinear, aligned at centres
 
 
 def test_pixels_are_kept_with_the_user_where_the_data_cannot_be_written(

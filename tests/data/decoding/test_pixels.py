@@ -29,7 +29,7 @@ def decoded(path: Path, size: tuple[int, int] = SIZE) -> np.ndarray:
     return pixels.read(path, size).transpose(1, 2, 0)
 
 
-@pytest.mark.parametrize("mode", ["L", "1", "P", "LA", "RGBA", "CMYK"])
+@pytest.mark.parametrize("mode", ["L", "1", "P", "LA", "RGBA", "CMYK"])  # all of them opaque
 def test_any_mode_becomes_three_channels(tmp_path: Path, mode: str) -> None:
     path = tmp_path / ("a.tif" if mode == "CMYK" else "a.png")
     picture(mode).save(path)
@@ -46,21 +46,73 @@ def test_a_palette_with_transparency_gives_no_warning(tmp_path: Path) -> None:
     image.save(tmp_path / "a.png")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert np.array_equal(decoded(tmp_path / "a.png"), np.asarray(picture("P").convert("RGB")))
+        shown = decoded(tmp_path / "a.png")
+    alpha = np.asarray(picture("P"))[
+        ..., None
+    ]  # the alpha of a colour is its number in the palette
+    assert np.abs(shown - over_white(np.asarray(picture("P").convert("RGB")), alpha)).max() <= 1
 
 
-def test_sixteen_bits_are_cut_to_eight(tmp_path: Path) -> None:
-    values = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1300
+def over_white(colour: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """What a viewer shows of pixels with an alpha from 0 to 255, on white."""
+    share = alpha.astype(float) / 255
+    return share * colour + (1 - share) * 255
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA"])
+def test_transparency_is_shown_over_white(tmp_path: Path, mode: str) -> None:
+    image = picture(mode)
+    alpha = np.random.default_rng(1).integers(0, 256, (6, 8), np.uint8)
+    alpha[0], alpha[1] = 0, 255
+    image.putalpha(Image.fromarray(alpha))
+    image.save(tmp_path / "a.png")
+    shown, colour = decoded(tmp_path / "a.png"), np.asarray(picture(mode).convert("RGB"))
+    assert np.abs(shown - over_white(colour, alpha[..., None])).max() <= 1
+    assert (shown[0] == 255).all()  # whatever colour is behind it
+    assert np.array_equal(shown[1], colour[1])
+
+
+def test_a_transparent_colour_is_white(tmp_path: Path) -> None:
+    image = Image.new("RGB", (8, 6), (10, 20, 30))
+    image.putpixel((3, 2), (200, 100, 50))
+    image.save(tmp_path / "a.png", transparency=(10, 20, 30))
+    shown = decoded(tmp_path / "a.png")
+    assert shown[2, 3].tolist() == [200, 100, 50]
+    assert (shown.reshape(-1, 3) == 255).all(1).sum() == 47
+
+
+def test_sixteen_bits_are_scaled_to_eight(tmp_path: Path) -> None:
+    values = np.arange(48, dtype=np.uint16).reshape(6, 8) * 1394
+    values[-1, -1] = 65535
     Image.fromarray(values).save(tmp_path / "a.png")
+    Image.fromarray(values).save(tmp_path / "a.tif")
     Image.fromarray(values.astype(np.int32)).save(tmp_path / "b.tif")
-    for name in ("a.png", "b.tif"):
-        expected = np.repeat((values >> 8).astype(np.uint8)[..., None], 3, 2)
-        assert np.array_equal(decoded(tmp_path / name), expected)
+    expected = np.round(values.astype(float) * 255 / 65535).astype(np.uint8)
+    assert (expected.min(), expected.max()) == (0, 255)
+    for name in ("a.png", "a.tif", "b.tif"):
+        assert np.array_equal(decoded(tmp_path / name), np.repeat(expected[..., None], 3, 2)), name
 
 
-def test_floating_point_pixels_are_refused(tmp_path: Path) -> None:
-    Image.fromarray(np.zeros((6, 8), np.float32)).save(tmp_path / "a.tif")
-    with pytest.raises(DataError, match=r"a\.tif cannot be read .*floating-point"):
+def test_floating_point_pixels_from_0_to_1_are_scaled(tmp_path: Path) -> None:
+    values = np.linspace(0, 1, 48, dtype=np.float32).reshape(6, 8)
+    Image.fromarray(values).save(tmp_path / "a.tif")
+    assert np.array_equal(decoded(tmp_path / "a.tif")[..., 0], np.round(values * 255))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (np.float32([0, 255]), "from 0 to 255, and only 0 to 1 can be read; rescale them"),
+        (np.float32([0, np.nan]), "from nan to nan"),
+        (np.int32([-1024, 3071]), "from -1024 to 3071, and only 0 to 65535"),
+        (np.int32([0, 70_000]), "from 0 to 70000"),
+    ],
+)
+def test_other_ranges_are_refused_with_their_numbers(
+    tmp_path: Path, values: np.ndarray, said: str
+) -> None:
+    Image.fromarray(np.resize(values, (6, 8))).save(tmp_path / "a.tif")
+    with pytest.raises(DataError, match=rf"a\.tif cannot be read .*{said}"):
         read(tmp_path / "a.tif", SIZE)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ...errors import DataError
 from ...extras import load_entry_points
-from ..splits import Splits
+from ..splits import Splits, resize
 from . import bffhq, celeba, cifar10, cifar10c, cmnist, embedded, layout, mnist
 
 
@@ -46,11 +46,18 @@ def _cmnist(request: Request) -> Splits:
 
 
 def _cifar10c(request: Request) -> Splits:
-    return cifar10c.load(request.data_root, request.ratio, seed=request.seed, cache=request.cache)
+    root = request.data_root
+    splits = cifar10c.load(root, request.ratio, seed=request.seed, cache=request.cache)
+    return _sized(splits, request.size)
 
 
 def _cifar10(request: Request) -> Splits:
-    return cifar10.load_plain(request.data_root, request.seed)
+    return _sized(cifar10.load_plain(request.data_root, request.seed), request.size)
+
+
+def _sized(splits: Splits, size: int) -> Splits:
+    """Return splits in memory with square images of a size; 0: as they are."""
+    return resize(splits, (size, size)) if size else splits
 
 
 def _mnist(request: Request) -> Splits:
@@ -100,7 +107,7 @@ DATASETS: dict[str, Loader] = {
     "demo": _demo,
     "folder": _folder,
 }
-SIZED = ("bffhq", "celeba")  # whose images are decoded to a size of choice
+SIZED = ("bffhq", "celeba", "cifar10c", "cifar10")  # whose images come in a size of choice
 
 
 @cache

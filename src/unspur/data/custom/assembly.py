@@ -35,7 +35,9 @@ class UserImages:
     test: Images | None = None
     bias: Mapping[str, Tensor] | str | None = None
     classes: tuple[str, ...] | None = None
-    _opened: dict[int, Splits] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _opened: dict[tuple[int, bool], Splits] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def in_files(self) -> bool:
@@ -47,13 +49,14 @@ class UserImages:
         """Where the images are, for a folder, a table or a set of the hub; otherwise empty."""
         return str(self.train) if self.in_files else ""
 
-    def open(self, limit: int) -> Splits:
+    def open(self, limit: int, *, square: bool = False) -> Splits:
         """Return the images as splits; `limit` is the largest side of images that are read from files.
 
-        Images are opened once for each limit.
+        With `square` all of these become squares of this size, smaller ones too. Images are opened once for
+        each size.
         """
-        if limit in self._opened:
-            return self._opened[limit]
+        if (limit, square) in self._opened:
+            return self._opened[limit, square]
         if not isinstance(self.train, Splits | Path | str):
             opened = self._join()
         else:
@@ -61,8 +64,9 @@ class UserImages:
             if isinstance(self.train, Splits):
                 opened = self.train
             else:
-                opened = load(self.train, limit=limit, **self._groups())
-        self._opened[limit] = opened
+                size: dict[str, Any] = {"size": (limit, limit)} if square else {"limit": limit}
+                opened = load(self.train, **size, **self._groups())
+        self._opened[limit, square] = opened
         return opened
 
     def _check_whole(self) -> None:

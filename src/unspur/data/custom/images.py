@@ -31,6 +31,7 @@ MEMORY_SHARE = 0.5  # of the free memory that decoded images may take
 MEASURED = 200  # files whose size decides what all are resized to
 CHUNK = 1024  # images decoded at at once
 LARGEST = 96
+DARK = 32  # the brightest pixel of images that cannot be meant so
 
 
 def load(
@@ -71,6 +72,7 @@ def open_listing(
     """Decode the images of a listing and number their classes."""
     parts = dict(_files_of_parts(listing, size, classes, crop))
     readable_parts, skipped = _read(parts, listing, workers)
+    _warn_of_dark(readable_parts["train"][0], listing.name)
     groups = {part: [row.group for row in listing.of(part)] for part in parts}
     bias, biases = _biases(
         groups, {part: readable for part, (_, readable) in readable_parts.items()}
@@ -197,6 +199,17 @@ def _check_classes(listing: Listing, readable_parts: Mapping[str, tuple[Part, Te
     for label in labels:
         if label not in left:
             raise DataError(f"{listing.name}: no image of {label!r} to train on can be read.")
+
+
+def _warn_of_dark(part: Part, name: str) -> None:
+    """Warn where all images are nearly black, as 12 bits in files of 16 are."""
+    brightest = int(part.images.max()) if isinstance(part, Split) else 255
+    if brightest < DARK:
+        warnings.warn(
+            f"{name}: the brightest pixel of all images is {brightest} of 255. Values of 12 bits in files "
+            "of 16 bits look so: multiply them by 16, or by what makes white 65,535, and save them again.",
+            stacklevel=4,
+        )
 
 
 def _biases(

@@ -20,7 +20,7 @@ from . import pixels
 from .pixels import CROPS, Bytes, Crop, UnreadableImage
 
 BLOCK = 64  # files a thread takes at a time: one by one is slower than one thread
-VERSION = 2  # of the decoding: a change to the pixels makes a new number
+VERSION = 3  # of the decoding: a change to the pixels makes a new number
 
 T = TypeVar("T")
 

@@ -33,6 +33,8 @@ CROPS: dict[str, float | None] = {"stretch": None, "square": 1.0, "inner": 224 /
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 MOST_PIXELS = 178_956_970  # of one image; Pillow refuses larger ones as well
 REASON_LENGTH = 200  # characters of what a decoder says that are passed on
+TRANSPARENT = ("RGBA", "RGBa", "LA", "La", "PA")  # modes of images with an alpha channel
+BACKGROUND = "white"  # behind transparent pixels
 OPEN_MEMORIES = 4  # shared memories a process remembers
 
 
@@ -112,17 +114,27 @@ def _orientation(image: Image.Image) -> int:
 
 
 def colours(image: Image.Image) -> Image.Image:
-    """Convert the image to RGB: grey in three equal channels, 16 bits cut to 8, no transparency."""
-    if image.mode == "RGB":
-        return image
-    if image.mode == "F":
-        raise ValueError("its pixels are floating-point numbers")
-    if image.mode.startswith("I"):
-        grey = np.asarray(image.convert("I")) >> 8
-        return Image.fromarray(grey.clip(0, 255).astype(np.uint8)).convert("RGB")
-    if "transparency" in image.info:
+    """Convert the image to RGB: grey in three equal channels, 16 bits as 8, transparency over white."""
+    if image.mode == "F" or image.mode.startswith("I"):
+        return Image.fromarray(_bytes(image)).convert("RGB")
+    if image.mode in TRANSPARENT or "transparency" in image.info:
         image = image.convert("RGBA")
-    return image.convert("RGB")
+        return Image.alpha_composite(Image.new("RGBA", image.size, BACKGROUND), image).convert(
+            "RGB"
+        )
+    return image if image.mode == "RGB" else image.convert("RGB")
+
+
+def _bytes(image: Image.Image) -> Bytes:
+    """Scale grey values of 16 bits, or floating-point ones from 0 to 1, to bytes; refuse any others."""
+    floating = image.mode == "F"
+    values = np.asarray(image if floating else image.convert("I"))
+    low, high, most = float(values.min()), float(values.max()), 1 if floating else 65535
+    if not (low >= 0 and high <= most):
+        raise ValueError(
+            f"its grey values go from {low:g} to {high:g}, and only 0 to {most} can be read; rescale them"
+        )
+    return np.rint(values * 255.0 if floating else values / 257).astype(np.uint8)
 
 
 def _box(size: tuple[int, int], share: float | None) -> tuple[float, float, float, float] | None:

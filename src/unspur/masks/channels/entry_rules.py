@@ -98,7 +98,7 @@ def reduce(state: TraceState, call: Call) -> None:
     """Keep the channels; those that are averaged over must stay if anything uses the result."""
     ids = state.ids[call.args[0]]
     dims = _reduced(call, ids.dim())
-    over_channels = bool(set(dims) & set(varying(ids)))
+    over_channels = bool(set(dims) & set(varying(ids))) and _mixes(ids, dims)
     pending = (ids, state.reason(call.name))
     for dim in sorted(dims, reverse=True):
         ids = ids.amax(dim, keepdim=True)
@@ -107,6 +107,13 @@ def reduce(state: TraceState, call: Call) -> None:
             state.ids[out] = ids.reshape(out.shape)
             if over_channels:
                 state.pending[out] = pending
+
+
+def _mixes(ids: Tensor, dims: list[int]) -> bool:
+    """Return whether several channels meet along some dimensions; padding, which is FREE, does not count."""
+    last = int(ids.max())
+    low = torch.where(ids == FREE, last, ids).amin(dims)
+    return bool(((low != ids.amax(dims)) & (ids.amax(dims) != FREE)).any())
 
 
 def _reduced(call: Call, count: int) -> list[int]:

@@ -40,6 +40,9 @@ PRODUCTS = {"mm", "addmm", "linear"}
 NORMS = {"native_layer_norm", "native_group_norm", "_fused_rms_norm"}
 # fmt: on
 
+# Entry by entry, though torch does not tag them so; names without the underscore of in-place forms.
+UNTAGGED = {"hardswish", "mish", "gelu", "threshold", "_prelu_kernel", "log_sigmoid_forward"}
+
 
 @dataclass(frozen=True)
 class Call:

@@ -32,6 +32,7 @@ RULES: dict[str, Rule] = {
 
 
 def rule_for(call: Call) -> Rule:
-    """Return the rule of an operation, by its name or because torch tags it as pointwise."""
-    pointwise = torch.Tag.pointwise in call.func.tags
+    """Return the rule of an operation, by its name or because it works entry by entry."""
+    untagged = call.name.removesuffix("_") in operations.UNTAGGED
+    pointwise = untagged or torch.Tag.pointwise in call.func.tags
     return RULES.get(call.name, entry_rules.pointwise if pointwise else TraceState.freeze_all)

@@ -1,0 +1,41 @@
+"""Where a training starts: a network by name or as a module, and the weights it begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import nn
+
+from .published_weights import PublishedWeights, published
+
+
+@dataclass(frozen=True)
+class StartingPoint:
+    """A network, a file of weights for it, and whether it begins with its published weights."""
+
+    model: nn.Module | str
+    init: str = ""
+    pretrained: bool = False
+
+    @property
+    def name(self) -> str | None:
+        """The name of the network, if it is given by name."""
+        return self.model if isinstance(self.model, str) else None
+
+    @cached_property
+    def published(self) -> PublishedWeights | None:
+        """The published weights that it begins with; None of a module, which has weights already."""
+        return published(self.name) if self.pretrained and self.name is not None else None
+
+    @property
+    def pixels(self) -> int:
+        """The size of images that the weights expect; 0 if it is not known."""
+        return self.published.size if self.published else 0
+
+    @property
+    def normalisation(self) -> dict[str, tuple[float, ...]]:
+        """The mean and standard deviation of pixels that the weights expect, if they are known."""
+        if self.published is None:
+            return {}
+        return {"mean": self.published.mean, "std": self.published.std}
