@@ -25,6 +25,8 @@ class DataSettings(Section):
     seed: int = 0
     size: int = Field(0, ge=0)  # of images decoded from files; 0: the set's own
     augment: Literal["none", "flip", "crop-flip", "resized-crop-flip"] = "none"
+    style: float = Field(0.0, ge=0, le=1)  # how often an image takes the style of another
+    mix: float = Field(0.0, ge=0, le=1)  # how often it is mixed with another of its class
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     source: Literal["auto", "resident", "streaming"] = "auto"
@@ -49,6 +51,7 @@ class MineSettings(TrainingSettings):
     q: float = Field(0.7, gt=0, le=1)
     gce_form: Literal["released", "exact"] = "released"
     eta: float = Field(0.05, ge=0, lt=1)
+    warm_up: int = Field(0, ge=0)  # passes in which the miner learns from all samples alike
     threshold: float = Field(0.8, gt=0, lt=1)
     steps: int = Field(2000, gt=0)
     batch: int = Field(256, gt=0)

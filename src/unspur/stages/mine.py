@@ -48,7 +48,11 @@ def _mine(context: Context) -> Work:
     method = context.place(_miner(context))
     epochs = scored.epoch_scores()
     watchers: list[Watcher] = [epochs] if settings.how == "epoch-ensemble" else []
-    yield make_training(context, "mine", method, settings, watchers=watchers)
+    # The miner must be free to take the shortcut: no image takes anything from another here.
+    source = context.source(
+        context.splits.train, augment=context.recipe.data.augment, seed=context.seed("mine")
+    )
+    yield make_training(context, "mine", method, settings, source=source, watchers=watchers)
     with matmul_precision(context.recipe.precision), deterministic(context.recipe.deterministic):
         logits = predict(method.eval().predict, scored.inputs())
     if watchers:
@@ -62,10 +66,11 @@ def _miner(context: Context) -> Method:
     """Build the network that follows what is easy to learn."""
     settings, model = context.recipe.mine, context.network(seed="miner")
     released = settings.gce_form == "released"
+    warm_up = settings.warm_up * (int((~context.kept_out).sum()) // settings.batch)
     kinds: dict[str, Callable[[], Method]] = {
-        "gce": lambda: Amplified(model, q=settings.q, released=released),
+        "gce": lambda: Amplified(model, q=settings.q, released=released, warm_up=warm_up),
         "early-stopped": lambda: ERM(model),
-        "epoch-ensemble": lambda: Confident(model, eta=settings.eta),
+        "epoch-ensemble": lambda: Confident(model, eta=settings.eta, warm_up=warm_up),
     }
     return kinds[settings.how]()
 
@@ -124,4 +129,4 @@ def _more_key(context: Context, mined: bool) -> dict[str, Any]:
     return more
 
 
-MINE = Stage("mine", mine, more_key=_more_key, copies=0)
+MINE = Stage("mine", mine, more_key=_more_key, copies=0, mixes=False)

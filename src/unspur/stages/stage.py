@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..hashing import digest
+from ..recipes import Recipe
 from ..training.inputs import Training
 from .context import Context
 from .results import Results, StageResult
@@ -46,6 +47,7 @@ class Stage:
     cost: float = 1.0
     copies: int = 1
     check: Callable[[Context], None] = no_demands
+    mixes: bool = True  # whether its batches are mixed, where the recipe asks for it
 
     def ingredients(self, context: Context, parents: Mapping[str, str]) -> dict[str, Any]:
         """Describe what the result depends on; `parents` are the keys of the stages before."""
@@ -61,7 +63,7 @@ class Stage:
             "deterministic": recipe.deterministic,
             "compile": recipe.compile,
             "data": context.splits.digest,
-            "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
+            "input": self._input(recipe),
             "kept_out": digest("", context.kept_out),
             "builder": context.builder.source,
             "initial": context.initial_digest,
@@ -69,3 +71,9 @@ class Stage:
         if context.corrections is not None and bool(context.corrections.excluded.any()):
             parts["held_out"] = digest("", context.held_out)
         return parts | self.more_key(context, "mine" in parents)
+
+    def _input(self, recipe: Recipe) -> dict[str, Any]:
+        """Describe the network input; mixing is left out where it is off."""
+        parts = recipe.data.model_dump(mode="json", include={"augment", "mean", "std"})
+        mixing = {"style": recipe.data.style, "mix": recipe.data.mix} if self.mixes else {}
+        return {**parts, **{name: value for name, value in mixing.items() if value}}

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .. import masks
 from ..data.batches import Source
+from ..data.mixing import Mixing
 from ..recipes.settings import DebiasSettings
 from ..training import sampling
 from ..training.inputs import Training, Watcher
@@ -33,7 +34,7 @@ def make_training(
     """Return the training of a method under the recipe; by default on permuted passes through the data."""
     recipe, seed = context.recipe, context.seed(stage)
     if source is None:
-        source = context.source(context.splits.train, augment=recipe.data.augment, seed=seed)
+        source = training_source(context, seed)
     if order is None:
         order = passes(context, settings.batch, seed)
     if context.unseen is not None:
@@ -41,6 +42,15 @@ def make_training(
         curve = Curve(Unseen(context.resident(split), among), every=recipe.watch_every)
         watchers = [*watchers, curve]
     return Training(method, source, order, recipe.fit_options(settings, seed=seed), watchers)
+
+
+def training_source(context: Context, seed: int, **labels: Tensor) -> Source:
+    """Return the training split with all augmentations of the recipe, and further labels of its samples."""
+    data = context.recipe.data
+    mixing = Mixing(style=data.style, mix=data.mix)
+    return context.source(
+        context.splits.train, augment=data.augment, mixing=mixing, seed=seed, **labels
+    )
 
 
 def passes(context: Context, batch: int, seed: int) -> sampling.Passes:
@@ -53,14 +63,12 @@ def oversample(
     context: Context, stage: str, settings: DebiasSettings, results: Results
 ) -> tuple[Source, sampling.Order]:
     """Return the training data with suspects marked, and an order that samples them more often."""
-    seed, train = context.seed(stage), context.splits.train
-    augment = context.recipe.data.augment
+    seed = context.seed(stage)
     if "mine" not in results:
-        source = context.source(train, augment=augment, seed=seed)
-        return source, passes(context, settings.batch, seed)
+        return training_source(context, seed), passes(context, settings.batch, seed)
     conflict = results.suspects().conflict
     odds = torch.where(context.kept_out, 0.0, _odds(context, settings, conflict))
-    source = context.source(train, augment=augment, seed=seed, conflict=conflict)
+    source = training_source(context, seed, conflict=conflict)
     return source, sampling.Weighted(odds.to(context.device), batch=settings.batch, seed=seed)
 
 
