@@ -25,6 +25,7 @@ class DataSettings(Section):
     seed: int = 0
     size: int = Field(0, ge=0)  # of images decoded from files; 0: the set's own
     augment: Literal["none", "flip", "crop-flip", "resized-crop-flip"] = "none"
+    spectrum: float = Field(0.0, ge=0, le=1)  # how often an image takes the spectrum of another
     style: float = Field(0.0, ge=0, le=1)  # how often an image takes the style of another
     mix: float = Field(0.0, ge=0, le=1)  # how often it is mixed with another of its class
     mean: tuple[float, ...] = ()

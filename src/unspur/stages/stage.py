@@ -75,5 +75,7 @@ class Stage:
     def _input(self, recipe: Recipe) -> dict[str, Any]:
         """Describe the network input; mixing is left out where it is off."""
         parts = recipe.data.model_dump(mode="json", include={"augment", "mean", "std"})
-        mixing = {"style": recipe.data.style, "mix": recipe.data.mix} if self.mixes else {}
-        return {**parts, **{name: value for name, value in mixing.items() if value}}
+        if not self.mixes:
+            return parts
+        mixing = recipe.data.model_dump(mode="json", include={"spectrum", "style", "mix"})
+        return parts | {name: value for name, value in mixing.items() if value}

@@ -47,7 +47,7 @@ def make_training(
 def training_source(context: Context, seed: int, **labels: Tensor) -> Source:
     """Return the training split with all augmentations of the recipe, and further labels of its samples."""
     data = context.recipe.data
-    mixing = Mixing(style=data.style, mix=data.mix)
+    mixing = Mixing(spectrum=data.spectrum, style=data.style, mix=data.mix)
     return context.source(
         context.splits.train, augment=data.augment, mixing=mixing, seed=seed, **labels
     )
