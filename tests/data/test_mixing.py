@@ -9,7 +9,7 @@ from torch import Tensor
 from toys import NoSync
 from unspur import noise
 from unspur.data.batches import Preprocess, Resident
-from unspur.data.mixing import Mixing, exchange_style, mix_within_class
+from unspur.data.mixing import Mixing, exchange_spectrum, exchange_style, mix_within_class
 from unspur.data.splits import Split
 from unspur.data.streaming import Streaming
 
@@ -118,7 +118,7 @@ def test_style_moves_the_mean_and_spread_and_keeps_the_pattern() -> None:
 
 def test_mixing_is_a_function_of_seed_and_step_and_never_waits_for_the_device() -> None:
     x, y, conflict = batch()
-    mixing = Mixing(style=1.0, mix=1.0)
+    mixing = Mixing(spectrum=1.0, style=1.0, mix=1.0)
     first = mixing(x, y, conflict, seed=3, step=STEP)
     with NoSync():
         again = mixing(x, y, conflict, seed=3, step=STEP)
@@ -141,7 +141,7 @@ def test_resident_and_streamed_batches_are_the_same() -> None:
         "device": torch.device("cpu"),
         "preprocess": Preprocess(),
         "augment": "crop-flip",
-        "mixing": Mixing(style=1.0, mix=1.0),
+        "mixing": Mixing(spectrum=1.0, style=1.0, mix=1.0),
         "seed": 9,
         "conflict": torch.arange(30) % 5 == 0,
     }
@@ -152,3 +152,36 @@ def test_resident_and_streamed_batches_are_the_same() -> None:
     plain = Resident(split, **{**options, "mixing": Mixing()}).batch(index, STEP)
     assert not torch.equal(one.x, plain.x)
     assert torch.equal(one.y, plain.y) and torch.equal(one.conflict, plain.conflict)
+
+
+def slow_spectrum(x: Tensor, probability: float, seed: int, step: int) -> Tensor:
+    """The definition with full transforms, image by image, in double precision."""
+    order, chance, amount = noise.uniform(seed, step, noise.SPECTRUM, (3, len(x))).tolist()
+    other = sorted(range(len(x)), key=lambda i: order[i])
+    out = x.double().clone()
+    for i in range(len(x)):
+        if chance[i] >= probability:
+            continue
+        for c in range(x.shape[1]):
+            mine, theirs = (torch.fft.fft2(x[k, c].double()) for k in (i, other[i]))
+            wanted = (1 - amount[i]) * mine.abs() + amount[i] * theirs.abs()
+            out[i, c] = torch.fft.ifft2(torch.polar(wanted, mine.angle())).real
+    return out
+
+
+@pytest.mark.parametrize("size", [(5, 4), (6, 6), (7, 9)])
+def test_spectrum_against_the_definition(size: tuple[int, int]) -> None:
+    x = 10 * torch.randn(9, 3, *size, generator=torch.Generator().manual_seed(2))
+    fast = exchange_spectrum(x, 0.7, seed=5, step=STEP)
+    # The small number added to amplitudes changes values in the fourth digit.
+    torch.testing.assert_close(fast.double(), slow_spectrum(x, 0.7, 5, 7), atol=5e-3, rtol=0)
+
+
+def test_spectrum_keeps_phases_and_takes_amplitudes() -> None:
+    x, _, _ = batch()
+    moved = exchange_spectrum(x, 1.0, seed=5, step=STEP)
+    before, after = torch.fft.rfft2(x), torch.fft.rfft2(moved)
+    inner = (slice(None), slice(None), slice(1, None), slice(1, 2))  # frequencies with a free phase
+    angle = (after[inner] / before[inner]).angle()
+    torch.testing.assert_close(angle, torch.zeros_like(angle), atol=1e-3, rtol=0)
+    assert not torch.allclose(after.abs(), before.abs(), atol=1e-2)

@@ -71,6 +71,15 @@ class PretrainSettings(TrainingSettings):
     rate: float = Field(1e-2, gt=0)
 
 
+class AdaptSettings(TrainingSettings):
+    """How a network is trained on mixed images: from its initial weights, or from the ordinary model's."""
+
+    start: Literal["initial", "trained"] = "trained"
+    steps: int = Field(5000, gt=0)
+    batch: int = Field(256, gt=0)
+    rate: float = Field(1e-3, gt=0)
+
+
 class DebiasSettings(TrainingSettings):
     """The debiasing loss. `up` = 0 derives the sampling odds from the suspects (a `share` of each batch)."""
 
@@ -170,6 +179,7 @@ class Recipe(Section):
     model: NetworkSettings = NetworkSettings()
     mine: MineSettings = MineSettings()
     pretrain: PretrainSettings = PretrainSettings()
+    adapt: AdaptSettings = AdaptSettings()
     prune: PruneSettings = PruneSettings()
     control: ControlSettings = ControlSettings()
     finetune: FinetuneSettings = FinetuneSettings()

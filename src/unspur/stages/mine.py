@@ -18,9 +18,9 @@ from ..training.prediction import predict
 from ..training.watchers import EpochScores
 from .context import Context
 from .results import MinedSuspects, Results
-from .stage import Stage, Work
+from .stage import Stage, Work, never
 from .suspects import Suspects, above, misclassified, oracle
-from .trainings import make_training
+from .trainings import make_training, training_source
 
 SPLIT_NAMES = {"train": "training", "valid": "validation"}
 
@@ -49,9 +49,7 @@ def _mine(context: Context) -> Work:
     epochs = scored.epoch_scores()
     watchers: list[Watcher] = [epochs] if settings.how == "epoch-ensemble" else []
     # The miner must be free to take the shortcut: no image takes anything from another here.
-    source = context.source(
-        context.splits.train, augment=context.recipe.data.augment, seed=context.seed("mine")
-    )
+    source = training_source(context, context.seed("mine"), mixes=False)
     yield make_training(context, "mine", method, settings, source=source, watchers=watchers)
     with matmul_precision(context.recipe.precision), deterministic(context.recipe.deterministic):
         logits = predict(method.eval().predict, scored.inputs())
@@ -129,4 +127,4 @@ def _more_key(context: Context, mined: bool) -> dict[str, Any]:
     return more
 
 
-MINE = Stage("mine", mine, more_key=_more_key, copies=0, mixes=False)
+MINE = Stage("mine", mine, more_key=_more_key, copies=0, mixes=never)

@@ -25,6 +25,16 @@ def nothing_more(context: Context, mined: bool) -> dict[str, Any]:
     return {}
 
 
+def always(recipe: Recipe) -> bool:
+    """Mix the batches of a stage wherever the recipe asks for it."""
+    return True
+
+
+def never(recipe: Recipe) -> bool:
+    """Never mix the batches of a stage."""
+    return False
+
+
 def no_demands(context: Context) -> None:
     """Require nothing of the context."""
 
@@ -37,6 +47,7 @@ class Stage:
     takes, as far as the plan has them. `more_key(context, mined)` returns what else its result depends on;
     `mined` says whether the plan has mined suspects before. A step costs about `cost` plain steps, and
     `copies` networks are stored. `check` raises before anything is trained if a requirement is missing.
+    `mixes(recipe)` says whether its batches are mixed where the recipe asks for it.
     """
 
     name: str
@@ -47,7 +58,7 @@ class Stage:
     cost: float = 1.0
     copies: int = 1
     check: Callable[[Context], None] = no_demands
-    mixes: bool = True  # whether its batches are mixed, where the recipe asks for it
+    mixes: Callable[[Recipe], bool] = always
 
     def ingredients(self, context: Context, parents: Mapping[str, str]) -> dict[str, Any]:
         """Describe what the result depends on; `parents` are the keys of the stages before."""
@@ -75,7 +86,7 @@ class Stage:
     def _input(self, recipe: Recipe) -> dict[str, Any]:
         """Describe the network input; mixing is left out where it is off."""
         parts = recipe.data.model_dump(mode="json", include={"augment", "mean", "std"})
-        if not self.mixes:
+        if not self.mixes(recipe):
             return parts
         mixing = recipe.data.model_dump(mode="json", include={"spectrum", "style", "mix"})
         return parts | {name: value for name, value in mixing.items() if value}

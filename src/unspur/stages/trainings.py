@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import masks
-from ..data.batches import Source
+from ..data.batches import NO_MIXING, Source
 from ..data.mixing import Mixing
 from ..recipes.settings import DebiasSettings
 from ..training import sampling
@@ -44,10 +44,15 @@ def make_training(
     return Training(method, source, order, recipe.fit_options(settings, seed=seed), watchers)
 
 
-def training_source(context: Context, seed: int, **labels: Tensor) -> Source:
-    """Return the training split with all augmentations of the recipe, and further labels of its samples."""
+def training_source(
+    context: Context, seed: int, *, mixes: bool = True, **labels: Tensor
+) -> Source:
+    """Return the training split with the augmentations of the recipe, and further labels of its samples.
+
+    Without `mixes` no image takes anything from another.
+    """
     data = context.recipe.data
-    mixing = Mixing(spectrum=data.spectrum, style=data.style, mix=data.mix)
+    mixing = Mixing(spectrum=data.spectrum, style=data.style, mix=data.mix) if mixes else NO_MIXING
     return context.source(
         context.splits.train, augment=data.augment, mixing=mixing, seed=seed, **labels
     )
