@@ -83,9 +83,7 @@ def test_an_image_alone_in_its_class_stays_as_it_is() -> None:
 def test_an_image_keeps_more_than_half_of_itself() -> None:
     """One-hot images: the weights of the mixture can be read off."""
     x = torch.eye(20).reshape(20, 1, 4, 5)
-    mixed = mix_within_class(
-        x, torch.zeros(20).long(), torch.zeros(20) > 0, 1.0, seed=1, step=STEP
-    )
+    mixed = mix_within_class(x, torch.zeros(20).long(), torch.zeros(20) > 0, 1.0, seed=1, step=STEP)
     own = mixed.flatten(1).diagonal()
     assert bool((own > 0.5).all())
     torch.testing.assert_close(mixed.flatten(1).sum(1), torch.ones(20))

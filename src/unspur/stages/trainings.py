@@ -44,9 +44,7 @@ def make_training(
     return Training(method, source, order, recipe.fit_options(settings, seed=seed), watchers)
 
 
-def training_source(
-    context: Context, seed: int, *, mixes: bool = True, **labels: Tensor
-) -> Source:
+def training_source(context: Context, seed: int, *, mixes: bool = True, **labels: Tensor) -> Source:
     """Return the training split with the augmentations of the recipe, and further labels of its samples.
 
     Without `mixes` no image takes anything from another.
