@@ -149,7 +149,8 @@ def test_resident_and_streamed_batches_are_the_same() -> None:
     assert torch.equal(one.x, other.x)
     plain = Resident(split, **{**options, "mixing": Mixing()}).batch(index, STEP)
     assert not torch.equal(one.x, plain.x)
-    assert torch.equal(one.y, plain.y) and torch.equal(one.conflict, plain.conflict)
+    assert torch.equal(one.y, plain.y)
+    assert torch.equal(one.conflict, plain.conflict)
 
 
 def slow_spectrum(x: Tensor, probability: float, seed: int, step: int) -> Tensor:
