@@ -49,7 +49,8 @@ def exchange_spectrum(x: Tensor, probability: float, *, seed: int, step: Tensor)
     frequencies = torch.fft.rfft2(x)
     amplitude = frequencies.abs()
     scale = 1 + a * (amplitude[other] / (amplitude + SPREAD) - 1)
-    return torch.fft.irfft2(frequencies * scale, s=x.shape[2:])
+    moved: Tensor = torch.fft.irfft2(frequencies * scale, s=x.shape[2:])
+    return moved
 
 
 def _partners(

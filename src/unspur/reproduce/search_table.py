@@ -36,7 +36,7 @@ def _line(name: str, runs: Sequence[dict[str, Any]], best: float) -> str:
 
 
 def _mean(runs: Sequence[dict[str, Any]], network: str, measure: str) -> float:
-    return mean(run[network][measure] for run in runs)
+    return float(mean(run[network][measure] for run in runs))
 
 
 def settings_table(runs: Sequence[dict[str, Any]]) -> str:

@@ -15,8 +15,8 @@ def adapt(context: Context, results: Results) -> Work:
     ordinary = settings.start == "trained" and "pretrain" in results
     start = results.weights("pretrain") if ordinary else context.initial
     method = context.place(ERM(context.network(start)))
-    labels = {"conflict": results.suspects().conflict} if "mine" in results else {}
-    source = training_source(context, context.seed("adapt"), **labels)
+    conflict = results.suspects().conflict if "mine" in results else None
+    source = training_source(context, context.seed("adapt"), conflict=conflict)
     yield make_training(context, "adapt", method, settings, source=source)
     return TrainedWeights(method.model.state_dict())
 

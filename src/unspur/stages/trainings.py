@@ -44,7 +44,14 @@ def make_training(
     return Training(method, source, order, recipe.fit_options(settings, seed=seed), watchers)
 
 
-def training_source(context: Context, seed: int, *, mixes: bool = True, **labels: Tensor) -> Source:
+def training_source(
+    context: Context,
+    seed: int,
+    *,
+    mixes: bool = True,
+    conflict: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Source:
     """Return the training split with the augmentations of the recipe, and further labels of its samples.
 
     Without `mixes` no image takes anything from another.
@@ -52,7 +59,12 @@ def training_source(context: Context, seed: int, *, mixes: bool = True, **labels
     data = context.recipe.data
     mixing = Mixing(spectrum=data.spectrum, style=data.style, mix=data.mix) if mixes else NO_MIXING
     return context.source(
-        context.splits.train, augment=data.augment, mixing=mixing, seed=seed, **labels
+        context.splits.train,
+        augment=data.augment,
+        mixing=mixing,
+        seed=seed,
+        conflict=conflict,
+        bias=bias,
     )
 
 
