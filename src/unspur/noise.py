@@ -19,6 +19,7 @@ from torch import Tensor
 
 # Streams keep apart the uses of one seed; the masks take one stream each from FIRST_WEIGHT on.
 PERMUTE, SAMPLE, FLIP, CROP_ROW, CROP_COLUMN, HOLD_OUT, CROP_AREA, CROP_RATIO = range(8)
+STYLE, MIX, SPECTRUM = range(8, 11)
 FIRST_WEIGHT = 1000
 
 _WORD = 0xFFFFFFFF

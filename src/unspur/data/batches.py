@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from .augmentation import Augment, augment_images
+from .mixing import Mixing
 from .splits import Split, fast_layout
 
 CHUNK = 1000  # images a network looks at at once when it does not train
 PIXELS = 5_000_000  # or, of small images on a GPU, as many as have so many pixels
+NO_MIXING = Mixing()
 
 
 @dataclass(frozen=True)
@@ -78,24 +80,27 @@ class Labelled:
         *,
         preprocess: Preprocess,
         augment: Augment = "none",
+        mixing: Mixing = NO_MIXING,
         seed: int = 0,
         conflict: Tensor | None = None,
         bias: Tensor | None = None,
     ):
         self.targets, device = targets, targets.device
-        self.preprocess, self.augment, self.seed = preprocess, augment, seed
+        self.preprocess, self.augment, self.mixing, self.seed = preprocess, augment, mixing, seed
         none = torch.zeros(len(targets), dtype=torch.bool)
         self.conflict = (none if conflict is None else conflict).to(device)
         self.bias = None if bias is None else bias.to(device)
 
     def labelled(self, pixels: Tensor, index: Tensor, step: Tensor) -> Batch:
         """Return the samples `index`, whose pixels these are, augmented for this step."""
+        y, conflict = self.targets[index], self.conflict[index]
         images = augment_images(pixels, self.augment, seed=self.seed, step=step)
+        x = self.mixing(self.preprocess(images), y, conflict, seed=self.seed, step=step)
         return Batch(
-            x=self.preprocess(images).contiguous(memory_format=fast_layout(images.device)),
-            y=self.targets[index],
+            x=x.contiguous(memory_format=fast_layout(images.device)),
+            y=y,
             index=index,
-            conflict=self.conflict[index],
+            conflict=conflict,
             step=step,
             bias=None if self.bias is None else self.bias[index],
         )
@@ -111,6 +116,7 @@ class Resident(Labelled):
         device: torch.device,
         preprocess: Preprocess,
         augment: Augment = "none",
+        mixing: Mixing = NO_MIXING,
         seed: int = 0,
         conflict: Tensor | None = None,
         bias: Tensor | None = None,
@@ -120,6 +126,7 @@ class Resident(Labelled):
             targets,
             preprocess=preprocess,
             augment=augment,
+            mixing=mixing,
             seed=seed,
             conflict=conflict,
             bias=bias,

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from ..errors import DataError
 from .augmentation import Augment
-from .batches import CHUNK, Batch, Labelled, Preprocess
+from .batches import CHUNK, NO_MIXING, Batch, Labelled, Preprocess
 from .custom.listing import printable
 from .decoding.readers import Bad, Memory, Reader, reader
+from .mixing import Mixing
 from .splits import Part, Split
 
 SHARE = 0.5  # of a device's free memory that images may take
@@ -48,6 +49,7 @@ class Streaming(Labelled):
         device: torch.device,
         preprocess: Preprocess,
         augment: Augment = "none",
+        mixing: Mixing = NO_MIXING,
         seed: int = 0,
         conflict: Tensor | None = None,
         bias: Tensor | None = None,
@@ -57,6 +59,7 @@ class Streaming(Labelled):
             split.targets.to(device),
             preprocess=preprocess,
             augment=augment,
+            mixing=mixing,
             seed=seed,
             conflict=conflict,
             bias=bias,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from ..data.batches import Batch
@@ -10,12 +11,23 @@ from .erm import ERM
 
 
 class Amplified(ERM):
-    """Minimise GCE; `released` takes the detached form that the released codes run."""
+    """Minimise GCE, after `warm_up` steps of cross entropy.
 
-    def __init__(self, model: nn.Module, *, q: float = 0.7, released: bool = True):
+    `released` takes the detached form that the released codes run. GCE gives samples with a small p little
+    weight: without a warm-up a class that starts so may never be learned.
+    """
+
+    def __init__(
+        self, model: nn.Module, *, q: float = 0.7, released: bool = True, warm_up: int = 0
+    ):
         super().__init__(model)
-        self.q = q
+        self.q, self.warm_up = q, warm_up
         self.loss = losses.gce_released if released else losses.gce
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        return {"gce": self.loss(self.model(batch.x), batch.y, q=self.q).mean()}
+        logits = self.model(batch.x)
+        gce = self.loss(logits, batch.y, q=self.q).mean()
+        if not self.warm_up:
+            return {"gce": gce}
+        plain = losses.cross_entropy(logits, batch.y).mean()
+        return {"gce": torch.where(batch.step < self.warm_up, plain, gce)}

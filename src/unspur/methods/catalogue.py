@@ -16,6 +16,7 @@ BUILT_IN: tuple[MethodEntry, ...] = (
     erm.ENTRY,
     dcwp.DCWP,
     dcwp.PRESET,
+    dcwp.ADAPTED,
     dcwp.RELEASED,
     dcwp.PAPER_TEXT,
     dcwp.EARLY_STOPPED,

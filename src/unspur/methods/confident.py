@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from ..data.batches import Batch
@@ -10,15 +11,16 @@ from .erm import ERM
 
 
 class Confident(ERM):
-    """Minimise cross entropy over the samples with p > eta."""
+    """Minimise cross entropy over the samples with p > eta, after `warm_up` steps over all samples.
 
-    def __init__(self, model: nn.Module, *, eta: float = 0.05):
+    Without a warm-up a class whose samples start with p < eta may never be learned.
+    """
+
+    def __init__(self, model: nn.Module, *, eta: float = 0.05, warm_up: int = 0):
         super().__init__(model)
-        self.eta = eta
+        self.eta, self.warm_up = eta, warm_up
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        return {
-            "cross_entropy": losses.confident_cross_entropy(
-                self.model(batch.x), batch.y, eta=self.eta
-            )
-        }
+        eta = torch.where(batch.step < self.warm_up, -1.0, self.eta) if self.warm_up else self.eta
+        loss = losses.confident_cross_entropy(self.model(batch.x), batch.y, eta=eta)
+        return {"cross_entropy": loss}

@@ -88,6 +88,13 @@ TWO = "2: miner, main"
 
 DCWP = MethodEntry("dcwp", "DCWP", PAPER, TWO, STAGES)
 PRESET = MethodEntry("unspur", "unspur", "our preset of DCWP", TWO, STAGES, plan="dcwp")
+ADAPTED = MethodEntry(
+    "adapted",
+    "DCWP, adapted",
+    "our preset for own images",
+    "3: miner, ordinary, main",
+    stages=("mine", "pretrain", "adapt", "prune", "finetune"),
+)
 RELEASED = MethodEntry("released-code", "DCWP, released code", PAPER, TWO, STAGES, plan="dcwp")
 PAPER_TEXT = MethodEntry("paper-text", "DCWP, paper's text", PAPER, TWO, STAGES, plan="dcwp")
 EARLY_STOPPED = MethodEntry(

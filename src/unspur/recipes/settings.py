@@ -31,6 +31,7 @@ from ..training.sections import (
     Weight,
 )
 
+Chance = Annotated[float, Field(ge=0, le=1)]  # a probability
 Strength = Annotated[float, Field(gt=0, le=1e6)]  # of the data in a regression
 
 
@@ -44,6 +45,9 @@ class DataSettings(Section):
         0, ge=0, le=8192
     )  # of the images, where the set can be resized; 0: the set's own
     augment: Literal["none", "flip", "crop-flip", "resized-crop-flip"] = "none"
+    spectrum: Chance = 0.0  # how often an image takes the spectrum of another
+    style: Chance = 0.0  # how often an image takes the style of another
+    mix: Chance = 0.0  # how often it is mixed with another of its class
     mean: tuple[Annotated[float, Field(ge=-1e6, le=1e6)], ...] = ()
     std: tuple[Annotated[float, Field(gt=0, le=1e6)], ...] = ()
     source: Literal["auto", "resident", "streaming"] = "auto"
@@ -83,6 +87,9 @@ class MineSettings(TrainingSettings):
     q: Power = 0.7
     gce_form: Literal["released", "exact"] = "released"
     eta: Beta = 0.05
+    warm_up: int = Field(
+        0, ge=0, le=10_000
+    )  # passes in which the miner learns from all samples alike
     threshold: Share = 0.8
     steps: Steps = 2000
     batch: Batch = 256
@@ -99,6 +106,15 @@ class PretrainSettings(TrainingSettings):
     steps: Steps = 10_000
     batch: Batch = 256
     rate: Rate = 1e-2
+
+
+class AdaptSettings(TrainingSettings):
+    """How a network is trained on mixed images: from its initial weights, or from the ordinary model's."""
+
+    start: Literal["initial", "trained"] = "trained"
+    steps: Steps = 5000
+    batch: Batch = 256
+    rate: Rate = 1e-3
 
 
 class DebiasSettings(TrainingSettings):
@@ -209,6 +225,7 @@ class Recipe(Section):
     start: StartSettings = StartSettings()
     mine: MineSettings = MineSettings()
     pretrain: PretrainSettings = PretrainSettings()
+    adapt: AdaptSettings = AdaptSettings()
     prune: PruneSettings = PruneSettings()
     control: ControlSettings = ControlSettings()
     finetune: FinetuneSettings = FinetuneSettings()

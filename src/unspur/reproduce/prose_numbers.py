@@ -21,6 +21,7 @@ from .pages import cut, gain
 from .records import Records
 from .run_identity import identity
 from .runner import look_up, missing_runs
+from .search_table import search_table, settings_table
 from .speed_table import speed_table
 
 RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
@@ -165,6 +166,14 @@ class ProseNumbers:
             raise UnspurError(f"{file}.json.gz has no table {name!r}.")
         return speed_table(tables[name])
 
+    def search(self, data: str, ratio: str) -> str:
+        """Return the table of the development runs on a data set."""
+        return search_table(self._search(data, ratio))
+
+    def search_settings(self, data: str, ratio: str) -> str:
+        """Return the settings of the development runs on a data set."""
+        return settings_table(self._search(data, ratio))
+
     def audit_cases(self, file: str) -> str:
         """Return the table of the cases of an audit suite."""
         return audit_table(read_document(self.folder / f"{file}.json.gz")["cases"])
@@ -231,6 +240,12 @@ class ProseNumbers:
     @cached_property
     def _records(self) -> Records:
         return Records(self.folder)
+
+    def _search(self, data: str, ratio: str) -> list[dict[str, Any]]:
+        lines = read_lines(self.folder / "preset-search.jsonl.gz")[0]
+        if not (found := [run for run in lines if (run["data"], run["ratio"]) == (data, ratio)]):
+            raise UnspurError(f"preset-search.jsonl.gz has no run on {data} {ratio}.")
+        return found
 
     def _cell(self, item: str, key: Key) -> Result:
         if item not in self._results:

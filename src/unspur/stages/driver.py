@@ -2,6 +2,7 @@
 
     mine      ──> suspects     which training samples contradict the shortcut
     pretrain  ──> weights      the ordinary, biased model
+    adapt     ──> weights      a network trained on images that exchange style, to start from
     prune     ──> masks        which weights survive
     control   ──> masks        random masks or masks by size instead, for comparison
     finetune  ──> weights      the survivors, retrained

@@ -77,7 +77,7 @@ def _more_key(context: Context, mined: bool) -> dict[str, Any]:
 FINETUNE = Stage(
     "finetune",
     finetune,
-    needs=("mine", "pretrain", "prune", "control"),
+    needs=("mine", "pretrain", "adapt", "prune", "control"),
     more_key=_more_key,
     cost=1.3,
 )

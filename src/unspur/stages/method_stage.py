@@ -21,7 +21,7 @@ from ..training.watchers import Iterates
 from .context import Context
 from .results import Results, TrainedWeights
 from .stage import Stage, Work
-from .trainings import make_training
+from .trainings import make_training, training_source
 
 
 def stage_of(entry: MethodEntry) -> Stage:
@@ -61,8 +61,7 @@ def _batches(
     if not own.loss.uses_bias_labels:
         return None, None
     seed, train = context.seed(name), context.splits.train
-    augment = context.recipe.data.augment
-    source = context.source(train, augment=augment, seed=seed, bias=context.bias())
+    source = training_source(context, seed, bias=context.bias())
     if not own.balance_groups:
         return source, None
     sizes = ContextInputs(context).group_counts[train.targets, context.bias()]

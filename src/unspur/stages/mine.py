@@ -21,9 +21,9 @@ from ..training.watchers import EpochScores
 from .context import Context
 from .corrections import Corrections
 from .results import MinedSuspects, Results
-from .stage import Stage, Work
+from .stage import Stage, Work, never
 from .suspects import Suspects, above, misclassified, oracle
-from .trainings import make_training
+from .trainings import make_training, training_source
 
 SPLIT_NAMES = {"train": "training", "valid": "validation"}
 
@@ -69,7 +69,11 @@ def _mine(context: Context) -> Work:
     method = context.place(_miner(context))
     epochs = scored.epoch_scores()
     watchers: list[Watcher] = [epochs] if settings.how == "epoch-ensemble" else []
-    yield make_training(context, "mine", method, settings, watchers=watchers, begins=True)
+    # The miner must be free to take the shortcut: no image takes anything from another here.
+    source = training_source(context, context.seed("mine"), mixes=False)
+    yield make_training(
+        context, "mine", method, settings, source=source, watchers=watchers, begins=True
+    )
     with matmul_precision(context.recipe.precision), deterministic(context.recipe.deterministic):
         logits = predict(method.eval().predict, scored.inputs())
     if watchers:
@@ -83,10 +87,11 @@ def _miner(context: Context) -> Method:
     """Build the network that follows what is easy to learn."""
     settings, model = context.recipe.mine, context.network(seed="miner")
     released = settings.gce_form == "released"
+    warm_up = settings.warm_up * (int((~context.kept_out).sum()) // settings.batch)
     kinds: dict[str, Callable[[], Method]] = {
-        "gce": lambda: Amplified(model, q=settings.q, released=released),
+        "gce": lambda: Amplified(model, q=settings.q, released=released, warm_up=warm_up),
         "early-stopped": lambda: ERM(model),
-        "epoch-ensemble": lambda: Confident(model, eta=settings.eta),
+        "epoch-ensemble": lambda: Confident(model, eta=settings.eta, warm_up=warm_up),
     }
     return kinds[settings.how]()
 
@@ -162,4 +167,12 @@ def check(context: Context) -> None:
         )
 
 
-MINE = Stage("mine", mine, more_key=_more_key, whole_key=_whole_key, check=check, copies=0)
+MINE = Stage(
+    "mine",
+    mine,
+    more_key=_more_key,
+    whole_key=_whole_key,
+    check=check,
+    copies=0,
+    mixes=never,
+)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from ..methods import ERM
+from ..recipes import Recipe
 from .context import Context
 from .results import OrdinaryWeights, Results
 from .stage import Stage, Work
-from .trainings import make_training
+from .trainings import make_training, training_source
 
 
 def pretrain(context: Context, results: Results) -> Work:
     """Train the ordinary model on uniform batches."""
     head = context.head if context.recipe.start.head_first else ""
     method = context.place(ERM(context.network(context.initial), head=head))
-    yield make_training(context, "pretrain", method, context.recipe.pretrain, begins=True)
+    source = training_source(context, context.seed("pretrain"), mixes=_mixes(context.recipe))
+    settings = context.recipe.pretrain
+    yield make_training(context, "pretrain", method, settings, source=source, begins=True)
     return OrdinaryWeights(method.model.state_dict())
 
 
-PRETRAIN = Stage("pretrain", pretrain)
+def _mixes(recipe: Recipe) -> bool:
+    """Return whether images are mixed: not in a plan that adapts the ordinary model afterwards."""
+    return "adapt" not in recipe.stages
+
+
+PRETRAIN = Stage("pretrain", pretrain, mixes=_mixes)

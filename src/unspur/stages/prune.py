@@ -127,7 +127,7 @@ def head_in_key(context: Context, mined: bool) -> dict[str, Any]:
 PRUNE = Stage(
     "prune",
     prune,
-    needs=("mine", "pretrain"),
+    needs=("mine", "pretrain", "adapt"),
     more_key=head_in_key,
     cost=1.3,
     copies=3,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..hashing import digest
+from ..recipes import Recipe
 from ..training.inputs import Training
 from .context import Context
 from .results import Results, StageResult
@@ -29,6 +30,16 @@ def usual_key(context: Context) -> dict[str, Any] | None:
     return None
 
 
+def always(recipe: Recipe) -> bool:
+    """Mix the batches of a stage wherever the recipe asks for it."""
+    return True
+
+
+def never(recipe: Recipe) -> bool:
+    """Never mix the batches of a stage."""
+    return False
+
+
 def no_demands(context: Context) -> None:
     """Require nothing of the context."""
 
@@ -42,7 +53,7 @@ class Stage:
     `mined` says whether the plan has mined suspects before. `whole_key(context)` returns all that its result
     depends on, or None where that is settings, data and network as usual. A step costs about `cost` plain
     steps, and `copies` networks are stored. `check` raises before anything is trained if a requirement is
-    missing.
+    missing. `mixes(recipe)` says whether its batches are mixed where the recipe asks for it.
     """
 
     name: str
@@ -54,6 +65,7 @@ class Stage:
     cost: float = 1.0
     copies: int = 1
     check: Callable[[Context], None] = no_demands
+    mixes: Callable[[Recipe], bool] = always
 
     def ingredients(self, context: Context, parents: Mapping[str, str]) -> dict[str, Any]:
         """Describe what the result depends on; `parents` are the keys of the stages before."""
@@ -71,7 +83,7 @@ class Stage:
             "deterministic": recipe.deterministic,
             "compile": recipe.compile,
             "data": context.splits.digest,
-            "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
+            "input": self._input(recipe),
             "kept_out": context.kept_out_digest,
             "builder": context.builder.source,
             "initial": context.initial_digest,
@@ -81,3 +93,11 @@ class Stage:
         if context.corrections is not None and bool(context.corrections.excluded.any()):
             parts["held_out"] = digest("", context.held_out)
         return parts | self.more_key(context, "mine" in parents)
+
+    def _input(self, recipe: Recipe) -> dict[str, Any]:
+        """Describe the network input; mixing is left out where it is off."""
+        parts = recipe.data.model_dump(mode="json", include={"augment", "mean", "std"})
+        if not self.mixes(recipe):
+            return parts
+        mixing = recipe.data.model_dump(mode="json", include={"spectrum", "style", "mix"})
+        return parts | {name: value for name, value in mixing.items() if value}

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from .. import masks
-from ..data.batches import Source
+from ..data.batches import NO_MIXING, Source
+from ..data.mixing import Mixing
 from ..recipes.settings import DebiasSettings
 from ..training import sampling
 from ..training.inputs import Training, Watcher
@@ -37,7 +38,7 @@ def make_training(
     """
     recipe, seed = context.recipe, context.seed(stage)
     if source is None:
-        source = context.source(context.splits.train, augment=recipe.data.augment, seed=seed)
+        source = training_source(context, seed)
     if order is None:
         order = passes(context, settings.batch, seed)
     if context.unseen is not None:
@@ -46,6 +47,30 @@ def make_training(
         watchers = [*watchers, curve]
     options = recipe.fit_options(settings, seed=seed, begins=begins)
     return Training(method, source, order, options, watchers)
+
+
+def training_source(
+    context: Context,
+    seed: int,
+    *,
+    mixes: bool = True,
+    conflict: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Source:
+    """Return the training split with the augmentations of the recipe, and further labels of its samples.
+
+    Without `mixes` no image takes anything from another.
+    """
+    data = context.recipe.data
+    mixing = Mixing(spectrum=data.spectrum, style=data.style, mix=data.mix) if mixes else NO_MIXING
+    return context.source(
+        context.splits.train,
+        augment=data.augment,
+        mixing=mixing,
+        seed=seed,
+        conflict=conflict,
+        bias=bias,
+    )
 
 
 def passes(context: Context, batch: int, seed: int) -> sampling.Passes:
@@ -58,14 +83,12 @@ def oversample(
     context: Context, stage: str, settings: DebiasSettings, results: Results
 ) -> tuple[Source, sampling.Order]:
     """Return the training data with suspects marked, and an order that samples them more often."""
-    seed, train = context.seed(stage), context.splits.train
-    augment = context.recipe.data.augment
+    seed = context.seed(stage)
     if "mine" not in results:
-        source = context.source(train, augment=augment, seed=seed)
-        return source, passes(context, settings.batch, seed)
+        return training_source(context, seed), passes(context, settings.batch, seed)
     conflict = results.suspects().conflict
     odds = torch.where(context.kept_out, 0.0, _odds(context, settings, conflict))
-    source = context.source(train, augment=augment, seed=seed, conflict=conflict)
+    source = training_source(context, seed, conflict=conflict)
     return source, sampling.Weighted(odds.to(context.device), batch=settings.batch, seed=seed)
 
 

@@ -35,7 +35,9 @@ def gce_released(logits: Tensor, targets: Tensor, *, q: float = 0.7) -> Tensor:
     return q * p**q * cross_entropy(logits, targets)
 
 
-def confident_cross_entropy(logits: Tensor, targets: Tensor, *, eta: float = 0.05) -> Tensor:
+def confident_cross_entropy(
+    logits: Tensor, targets: Tensor, *, eta: float | Tensor = 0.05
+) -> Tensor:
     """Return the mean cross entropy over samples with p > eta, 0 if there are none (epoch-ensemble miner)."""
     losses = cross_entropy(logits, targets)
     picked = torch.exp(-losses.detach()) > eta

@@ -91,6 +91,33 @@ def make(
     )
 
 
+def make_development(
+    images: Cifar,
+    ratio: str,
+    *,
+    seed: int = 0,
+    textures: Path | None = None,
+    cache: Path | None = None,
+) -> Splits:
+    """Generate a set to choose settings on: the last 10,000 training images are its test split.
+
+    The test images of CIFAR-10 are not read, and the numbers of images are four fifths of the published.
+    """
+    _check_ratio(ratio)
+    aligned, conflicting = (round(0.8 * count) for count in COUNTS[ratio])
+    train, test = slice(0, TRAIN - TEST), slice(TRAIN - TEST, TRAIN)
+    pictures, labels = images.train_images, images.train_labels
+    return generate(
+        Cifar(pictures[train], labels[train], pictures[test], labels[test]),
+        aligned=aligned,
+        conflicting=conflicting,
+        seed=seed,
+        textures=textures,
+        cache=cache,
+        name=f"cifar10c-dev/{ratio}",
+    )
+
+
 def generate(
     images: Cifar,
     *,

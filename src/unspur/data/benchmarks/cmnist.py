@@ -47,10 +47,7 @@ STREAMS = {"carve": 0, "train": 1, "valid": 2, "test": 3}
 
 def make(digits: Digits, ratio: Ratio, *, seed: int = 0) -> Splits:
     """Generate the benchmark set of one ratio from all of MNIST."""
-    if ratio not in CONFLICTING:
-        raise DataError(
-            f"there is no CMNIST ratio {ratio!r}. Choose one of {', '.join(CONFLICTING)}."
-        )
+    _check_ratio(ratio)
     if len(digits.train_labels) != TRAIN + VALID:
         raise DataError(
             f"CMNIST {ratio} is made from {TRAIN + VALID} training digits, not "
@@ -59,6 +56,30 @@ def make(digits: Digits, ratio: Ratio, *, seed: int = 0) -> Splits:
     return generate(
         digits, conflicting=CONFLICTING[ratio], valid=VALID, seed=seed, name=f"cmnist/{ratio}"
     )
+
+
+def make_development(digits: Digits, ratio: Ratio, *, seed: int = 0) -> Splits:
+    """Generate a set to choose settings on: the last 10,000 training digits are its test split.
+
+    The test digits of MNIST are not read, and the numbers of images are five sixths of the published.
+    """
+    _check_ratio(ratio)
+    cut = TRAIN + VALID - 10_000
+    images, labels = digits.train_images, digits.train_labels
+    return generate(
+        Digits(images[:cut], labels[:cut], images[cut:], labels[cut:]),
+        conflicting=round(CONFLICTING[ratio] * 5 / 6),
+        valid=round(VALID * 5 / 6),
+        seed=seed,
+        name=f"cmnist-dev/{ratio}",
+    )
+
+
+def _check_ratio(ratio: str) -> None:
+    if ratio not in CONFLICTING:
+        raise DataError(
+            f"there is no CMNIST ratio {ratio!r}. Choose one of {', '.join(CONFLICTING)}."
+        )
 
 
 def generate(

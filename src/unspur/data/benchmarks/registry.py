@@ -15,7 +15,7 @@ from pathlib import Path
 from ...errors import DataError
 from ...extras import load_entry_points
 from ..splits import Splits, resize
-from . import bffhq, celeba, cifar10, cifar10c, cmnist, embedded, layout, mnist
+from . import bffhq, celeba, cifar10, cifar10c, cmnist, embedded, frost, layout, mnist
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,24 @@ def _cifar10c(request: Request) -> Splits:
     root = request.data_root
     splits = cifar10c.load(root, request.ratio, seed=request.seed, cache=request.cache)
     return _sized(splits, request.size)
+
+
+def _cmnist_dev(request: Request) -> Splits:
+    return cmnist.make_development(
+        mnist.mnist(request.data_root),
+        request.ratio,  # type: ignore[arg-type]
+        seed=request.seed,
+    )
+
+
+def _cifar10c_dev(request: Request) -> Splits:
+    return cifar10c.make_development(
+        cifar10.read(request.data_root),
+        request.ratio,
+        seed=request.seed,
+        textures=frost.find(request.data_root),
+        cache=request.cache,
+    )
 
 
 def _cifar10(request: Request) -> Splits:
@@ -100,6 +118,8 @@ def _folder(request: Request) -> Splits:
 DATASETS: dict[str, Loader] = {
     "cmnist": _cmnist,
     "cifar10c": _cifar10c,
+    "cmnist-dev": _cmnist_dev,  # to choose settings on, without the test split
+    "cifar10c-dev": _cifar10c_dev,
     "cifar10": _cifar10,
     "mnist": _mnist,
     "bffhq": _bffhq,
