@@ -261,7 +261,7 @@ def test_suspects_given_back_plan_no_mining(tints: Path, tmp_path: Path) -> None
     model = f"{tmp_path / 'network.py'}:build"
     planned = shell("debias", tints, *where, *again, "--model", model, settings=DEBIAS)
     (row,) = [line for line in planned.output.splitlines() if "mine" in line]
-    assert [cell.strip() for cell in row.split("│")[1:5]] == ["mine", "0", "no", "0 s"]
+    assert [cell.strip() for cell in row.split("│")[1:5]] == ["mine", "0", "yes", "–"]
     (row,) = [line for line in planned.output.splitlines() if "pretrain" in line]
     assert "yes" in row
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from torch import nn
 
-from . import data, models, recipes, runs, stages
+from . import data, masks, models, recipes, runs, stages
 from .audit import auditor, crossfit_miner, preparation
 from .audit.recommendation import Judge
 from .audit.result import Audit
@@ -28,7 +28,7 @@ from .contexts import audit_context, audit_pixels, open_context
 from .data import Splits
 from .data.custom.assembly import UserImages
 from .data.splits import shrink
-from .errors import DataError, RecipeError, StoreError
+from .errors import DataError, MaskError, RecipeError, StoreError
 from .recipes import Recipe, budget, own_methods
 from .report import page
 from .runs import audit_folder
@@ -85,6 +85,8 @@ def open_debias(
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
     context = open_context(recipe, splits, place, model=model, suspects=suspects)
+    if not isinstance(settings, Recipe) and "prune.unit" not in (settings or {}):
+        context = _with_masks_that_fit(context)
     judged, audited = splits, recipe.judge or crossfit_miner.is_wanted(recipe)
     if audited and images.in_files and (size or _is_larger(splits, audit_pixels(place))):
         judged = _open_for_judge(images, place)
@@ -92,6 +94,23 @@ def open_debias(
     if isinstance(model, nn.Module):
         warn_of_new_weights(run)
     return run
+
+
+def _with_masks_that_fit(context: Context) -> Context:
+    """Mask single weights where whole channels of the network cannot be removed, with a warning."""
+    if context.recipe.prune.unit == "weight" or "prune" not in context.recipe.stages:
+        return context
+    try:
+        masks.attach(context.network(context.initial), unit="channel", example=context.probe)
+    except (MaskError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        warnings.warn(
+            f"whole channels of this network cannot be removed ({reason}) Single weights are masked instead: "
+            "the result is sparse, but its file is neither smaller nor faster.",
+            stacklevel=4,
+        )
+        return replace(context, recipe=budget.with_single_weights(context.recipe))
+    return context
 
 
 def _is_larger(splits: Splits, pixels: int) -> bool:
@@ -128,7 +147,7 @@ def _debias_recipe(
     )
     changes = own_methods.method_changes(method, recipe) | dict(settings or {})
     if "mine.how" not in changes:
-        recipe = crossfit_miner.choose(recipe, splits.train.targets)
+        recipe = crossfit_miner.choose(recipe, splits.train)
     return recipes.change(recipe, changes)
 
 

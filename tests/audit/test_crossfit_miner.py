@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 import audits
 from toys import Counting
@@ -69,9 +70,13 @@ def test_other_splits_have_suspects_too(store: Path, splits: Splits) -> None:
 
 
 def test_a_recipe_mines_by_an_audit_only_where_there_can_be_one() -> None:
-    assert crossfit_miner.choose(Recipe(), torch.arange(99) % 2).mine.how == "gce"
-    assert crossfit_miner.choose(Recipe(), torch.zeros(500)).mine.how == "gce"
-    chosen = crossfit_miner.choose(Recipe(), torch.arange(500) % 2)
+    def images(targets: Tensor, side: int = 8) -> Split:
+        return Split(torch.zeros(len(targets), 3, side, side, dtype=torch.uint8), targets.long())
+
+    assert crossfit_miner.choose(Recipe(), images(torch.arange(99) % 2)).mine.how == "gce"
+    assert crossfit_miner.choose(Recipe(), images(torch.zeros(500))).mine.how == "gce"
+    assert crossfit_miner.choose(Recipe(), images(torch.arange(500) % 2, 4)).mine.how == "gce"
+    chosen = crossfit_miner.choose(Recipe(), images(torch.arange(500) % 2))
     assert chosen.mine.how == "crossfit"
     assert crossfit_miner.is_wanted(chosen)
     assert not crossfit_miner.is_wanted(change(chosen, {"plan": "erm"}))

@@ -167,7 +167,11 @@ def test_a_dry_run_runs_nothing(photos: Path, tmp_path: Path) -> None:
 def test_the_budget(device: str, images: int, steps: int, batch: int) -> None:
     made = budget.settings(images, torch.device(device), name="x", model="resnet18", init="w.pth")
     assert (made.mine.steps, made.pretrain.steps) == (steps, steps)
-    assert (made.prune.steps, made.finetune.steps) == (steps // 2, steps // 2)
+    assert (made.adapt.steps, made.prune.steps, made.finetune.steps) == (
+        *(steps // 2, steps // 2),
+        steps,
+    )
+    assert (made.plan, made.prune.unit, made.prune.keep) == ("adapted", "channel", 0.5)
     assert {made.mine.batch, made.pretrain.batch, made.prune.batch, made.finetune.batch} == {batch}
     assert (made.model.name, made.model.init) == ("resnet18", "w.pth")
     travel = (

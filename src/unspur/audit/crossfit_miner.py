@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from torch import Tensor
-
+from ..data.splits import Part
 from ..recipes import Recipe, change
 from ..stages.context import Context
 from ..stages.suspects import Suspects
@@ -19,11 +18,11 @@ from .preparation import check, cost, is_enough, mining
 NETWORKS = (MINER, DEPRIVED)  # a sample that both get wrong is a suspect
 
 
-def choose(recipe: Recipe, targets: Tensor) -> Recipe:
-    """Return a recipe that mines as an audit of these samples does, if they can be audited."""
-    if not is_enough(targets):
+def choose(recipe: Recipe, images: Part) -> Recipe:
+    """Return a recipe that mines as an audit of these images does, if they can be audited."""
+    if not is_enough(images):
         return recipe
-    settings = {"how": "crossfit", **mining(len(targets))}
+    settings = {"how": "crossfit", **mining(len(images.targets))}
     return change(recipe, {f"mine.{name}": value for name, value in settings.items()})
 
 

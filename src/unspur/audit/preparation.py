@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from ..data.splits import Part
 from ..errors import DataError
 from ..recipes import Recipe, parse
 from ..stages.batch_check import check_batches
@@ -17,6 +17,7 @@ from . import audit_networks
 from .halves import HALVES
 
 FEWEST = 100  # samples that an audit needs
+SMALLEST = 8  # pixels of a side that its networks can take
 BATCH, PASSES, STEPS = 64, 8, (300, 1500)  # of a training on one half, and bounds on its steps
 NETWORK = "convnet"
 WIDTH = 16  # of the network; the thresholds belong to it
@@ -54,9 +55,10 @@ def mining(images: int, steps: int = 0) -> dict[str, Any]:
     return {**_half_training(images, steps), "optimiser": "adam", "weight_decay": 0.0}
 
 
-def is_enough(targets: Tensor) -> bool:
-    """Return whether samples with these labels can be audited."""
-    return len(targets) >= FEWEST and len(torch.unique(targets)) > 1
+def is_enough(images: Part) -> bool:
+    """Return whether these images are many enough, large enough and of several classes to be audited."""
+    several = len(torch.unique(images.targets)) > 1
+    return several and len(images.targets) >= FEWEST and min(images.shape[1:]) >= SMALLEST
 
 
 def check(context: Context) -> None:
@@ -72,6 +74,12 @@ def check(context: Context) -> None:
         raise DataError(
             f"{name}: {len(targets)} training images are too few for an audit, which asks networks about "
             f"images they were not trained on. Give at least {FEWEST}, better some thousands."
+        )
+    if not is_enough(context.splits.train):
+        high, wide = context.splits.train.shape[1:]
+        raise DataError(
+            f"{name}: images of {wide} x {high} pixels are too small for an audit. Its networks need "
+            f"{SMALLEST} pixels on each side."
         )
     check_batches(context, ("mine", "pretrain"))  # raises also if the network does not fit the data
 

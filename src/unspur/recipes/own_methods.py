@@ -2,7 +2,7 @@
 
 Every method gets the budget of ordinary training on these images: its steps, batch, optimiser and rate. JTT
 and DFR act on the suspects that the other methods mine, so that these are mined once. JTT samples them as
-often as our preset does.
+often as our preset does. None of them mixes images; `--set data.style=1.0` and the like make them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ..methods import MethodEntry, all_methods
 from .messages import suggestion
 from .settings import Recipe
 
-DEFAULT = "unspur"
+DEFAULT = "unspur"  # the preset of recipes/budget.py
+UNMIXED = {"data.spectrum": 0.0, "data.style": 0.0, "data.mix": 0.0}  # other methods, as published
 BUDGET = ("steps", "batch", "optimiser", "rate", "weight_decay", "schedule")
 
 
@@ -37,7 +38,9 @@ def method_changes(name: str, recipe: Recipe) -> dict[str, Any]:
             f"there is no method {name!r} for own data.{other}{suggestion(name, known)} `unspur methods` "
             "tells more of them."
         )
-    plan = {"plan": known[name].plan_name}
+    if name == DEFAULT:
+        return {}
+    plan = {"plan": known[name].plan_name, **UNMIXED}
     if name in CHAINS:
         return plan | CHAINS[name](recipe)
     own = {f"{name}.{key}": getattr(recipe.pretrain, key) for key in BUDGET}

@@ -14,6 +14,8 @@ from . import bffhq, celeba, cifar10, cifar10c, cmnist, mnist
 RATIOS: dict[str, tuple[str, ...]] = {
     "cmnist": tuple(cmnist.CONFLICTING),
     "cifar10c": tuple(cifar10c.COUNTS),
+    "cmnist-dev": tuple(cmnist.CONFLICTING),
+    "cifar10c-dev": tuple(cifar10c.COUNTS),
     "cifar10": ("all",),
     "mnist": ("all",),
     "bffhq": ("0.5pct", "1pct"),
@@ -48,10 +50,10 @@ def _look(name: str, root: Path) -> None:
     """Raise where the files of a set are missing."""
     if name in ("cmnist", "cifar10c") and any((root / name).glob("*pct")):
         return
-    if name in ("cmnist", "mnist"):
+    if name in ("cmnist", "mnist", "cmnist-dev"):
         for file in mnist.FILES:
             mnist.locate(root, file)
-    elif name in ("cifar10c", "cifar10"):
+    elif name in ("cifar10c", "cifar10", "cifar10c-dev"):
         cifar10.find(root)
     elif name == "bffhq":
         bffhq.find(root, RATIOS["bffhq"][0])
