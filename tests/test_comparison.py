@@ -24,7 +24,10 @@ from unspur.report import comparison_page
 
 SETTINGS = {
     **recipes.parse_changes(SMALL),
-    **{"finetune.iterates": (), "lff.batch": 32, "adapt.steps": 10, "adapt.batch": 32},
+    "finetune.iterates": (),
+    "lff.batch": 32,
+    "adapt.steps": 10,
+    "adapt.batch": 32,
     "mine.how": "gce",  # so few images give an audit's miner nothing to go by
 }
 NAMES = ("erm", "jtt", "lff", "unspur", "dfr-mined")

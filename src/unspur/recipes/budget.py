@@ -23,7 +23,7 @@ TRAVEL = 15.0  # how far a mask's logit can come in its stage; it starts 1.5 abo
 
 # docs/decisions/mixing.md and own-preset.md have the measurements.
 MIXING = {"spectrum": 0.5, "style": 1.0, "mix": 1.0}
-CHANNELS = {"unit": "channel", "cut": "share", "keep": 0.5, "weigh": "macs", "noise": "logit"}
+CHANNELS = {"unit": "channel", "cut": "share", "keep": 0.5, "weigh": "macs"}
 
 
 class Budget(NamedTuple):
@@ -85,7 +85,7 @@ def settings(
 def with_single_weights(recipe: Recipe) -> Recipe:
     """Return a recipe that masks single weights, for a network whose channels cannot be removed."""
     usual = PruneSettings()
-    reset = {name: getattr(usual, name) for name in CHANNELS if name != "noise"}
+    reset = {name: getattr(usual, name) for name in CHANNELS}
     return recipe.model_copy(update={"prune": recipe.prune.model_copy(update=reset)})
 
 
