@@ -1,6 +1,6 @@
-"""What was measured of own data as tables: coverage of the gain, and sets without a shortcut.
+"""What was measured of own data as tables: coverage of the gain, sets without a shortcut, the preset.
 
-scripts/gain_coverage.py and scripts/clean_sets.py make the records.
+scripts/gain_coverage.py, scripts/clean_sets.py and scripts/own_preset.py make the records.
 """
 
 from __future__ import annotations
@@ -82,3 +82,29 @@ def _clean_row(name: str, found: Run) -> list[str]:
     scores = [found["ordinary"], found["result"]]
     difference = f"{100 * (scores[1] - scores[0]):+.1f}".replace("-", "−")
     return [name, f"{found['images']:,}", found["verdict"], *map(percent, scores), difference]
+
+
+def preset_table(runs: Sequence[Run]) -> str:
+    """Format settings for own images: accuracy on aligned and conflicting images by kind of shortcut."""
+    kinds = list(dict.fromkeys(run["kind"] for run in runs))
+    found = {(run["variant"], run["kind"]): run for run in runs}
+    ordinary = ["ordinary model", *(_both(_any_ordinary(runs, kind)) for kind in kinds), "100"]
+    rows = [_preset_row(name, kinds, found) for name in dict.fromkeys(r["variant"] for r in runs)]
+    return "\n".join(markdown_table(["", *kinds, "multiply–adds, %"], [ordinary, *rows]))
+
+
+def _preset_row(name: str, kinds: Sequence[str], found: Mapping[tuple[str, str], Run]) -> list[str]:
+    runs = [found.get((name, kind)) for kind in kinds]
+    macs = mean(run["macs"] for run in runs if run)
+    cells = (_both(run["result"]) if run else DASH for run in runs)
+    return [name, *cells, f"{100 * macs:.0f}"]
+
+
+def _any_ordinary(runs: Sequence[Run], kind: str) -> Mapping[str, float]:
+    """Return the ordinary model of a kind of shortcut, which all plans that have one share."""
+    plain = (run for run in runs if run["kind"] == kind and run["variant"] != "ERM, mixed")
+    return next(run["ordinary"] for run in plain if "ordinary" in run)
+
+
+def _both(accuracy: Mapping[str, float]) -> str:
+    return f"{percent(accuracy['aligned'])} / {percent(accuracy['conflicting'])}"
