@@ -15,8 +15,8 @@ from . import comparison, workflow
 from .audit.result import Audit
 from .boundary import explain_system
 from .data.custom.assembly import Images, Source, UserImages
-from .errors import DataError
-from .recipes import Recipe, own_methods
+from .errors import DataError, RecipeError
+from .recipes import Recipe, budget, own_methods
 from .report import terminal
 from .runs.comparison_record import MethodComparison
 from .stages.context import Show
@@ -55,6 +55,7 @@ def debias(
     store: Path | str | None = None,
     suspects: Path | str | None = None,
     method: str = own_methods.DEFAULT,
+    prefer: str = "balanced",
     anyway: bool = False,
     show: Show | bool = False,
 ) -> DebiasedModel:
@@ -71,7 +72,8 @@ def debias(
     With `out`, a run's folder is written; stages are stored in `store` (UNSPUR_STORE or runs/store) and
     reused. Without either nothing is stored. `suspects` is the suspects.csv of a run, corrected by you.
     `method` is another method in place of our preset ("jtt", "dfr-mined", ...; `unspur methods` lists them).
-    `show=True` shows progress.
+    `prefer` moves the result towards images that follow the shortcut ("aligned") or contradict it
+    ("conflicting"). `show=True` shows progress.
     """
     _refuse_model(train, "debias")
     folder = _folder(out)
@@ -84,7 +86,7 @@ def debias(
             init=init,
             pretrained=pretrained,
             size=size,
-            settings=_seeded(settings, seed),
+            settings=_seeded(_preferring(settings, prefer), seed),
             suspects=suspects,
             method=method,
             anyway=anyway,
@@ -188,6 +190,18 @@ def _folder(out: Path | str | None) -> Path | None:
         return None
     refuse_file(Path(out))
     return Path(out)
+
+
+def _preferring(
+    settings: Recipe | Mapping[str, Any] | None, prefer: str
+) -> Recipe | Mapping[str, Any]:
+    """Return the settings with a preference for aligned or conflicting images."""
+    changes = budget.preference(prefer)
+    if not isinstance(settings, Recipe):
+        return {**changes, **(settings or {})}
+    if changes:
+        raise RecipeError(f"a whole recipe has its own settings; leave prefer={prefer!r} out.")
+    return settings
 
 
 def _seeded(

@@ -22,7 +22,7 @@ from unspur.csv_text import unescape_cell
 from unspur.data import custom
 from unspur.data.custom.assembly import UserImages
 from unspur.data.decoding.files import Files
-from unspur.errors import DataError, ModelError
+from unspur.errors import DataError, ModelError, RecipeError
 from unspur.models import builder
 from unspur.recipes import budget
 from unspur.report.terminal import summary
@@ -180,6 +180,33 @@ def test_the_budget(device: str, images: int, steps: int, batch: int) -> None:
     assert travel >= 14
     assert made.prune.rate == pytest.approx(max(0.01, 15 / made.prune.steps))
     assert budget.of(torch.device(device)).pixels == (96 if device == "cpu" else 128)
+
+
+def test_a_preference_changes_how_often_suspects_are_seen(photos: Path, tmp_path: Path) -> None:
+    preset = budget.settings(500, torch.device("cpu"), name="x", model="resnet18")
+    shares = {}
+    for prefer in budget.PREFERENCES:
+        changed = recipes.change(preset, budget.preference(prefer))
+        shares[prefer] = changed.finetune.share
+        assert changed.prune.share == changed.finetune.share
+    assert shares["aligned"] < shares["balanced"] < shares["conflicting"]
+    wrong = CliRunner().invoke(
+        cli.app, ["debias", str(photos / "train"), "--out", "x", "--prefer", "both"]
+    )
+    assert isinstance(wrong.exception, RecipeError)
+    assert "choose one of balanced, aligned, conflicting" in str(wrong.exception)
+
+
+def test_a_preference_reaches_the_run(photos: Path, tmp_path: Path) -> None:
+    short = {f"{stage}.steps": 2 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")}
+    unspur.debias(
+        photos / "train", model=TinyNet(), settings=short, prefer="aligned", anyway=True,
+        device="cpu", out=tmp_path / "out", store=tmp_path / "store",
+    )  # fmt: skip
+    saved = recipes.load(str(tmp_path / "out" / "recipe.toml"))
+    assert (saved.finetune.share, saved.prune.noise) == (0.2, "logit")
+    with pytest.raises(RecipeError, match="leave prefer='aligned' out"):
+        unspur.debias(photos / "train", settings=saved, prefer="aligned", device="cpu")
 
 
 @pytest.mark.parametrize(("init", "pretrained"), [("w.pth", False), ("", True)])

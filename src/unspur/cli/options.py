@@ -63,6 +63,10 @@ Bias = Annotated[
         help="Where the shortcut is written, for scores: a column, or file names as '*_{group}.png'."
     ),
 ]
+Prefer = Annotated[
+    str,
+    typer.Option(help="Which images matter more: balanced, aligned or conflicting."),
+]
 Method = Annotated[
     str, typer.Option(help="Another method: jtt, dfr-mined, erm ...; `unspur methods` lists them.")
 ]

@@ -15,7 +15,7 @@ from ..data.custom.assembly import UserImages
 from ..data.splits import describe
 from ..deploy.before_after import compare
 from ..errors import ModelError
-from ..recipes import own_methods
+from ..recipes import budget, own_methods
 from ..report import terminal
 from ..report.terminal import err, score_table, show, summary
 from ..stages import Run
@@ -29,6 +29,7 @@ from .options import (
     Method,
     Model,
     Out,
+    Prefer,
     Pretrained,
     Quiet,
     Root,
@@ -81,6 +82,7 @@ def debias(
     ] = None,
     bias: Bias = None,
     method: Method = own_methods.DEFAULT,
+    prefer: Prefer = "balanced",
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Do not ask first whether there is a shortcut.")
     ] = False,
@@ -96,7 +98,11 @@ def debias(
         init=init,
         pretrained=pretrained,
         size=size,
-        settings={"seed": seed, **recipes.parse_changes(set_ or [])},
+        settings={
+            **budget.preference(prefer),
+            "seed": seed,
+            **recipes.parse_changes(set_ or []),
+        },
         suspects=suspects,
         method=method,
         anyway=anyway,

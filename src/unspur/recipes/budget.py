@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 
+from ..errors import RecipeError
 from .loading import parse
 from .settings import PruneSettings, Recipe
 
@@ -24,6 +25,14 @@ TRAVEL = 15.0  # how far a mask's logit can come in its stage; it starts 1.5 abo
 # docs/decisions/mixing.md and own-preset.md have the measurements.
 MIXING = {"spectrum": 0.5, "style": 1.0, "mix": 1.0}
 CHANNELS = {"unit": "channel", "cut": "share", "keep": 0.5, "weigh": "macs"}
+
+
+# How much accuracy on images that follow the shortcut may be given for that on images that contradict it.
+PREFERENCES: dict[str, dict[str, object]] = {
+    "balanced": {},
+    "aligned": {"prune.noise": "logit", "prune.share": 0.2, "finetune.share": 0.2},
+    "conflicting": {"prune.share": 0.5, "finetune.share": 0.5},
+}
 
 
 class Budget(NamedTuple):
@@ -80,6 +89,13 @@ def settings(
     }
     changes = _gentler(steps, pretrained) if init or pretrained else {}
     return parse(table, changes, where=name)
+
+
+def preference(name: str) -> dict[str, object]:
+    """Return the changes that move the result towards aligned or conflicting images."""
+    if name not in PREFERENCES:
+        raise RecipeError(f"prefer {name!r}: choose one of {', '.join(PREFERENCES)}.")
+    return dict(PREFERENCES[name])
 
 
 def with_single_weights(recipe: Recipe) -> Recipe:
