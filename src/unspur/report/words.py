@@ -235,10 +235,16 @@ def matrices(
         groups = scores[name]["groups"]
         if groups is None or max(len(groups), len(groups[0])) > LARGEST:
             return []
-        columns = [biases[k] if k < len(biases) else f"bias {k}" for k in range(len(groups[0]))]
+        columns = [group_name(k, biases) for k in range(len(groups[0]))]
         rows = [(classes[c], [_square(a) for a in row]) for c, row in enumerate(groups)]
         result.append(Matrix(names[name], columns, rows))
     return result
+
+
+def group_name(number: int, names: Sequence[str]) -> str:
+    """Return the given name of a group; "group 3" where that is a number, or where there is none."""
+    name = names[number] if number < len(names) else str(number)
+    return f"group {name}" if name.lstrip("-").isdigit() else name
 
 
 def _square(accuracy: float | None) -> Square:
