@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from test_gain_words import part, scores
 
 from pages import plain
-from test_gain_words import part, scores
 from unspur.report import headline, words
 from unspur.runs.intervals import Intervals
 

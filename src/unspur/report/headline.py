@@ -60,7 +60,7 @@ def changes(scores: Mapping[str, Any], intervals: Intervals | None) -> dict[str,
 
 
 def lead_with_gain(verdict: PageVerdict, found: Mapping[str, Change]) -> PageVerdict:
-    """Return the head of the page: the gain where the shortcut fails, or the verdict where none is measured."""
+    """Return the head of the page: the gain where the shortcut fails, or the verdict if none is measured."""
     if not found:
         return verdict
     first = next(iter(found.values()))

@@ -44,7 +44,6 @@
     box.className = "zoom";
     close.textContent = "Close";
     box.append(large, words, close);
-    document.body.append(box);
     let current = null;
     const show = (picture) => {
       current = picture;
@@ -53,6 +52,7 @@
       large.classList.toggle("pixels", picture.closest(".tiny") !== null);
       const item = picture.closest("li");
       words.textContent = `${picture.alt} · ${item.dataset.name || item.querySelector(".file").title}`;
+      if (!box.isConnected) document.body.append(box);
       if (!box.open) box.showModal();
     };
     const move = (step) => {
