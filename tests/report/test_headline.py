@@ -76,3 +76,11 @@ def test_size_and_speed_are_tiles() -> None:
     assert (size.before, plain(size.value)) == ("44.8", "0.45 MB")
     assert size.detail == "without 1,234 dead channels"
     assert (speed.before, plain(speed.value)) == ("8.1", "0.35 ms")
+
+
+@pytest.mark.parametrize(("removed", "hint"), [(24, "--slim"), (0, "prune.unit=channel")])
+def test_how_to_get_a_smaller_model_is_said(removed: int, hint: str) -> None:
+    first, more = headline.cost_sentences({**COST, "removed": removed})
+    assert "44.8 MB before; without dead channels they take 0.45 MB" in first
+    assert "8.1 ms before and 0.35 ms after" in first
+    assert hint in more

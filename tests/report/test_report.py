@@ -350,3 +350,13 @@ def test_notes_are_shown(folder, monkeypatch):
     monkeypatch.setattr(page, "_notes", lambda *_: ("Chosen on <its> test split.",))
     read = Page(page.render(open_run(folder)))
     assert "Chosen on <its> test split." in read.text.partition("Before and after")[0]
+
+
+def test_size_and_speed_are_recorded_and_shown(tmp_path):
+    run = stages.Run(toys.context(tmp_path / "store"))
+    outcome = workflow.carry_out(run, tmp_path / "out")
+    measured = open_run(tmp_path / "out").record["size_and_speed"]
+    assert measured == outcome.size_and_speed.as_json()
+    read = Page(outcome.page.read_text("utf-8"))
+    assert "size of the weights" in read.text
+    assert "The weights took" in read.text

@@ -90,6 +90,7 @@ def content(run: Finished) -> dict[str, Any]:
     facts, tensors = (inspected.facts, inspected.tensors) if inspected else ({}, {})
     biases = facts.get("bias_classes", [])
     changes = headline.changes(run.scores, intervals)
+    cost = run.record.get("size_and_speed")
     shelves = gallery.shelves(facts, tensors, _marks) if facts.get("gallery") else []
     return {
         "run": run,
@@ -97,7 +98,8 @@ def content(run: Finished) -> dict[str, Any]:
         "networks": names,
         "verdict": (found := words.verdict(run.scores, settings["plan"])),
         "head": headline.lead_with_gain(found, changes),
-        "tiles": headline.tiles(run.scores, changes, intervals, run.record.get("size_and_speed")),
+        "tiles": headline.tiles(run.scores, changes, intervals, cost),
+        "costs": headline.cost_sentences(cost) if cost else [],
         "change": _change(run.scores, intervals),
         "notes": _notes(run.record["recipe"], settings),
         "accuracies": words.accuracies(run.scores, names, intervals),
