@@ -91,6 +91,7 @@ def content(run: Finished) -> dict[str, Any]:
     biases = facts.get("bias_classes", [])
     changes = headline.changes(run.scores, intervals)
     cost = run.record.get("size_and_speed")
+    gain = gain_words.measured(run.scores)
     shelves = gallery.shelves(facts, tensors, _marks) if facts.get("gallery") else []
     return {
         "run": run,
@@ -101,9 +102,10 @@ def content(run: Finished) -> dict[str, Any]:
         "tiles": headline.tiles(run.scores, changes, intervals, cost),
         "costs": headline.cost_sentences(cost) if cost else [],
         "change": _change(run.scores, intervals),
+        "origin": gain_words.conclusion(gain) if gain else "",
         "notes": _notes(run.record["recipe"], settings),
         "accuracies": words.accuracies(run.scores, names, intervals),
-        "gain": (gain := gain_words.measured(run.scores)),
+        "gain": gain,
         "gains": gain_words.table(gain) if gain else None,
         "unseen": None if gain else words.unseen(run.scores, names),
         "matrices": words.matrices(run.scores, names, run.classes, biases),
@@ -122,7 +124,7 @@ def content(run: Finished) -> dict[str, Any]:
 def _change(scores: dict[str, Any], intervals: Intervals | None) -> str:
     """Say what debiasing changed: as measured without labels of the shortcut, or with them."""
     gain = gain_words.measured(scores)
-    return " ".join(gain_words.sentences(gain)) if gain else words.change(scores, intervals)
+    return " ".join(gain_words.sentences(gain)[:-1]) if gain else words.change(scores, intervals)
 
 
 def _notes(name: str, settings: dict[str, Any]) -> tuple[str, ...]:

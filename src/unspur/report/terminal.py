@@ -86,13 +86,19 @@ def score_table(scores: dict[str, Any]) -> Table:
     parts = [part for part in gain_words.PARTS if part in gain]
     for name in [*(f"{part} ({gain[part]['count']})" for part in parts), *columns, "weights kept"]:
         table.add_column(name.replace("_", " "), justify="right")
-    for row in ("ordinary", "pruned", "debiased"):
+    for row in _different_models(scores):
         if scores[row] is not None:
             share = 1.0 if row == "ordinary" else scores["density"]["overall"]
             cells = [gain[part].get(row) for part in parts]
             cells += [scores[row][column] for column in columns]
             table.add_row(row, *map(percent, cells), percent(share))
     return table
+
+
+def _different_models(scores: dict[str, Any]) -> tuple[str, ...]:
+    """Return the models of a run; the ordinary one alone where that is the result."""
+    same = scores["ordinary"] is not None and scores["ordinary"] == scores["debiased"]
+    return ("ordinary",) if same and not scores["pruned"] else ("ordinary", "pruned", "debiased")
 
 
 WORSE = 0.05  # a loss of accuracy that a user is told of
@@ -113,11 +119,12 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
     if judge := scores.get("judge"):
         yield judge["text"]
     if mined := scores["mining"]:
-        yield mined["text"]
+        if not judge:  # which says the same, with its reasons
+            yield mined["text"]
         if mined["precision"] is not None:
             yield (
-                f"Of {mined['flagged']} suspects {percent(mined['precision'])} really contradict the bias "
-                f"(precision); {percent(mined['recall'])} of those that do were found (recall)."
+                f"Of {mined['flagged']} suspects {percent(mined['precision'])} really contradict the "
+                f"shortcut (precision); {percent(mined['recall'])} of those that do were found (recall)."
             )
     if crowded := scores.get("crowded"):
         yield crowded
