@@ -87,6 +87,8 @@ def test_the_page_has_a_table_of_it() -> None:
 
 def test_an_ordinary_model_that_is_the_result_is_one_row() -> None:
     same = {**UNKNOWN, "average": 0.987}
-    table = score_table(scores(ordinary=same, debiased=same, pruned=None, gain=None))
-    assert [*table.columns[0].cells] == ["ordinary"]
+    ended = scores(ordinary=same, debiased=same, pruned=None, gain=None)
+    assert [*score_table(ended).columns[0].cells] == ["ordinary"]
+    refitted = {**ended, "refit": {"strength": 1.0}}
+    assert [*score_table(refitted).columns[0].cells] == ["ordinary", "debiased"]
     assert [*score_table(scores()).columns[0].cells] == ["ordinary", "pruned", "debiased"]

@@ -360,3 +360,11 @@ def test_size_and_speed_are_recorded_and_shown(tmp_path):
     read = Page(outcome.page.read_text("utf-8"))
     assert "size of the weights" in read.text
     assert "The weights t" in read.text
+
+
+def test_a_model_with_the_scores_of_the_ordinary_one_by_chance_has_a_page(tmp_path):
+    written = page_of(tmp_path, ["plan=dfr-mined", "refit.subsets=2"])
+    run = open_run(written.parent)
+    run.scores["debiased"] = run.scores["ordinary"]
+    assert "DFR" in words.network_titles(run.scores, "dfr-mined")["debiased"]
+    assert "looks" in Page(page.render(run)).sections()

@@ -14,6 +14,7 @@ from rich.table import Table
 from ..stages.context import Show
 from ..training.inputs import Progress as Follower
 from . import gain_words
+from .words import MODELS, ordinary_is_result
 
 out = Console()
 err = Console(stderr=True)
@@ -86,19 +87,14 @@ def score_table(scores: dict[str, Any]) -> Table:
     parts = [part for part in gain_words.PARTS if part in gain]
     for name in [*(f"{part} ({gain[part]['count']})" for part in parts), *columns, "weights kept"]:
         table.add_column(name.replace("_", " "), justify="right")
-    for row in _different_models(scores):
+    shown = ("ordinary",) if ordinary_is_result(scores) else MODELS
+    for row in shown:
         if scores[row] is not None:
             share = 1.0 if row == "ordinary" else scores["density"]["overall"]
             cells = [gain[part].get(row) for part in parts]
             cells += [scores[row][column] for column in columns]
             table.add_row(row, *map(percent, cells), percent(share))
     return table
-
-
-def _different_models(scores: dict[str, Any]) -> tuple[str, ...]:
-    """Return the models of a run; the ordinary one alone where that is the result."""
-    same = scores["ordinary"] is not None and scores["ordinary"] == scores["debiased"]
-    return ("ordinary",) if same and not scores["pruned"] else ("ordinary", "pruned", "debiased")
 
 
 WORSE = 0.05  # a loss of accuracy that a user is told of

@@ -66,9 +66,16 @@ def network_titles(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
     if plan in all_methods() and plan != "dcwp":
         names["debiased"] = all_methods()[plan].title
     titles = {name: names[name] for name in MODELS if scores[name]}
-    if scores["ordinary"] and scores["debiased"] == scores["ordinary"] and not scores["pruned"]:
+    if ordinary_is_result(scores):
         titles.pop("debiased", None)
     return titles
+
+
+def ordinary_is_result(scores: Mapping[str, Any]) -> bool:
+    """Return whether a run ended with its ordinary model, not with another one that has the same scores."""
+    if not scores["ordinary"] or scores["ordinary"] != scores["debiased"] or scores["pruned"]:
+        return False
+    return "step" not in scores["selection"] and "refit" not in scores
 
 
 def scored_on(scores: Mapping[str, Any]) -> str:
