@@ -15,3 +15,36 @@ def test_without_scripts_it_is_whole_and_has_no_dead_controls(open_page):
     page = open_page(java_script_enabled=False)
     assert not page.is_visible(".controls")
     assert page.locator(".suspects .card").first.is_visible()
+
+
+def test_a_picture_is_enlarged_by_mouse_and_keyboard(open_page):
+    page = open_page(700)
+    first = page.locator(".suspects .card img").first
+    small = first.bounding_box()["width"]
+    first.click()
+    assert page.locator(".zoom img").bounding_box()["width"] > 3 * small
+    assert page.locator(".zoom img").get_attribute("src") == first.get_attribute("src")
+    name = page.locator(".suspects .card").first.get_attribute("data-name")
+    assert name in page.locator(".zoom p").text_content()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".zoom img").get_attribute("src") == (
+        page.locator(".suspects .card img").nth(1).get_attribute("src")
+    )
+    page.keyboard.press("Escape")
+    assert not page.is_visible(".zoom")
+    first.focus()
+    page.keyboard.press("Enter")
+    assert page.is_visible(".zoom")
+    page.click(".zoom button")
+    assert not page.is_visible(".zoom")
+    assert first.evaluate("e => e === document.activeElement")
+
+
+def test_no_label_is_cut(open_page):
+    for width in (1200, 360):
+        cut = open_page(width).eval_on_selector_all(
+            ".card p, .looks p, .looks figcaption, .tiles li *",
+            "all => all.filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0)"
+            ".map(e => e.textContent)",
+        )
+        assert cut == []

@@ -28,7 +28,8 @@ from .contexts import audit_context, audit_pixels, open_context
 from .data import Splits
 from .data.custom.assembly import UserImages
 from .data.splits import shrink
-from .errors import DataError, MaskError, RecipeError, StoreError
+from .deploy.before_after import BeforeAfter, compare
+from .errors import DataError, MaskError, ModelError, RecipeError, StoreError
 from .recipes import Recipe, budget, own_methods
 from .report import page
 from .runs import audit_folder
@@ -44,13 +45,17 @@ from .store import Artifact
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a run, its scores, the judge's advice, and the page if there is one."""
+    """The results of a run, its scores, the judge's advice, and the page if there is one.
+
+    Size and speed are measured where a run is saved and something was pruned.
+    """
 
     context: Context
     results: Results
     scores: Artifact
     advice: Advice | None = None
     page: Path | None = None
+    size_and_speed: BeforeAfter | None = None
 
     @property
     def numbers(self) -> dict[str, Any]:
@@ -199,7 +204,20 @@ def carry_out(
         outcome = Outcome(run.context, results, scores, run.advice)
         if out is None:
             return outcome
+        outcome = replace(outcome, size_and_speed=_size_and_speed(outcome))
         return save_outcome(outcome, out, command=command, source=source)
+
+
+def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
+    """Compare the ordinary with the debiased network; None where nothing was pruned."""
+    context, results = outcome.context, outcome.results
+    if results.pruned is None or "pretrain" not in results:
+        return None
+    ordinary, debiased = results.weights("pretrain"), results.final_weights
+    try:
+        return compare(context.network(ordinary), context.outcome(debiased), context.probe)
+    except (RuntimeError, ModelError):  # a network that cannot be taken apart is still a result
+        return None
 
 
 def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str = "") -> Outcome:
@@ -209,8 +227,16 @@ def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str 
     save_skipped(context.splits, out)
     # The model is safe by now: no trouble with pictures may cost it.
     inspected = _inspected(context, results)
+    measured = outcome.size_and_speed
     runs.save_record(
-        context, results, scores, out, inspected=inspected, command=command, source=source
+        context,
+        results,
+        scores,
+        out,
+        inspected=inspected,
+        command=command,
+        source=source,
+        size_and_speed=measured.as_json() if measured else None,
     )
     with context.show("report"):
         return replace(outcome, page=page.attempt(out, context.store.root))

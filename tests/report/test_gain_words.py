@@ -42,7 +42,10 @@ def test_the_gain_and_its_cost_are_said_first() -> None:
         "On 40 images kept out of training that contradict the shortcut, accuracy goes from 10.0 % to "
         "70.0 % (+60.0 points, 95 % interval +"
     )
-    assert "On 200 images kept out of training that follow it" in lines[1]
+    assert (
+        "On 200 ordinary images kept out of training, which follow the shortcut, accuracy"
+        in lines[1]
+    )
     assert "(−4.0 points, 95 % interval −" in lines[1]
     assert "Neither model was trained on these images." in lines[2]
     assert "no clear gain" not in lines[2]
@@ -80,3 +83,12 @@ def test_the_page_has_a_table_of_it() -> None:
     gains = [plain(cell.text) for cell in found.rows[-1][1]]
     assert gains == ["+60.0", "−4.0"]
     assert all(cell.range for _, cells in found.rows for cell in cells)
+
+
+def test_an_ordinary_model_that_is_the_result_is_one_row() -> None:
+    same = {**UNKNOWN, "average": 0.987}
+    ended = scores(ordinary=same, debiased=same, pruned=None, gain=None)
+    assert [*score_table(ended).columns[0].cells] == ["ordinary"]
+    refitted = {**ended, "refit": {"strength": 1.0}}
+    assert [*score_table(refitted).columns[0].cells] == ["ordinary", "debiased"]
+    assert [*score_table(scores()).columns[0].cells] == ["ordinary", "pruned", "debiased"]

@@ -56,7 +56,8 @@ def folder(path, tmp_path):
 
 def test_everything_is_there(read):
     assert read.sections() == SECTIONS
-    assert read.text.count("A shortcut is likely") == 2  # title and headline
+    assert read.text.count("points where the shortcut fails") == 2  # title and headline
+    assert read.text.count("A shortcut is likely") == 1
 
 
 def test_it_needs_nothing_else_and_names_stay_names(html):
@@ -336,3 +337,34 @@ def test_a_store_that_is_not_there_is_an_error(folder):
         report(folder, store=folder / "nowhere")
     after = (folder / "report.html").read_bytes() if (folder / "report.html").exists() else b""
     assert before == after
+
+
+def test_the_notes_of_a_recipe_are_on_its_page():
+    demo = {"data": {"name": "demo"}}
+    assert any("settings were chosen on its own test split" in n for n in page._notes("demo", demo))
+    assert page._notes("demo", {"data": {"name": "given"}}) == ()  # a user's folder of that name
+    assert page._notes("a file.toml", demo) == ()
+
+
+def test_notes_are_shown(folder, monkeypatch):
+    monkeypatch.setattr(page, "_notes", lambda *_: ("Chosen on <its> test split.",))
+    read = Page(page.render(open_run(folder)))
+    assert "Chosen on <its> test split." in read.text.partition("Before and after")[0]
+
+
+def test_size_and_speed_are_recorded_and_shown(tmp_path):
+    run = stages.Run(toys.context(tmp_path / "store"))
+    outcome = workflow.carry_out(run, tmp_path / "out")
+    measured = open_run(tmp_path / "out").record["size_and_speed"]
+    assert measured == outcome.size_and_speed.as_json()
+    read = Page(outcome.page.read_text("utf-8"))
+    assert "size of the weights" in read.text
+    assert "The weights t" in read.text
+
+
+def test_a_model_with_the_scores_of_the_ordinary_one_by_chance_has_a_page(tmp_path):
+    written = page_of(tmp_path, ["plan=dfr-mined", "refit.subsets=2"])
+    run = open_run(written.parent)
+    run.scores["debiased"] = run.scores["ordinary"]
+    assert "DFR" in words.network_titles(run.scores, "dfr-mined")["debiased"]
+    assert "looks" in Page(page.render(run)).sections()

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from unspur.report import charts, curves, palette, pictures, strips, triptych
+from unspur.report import charts, curves, palette, pictures, strips, triptych, words
 from unspur.report.charts import Line
 from unspur.runs.intervals import DRAWS, bootstrap, share_interval
 from unspur.stages.inspection import saliency
@@ -174,6 +174,28 @@ def test_a_strip_shows_its_marks_and_where_it_turns():
     assert turns == {root.findall("rect")[1].attrib["x"]}
 
 
+def test_nothing_of_a_strip_is_behind_its_names():
+    marks = [strips.Mark("a name that reaches across the threshold", 0.3, "0.3")] * 3
+    root = ElementTree.fromstring(strips.strip(marks, AXIS, words="w"))
+    names = [float(text.attrib["y"]) for text in root.findall("text")]
+    for rect in root.findall("rect"):
+        top, high = float(rect.attrib["y"]), float(rect.attrib["height"])
+        assert all(y + 4 <= top or y - 10 >= top + high for y in names)
+    for path in root.findall("path"):
+        if path.attrib["class"] in ("turn", "tally"):
+            top, high = (float(part) for part in path.attrib["d"].split()[1].split("v"))
+            assert all(y + 4 <= top or y - 10 >= top + high for y in names)
+
+
+def test_the_name_of_a_narrow_zone_stays_in_the_picture():
+    zones = [strips.Zone(0.02, "wrong labels"), strips.Zone(0.97), strips.Zone(1.0, "a shortcut")]
+    root = ElementTree.fromstring(strips.strip([], strips.Axis(0.0, 1.0, zones), words="w"))
+    for text in root.findall("text")[:2]:
+        half = strips.LETTER * len(text.text) / 2
+        assert float(text.attrib["x"]) - half > 0
+        assert float(text.attrib["x"]) + half < charts.WIDE
+
+
 @pytest.mark.parametrize("value", [-9.0, -0.2, 0.0, 0.6, 1.0])
 def test_marks_stay_on_the_axis(value):
     drawn = strips.strip([strips.Mark("a", value, "x")], AXIS, words="w")
@@ -208,8 +230,51 @@ def test_neighbouring_groups_differ_in_colour_and_shape():
         assert palette.GROUPS[one % 7] != palette.GROUPS[other % 7]
 
 
+@pytest.mark.parametrize(
+    ("name", "strongest"), [("vermilion", 0), ("Red", 0), ("green", 1), ("light blue", 2)]
+)
+def test_a_group_named_after_a_colour_has_it(name, strongest):
+    colour = palette.group_colours({0: "fog", 1: name})[1]
+    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    assert parts.index(max(parts)) == strongest
+    assert f'"{colour}"' in charts.dot(1, colour)
+
+
+def test_other_groups_do_not_have_a_colour_that_is_a_name():
+    assert palette.group_colours({0: "fog", 1: "blue"})[0] == palette.GREY
+    names = {0: "fog", 1: "snow flakes", 9: "rain"}
+    assert palette.group_colours(names) == {k: palette.GROUPS[k % 7] for k in names}
+
+
+def test_a_map_has_the_colours_of_its_names_in_picture_and_legend():
+    tensors = {
+        "map.features.ordinary": torch.randn(30, 3, generator=torch.Generator().manual_seed(0)),
+        "map.targets": torch.arange(30) % 2,
+        "map.bias": torch.arange(30) % 3,
+    }
+    names = ("vermilion", "yellow", "cyan")
+    *_, row = triptych.rows(tensors, {"ordinary": "ordinary model"}, ("a", "b"), names)
+    for name, (mark, shown) in zip(names, row.legend, strict=True):
+        assert shown == name
+        assert palette.named_colour(name) in mark
+        assert palette.named_colour(name) in row.pictures["ordinary"]
+
+
+def test_groups_without_a_name_are_called_groups():
+    assert [words.group_name(k, ("urban", "1")) for k in range(3)] == [
+        "urban",
+        "group 1",
+        "group 2",
+    ]
+    groups = {"ordinary": {"groups": [[0.5, 1.0]]}}
+    (matrix,) = words.matrices(groups, {"ordinary": "ordinary model"}, ["cat"], [])
+    assert matrix.biases == ["group 0", "group 1"]
+
+
 @pytest.mark.parametrize("ground", ["#ffffff", "#181d24"])
-@pytest.mark.parametrize("colour", palette.GROUPS)
+@pytest.mark.parametrize(
+    "colour", [*palette.GROUPS, *map(palette.named_colour, ("yellow", "black", "white", "sage"))]
+)
 def test_marks_are_seen_on_light_and_dark(colour, ground):
     low, high = sorted((palette.luminance(colour), palette.luminance(ground)))
     assert (high + 0.05) / (low + 0.05) >= 3

@@ -12,6 +12,7 @@ from ..stages.results import Pictures
 from ..stages.suspects import Suspects
 from ..stages.thumbnails import Says, colours, describe, inputs, pick_by_class, pictures, shrink
 from . import audit_networks
+from .views import detail
 
 
 def pictures_through(
@@ -35,11 +36,19 @@ def _through(context: Context, name: str, index: Sequence[int]) -> Tensor:
     view = audit_networks.find(name).view
     assert view is not None, f"{name} has a view"
     seen = torch.cat([view(x).cpu() for x in inputs(context, part, where)])
+    if view is detail:
+        return shrink(colours(_as_grey(seen))).byte()
     mean, std = (torch.tensor(values).view(-1, 1, 1) for values in _scaling(context))
     pixels = seen * std + mean
     if part.dtype == torch.uint8:
         pixels = (255 * pixels).clamp(0, 255).round().byte()
     return shrink(colours(pixels)).byte()
+
+
+def _as_grey(differences: Tensor) -> Tensor:
+    """Return differences as pictures: grey is none, and the largest of each picture has full contrast."""
+    largest = differences.abs().amax((1, 2, 3), keepdim=True).clamp(min=1e-9)
+    return (127.5 * (1 + differences / largest)).clamp(0, 255).round().byte()
 
 
 def _scaling(context: Context) -> tuple[Sequence[float], Sequence[float]]:

@@ -15,6 +15,7 @@ from ..runs.evaluation_files import described, table_of
 from .options import Device, Pattern, Root, RunModel, Trust
 
 MOST_ROWS = 40  # of a table in the terminal
+GROUPED = "unbiased: every group counts the same. worst group: the one with the lowest accuracy."
 
 
 def evaluate(
@@ -57,8 +58,9 @@ def _say(found: Evaluation, out: Path | None) -> None:
         header, *rows = table_of(found, kind)
         if rows:
             _print_table(header, rows)
-    note = "Brackets: 95 % intervals over images."
-    terminal.out.print(note, markup=False)
+    terminal.out.print("Brackets: 95 % intervals over images.", markup=False)
+    if any(row.kind == "group" for row in found.rows):
+        terminal.out.print(GROUPED, markup=False)
     if out is not None:
         base = out.with_suffix("") if out.suffix in (".json", ".csv", ".md") else out
         said = f"The numbers are in {base}.json and {base}.csv, the tables in {base}.md."

@@ -13,8 +13,6 @@ from .. import recipes, workflow
 from ..audit.recommendation import Judge
 from ..data.custom.assembly import UserImages
 from ..data.splits import describe
-from ..deploy.before_after import compare
-from ..errors import ModelError
 from ..recipes import budget, own_methods
 from ..report import terminal
 from ..report.terminal import err, score_table, show, summary
@@ -142,15 +140,9 @@ def _finish(opened: Run, folder: Path, *, source: str = "") -> None:
 
 def _size_lines(outcome: Outcome) -> list[str]:
     """Return size and speed before and after, where something was pruned."""
-    context, results = outcome.context, outcome.results
-    if results.pruned is None or "pretrain" not in results:
-        return []
-    ordinary, debiased = results.weights("pretrain"), results.final_weights
-    try:
-        found = compare(context.network(ordinary), context.outcome(debiased), context.probe)
-    except (RuntimeError, ModelError):  # a network that cannot be taken apart is still a result
-        return []
-    return found.lines(on_channels=context.recipe.prune.unit == "channel")
+    found = outcome.size_and_speed
+    by_channel = outcome.context.recipe.prune.unit == "channel"
+    return found.lines(on_channels=by_channel) if found else []
 
 
 def _say_where(outcome: Outcome, folder: Path, stored: list[str], seconds: float) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -36,6 +37,10 @@ class BeforeAfter:
     before: SizeAndSpeed
     after: SizeAndSpeed
     removed: int  # channels and heads
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the numbers as run.json has them."""
+        return asdict(self)
 
     def lines(self, *, on_channels: bool) -> list[str]:
         """Say what changed, and what would help where only single weights are gone."""

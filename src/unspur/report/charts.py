@@ -72,16 +72,25 @@ def swatch(number: int) -> str:
 
 
 def cloud(
-    places: Sequence[Point], groups: Sequence[int], names: Mapping[int, str], *, words: str
+    places: Sequence[Point],
+    groups: Sequence[int],
+    names: Mapping[int, str],
+    *,
+    words: str,
+    colours: Mapping[int, str] | None = None,
 ) -> str:
-    """Draw points by group, each with its colour and shape; name the groups that form a cluster."""
+    """Draw points by group, each with its colour and shape; name the groups that form a cluster.
+
+    `colours` are those of the groups, by default those of the palette in turn.
+    """
     side = 320.0
     fitted = _fit_square(places, side)
     by_group = {
         group: [place for place, g in zip(fitted, groups, strict=True) if g == group]
         for group in sorted(set(groups))
     }
-    marks = [_marks(points, group) for group, points in by_group.items()]
+    own = colours or {}
+    marks = [_marks(points, group, own.get(group)) for group, points in by_group.items()]
     return svg([*marks, *_labels(by_group, names, _width(fitted))], side, side, words)
 
 
@@ -99,9 +108,9 @@ def _labels(
             yield label(x, y + 4, names[group], "halo", "middle")
 
 
-def dot(group: int) -> str:
+def dot(group: int, colour: str | None = None) -> str:
     """Draw the mark of a group, for a legend."""
-    return svg([_marks([(6.0, 6.0)], group)], 12, 12, "", style="width:16px")
+    return svg([_marks([(6.0, 6.0)], group, colour)], 12, 12, "", style="width:16px")
 
 
 # -- pieces -------------------------------------------------------------------------------------------
@@ -209,9 +218,9 @@ def _width(places: Sequence[Point]) -> float:
     return sorted(math.hypot(px - x, py - y) for px, py in places)[len(places) // 2]
 
 
-def _marks(places: Sequence[Point], group: int) -> str:
+def _marks(places: Sequence[Point], group: int, colour: str | None = None) -> str:
     """Draw the points of a group as one path. A round or square cap on a line of no length is a dot."""
-    colour, shape = GROUPS[group % len(GROUPS)], group % 4
+    colour, shape = colour or GROUPS[group % len(GROUPS)], group % 4
     if shape in (0, 1):
         path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in places)
         cap = "round" if shape == 0 else "square"

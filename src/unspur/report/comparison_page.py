@@ -17,6 +17,7 @@ from .templates import paint
 from .words import MEANING, Cell, Table, between, scored_on
 
 PAGE = "comparison.html"
+FEW = 10  # images, or fewer, whose accuracies say little
 DECIDES = {
     "conflicting": "images that contradict the shortcut",
     "worst_group": "the group it does worst in",
@@ -47,6 +48,7 @@ def content(found: MethodComparison) -> dict[str, Any]:
         "headline": headline(found),
         "lead": lead(found),
         "chart": chart(found),
+        "decides": DECIDES[found.deciding],
         "scores": _scores(found),
         "unseen": _unseen(found) if found.unseen_counts else None,
         "scored_on": scored_on({"evaluated_on": found.evaluated_on}),
@@ -66,26 +68,41 @@ def best(found: MethodComparison) -> ComparedMethod:
 
 
 def headline(found: MethodComparison) -> str:
-    """Name the method that does best by the deciding score."""
-    method = best(found)
-    share = percent(deciding_share(found, method).value)
-    return f"{method.title}: {share} of {DECIDES[found.deciding]}"
+    """Name the method that does best by the deciding score, if that is more than chance."""
+    method, baseline = best(found), found[found.baseline]
+    if method is baseline:
+        return f"No method does better than {baseline.title}"
+    points, interval = _gain_of_best(found)
+    if interval[0] <= 0:
+        return f"No method is clearly better than {baseline.title}"
+    return f"{method.title}: {_points(points)} points on {DECIDES[found.deciding]}"
 
 
 def lead(found: MethodComparison) -> str:
     """Compare the best method with the baseline in a sentence or two."""
     method, baseline = best(found), found[found.baseline]
+    where = DECIDES[found.deciding]
+    count = found.unseen_counts.get(found.deciding)
+    where = f"{count:,} {where}" if count is not None else where
     if method is baseline:
-        return f"No method does better than {baseline.title} on {DECIDES[found.deciding]}."
-    gains = method.unseen_gain if found.deciding == "suspects" else method.gain
-    points, interval = gains[found.deciding]
-    before = percent(deciding_share(found, baseline).value)
+        share = percent(deciding_share(found, baseline).value)
+        return f"Of {where}, {baseline.title} gets {share} right; no other method gets more."
+    points, interval = _gain_of_best(found)
+    before, after = (percent(deciding_share(found, each).value) for each in (baseline, method))
     sentence = (
-        f"{baseline.title} gets {before} of them right: {_points(points)} points, 95 % interval "
-        f"{between(interval, signed=True)}."
+        f"Of {where}, {method.title} gets {after} right and {baseline.title} {before}: {_points(points)} "
+        f"points, 95 % interval {between(interval, signed=True)}."
     )
     doubt = " That is no clear gain." if interval[0] <= 0 <= interval[1] else ""
-    return f"{sentence}{doubt} Intervals are over images, for one seed."
+    few = " So few images say little." if count is not None and count < FEW else ""
+    return f"{sentence}{doubt}{few} Intervals are over images, for one seed."
+
+
+def _gain_of_best(found: MethodComparison) -> tuple[float, Interval]:
+    """Return how much the best method gains over the baseline on the deciding score."""
+    method = best(found)
+    gains = method.unseen_gain if found.deciding == "suspects" else method.gain
+    return gains[found.deciding]
 
 
 def chart(found: MethodComparison) -> str:

@@ -52,7 +52,7 @@ def charts_of(
     if all(line.points for line in apart):
         stage_charts.append(
             _chart(
-                f"{stage}: mean 1 − p of the true class, outside training",
+                f"{stage}: error outside training (1 − probability of the true class)",
                 apart,
                 mark,
                 percent=True,

@@ -32,9 +32,13 @@ def sentences(gain: Mapping[str, Any]) -> list[str]:
 
 def _sentence(gain: Mapping[str, Any], part: str) -> str:
     about = gain[part]
-    where = f"{about['count']:,} {SAMPLES[gain['split']]} that {PARTS[part]}"
+    samples = SAMPLES[gain["split"]]
+    where = {
+        "suspects": f"{about['count']:,} {samples} that contradict the shortcut",
+        "others": f"{about['count']:,} ordinary {samples}, which follow the shortcut",
+    }
     return (
-        f"On {where}, accuracy goes from {percent(about['ordinary'])} to {percent(about['debiased'])} "
+        f"On {where[part]}, accuracy goes from {percent(about['ordinary'])} to {percent(about['debiased'])} "
         f"({_points(about)}, 95 % interval {between((about['low'], about['high']), signed=True)})."
     )
 

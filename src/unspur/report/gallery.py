@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from .pictures import SMALL, overlay, uri
+from .words import group_name
 
 Sample = Mapping[str, Any]
 Marks = Callable[[Sample], Sequence[str]]  # what a sample can be filtered by
@@ -117,4 +118,4 @@ def card(
 def _bias(number: int | None, names: Sequence[str]) -> str:
     if number is None:
         return ""
-    return names[number] if number < len(names) else str(number)
+    return group_name(number, names)

@@ -14,14 +14,16 @@ from typing import Any
 
 from torch import Tensor
 
+from .. import recipes
 from ..errors import StoreError
 from ..extras import need
+from ..recipes.composition import compose
 from ..runs import audit_folder
 from ..runs.finished import Finished, is_audit, open_run
 from ..runs.intervals import Intervals, bootstrap
 from ..runs.run_folder import REPORT
 from ..store import Artifact, write_bytes
-from . import audit_page, curves, gain_words, gallery, triptych, words
+from . import audit_page, curves, gain_words, gallery, headline, triptych, words
 from .templates import paint
 
 # What unexpected content of a file leads to.
@@ -87,15 +89,23 @@ def content(run: Finished) -> dict[str, Any]:
     inspected = run.stages.get("inspect")
     facts, tensors = (inspected.facts, inspected.tensors) if inspected else ({}, {})
     biases = facts.get("bias_classes", [])
+    changes = headline.changes(run.scores, intervals)
+    cost = run.record.get("size_and_speed")
+    gain = gain_words.measured(run.scores)
     shelves = gallery.shelves(facts, tensors, _marks) if facts.get("gallery") else []
     return {
         "run": run,
         "settings": settings,
         "networks": names,
-        "verdict": words.verdict(run.scores, settings["plan"]),
+        "verdict": (found := words.verdict(run.scores, settings["plan"])),
+        "head": headline.lead_with_gain(found, changes),
+        "tiles": headline.tiles(run.scores, changes, intervals, cost),
+        "costs": headline.cost_sentences(cost) if cost else [],
         "change": _change(run.scores, intervals),
+        "origin": gain_words.conclusion(gain) if gain else "",
+        "notes": _notes(run.record["recipe"], settings),
         "accuracies": words.accuracies(run.scores, names, intervals),
-        "gain": (gain := gain_words.measured(run.scores)),
+        "gain": gain,
         "gains": gain_words.table(gain) if gain else None,
         "unseen": None if gain else words.unseen(run.scores, names),
         "matrices": words.matrices(run.scores, names, run.classes, biases),
@@ -114,7 +124,13 @@ def content(run: Finished) -> dict[str, Any]:
 def _change(scores: dict[str, Any], intervals: Intervals | None) -> str:
     """Say what debiasing changed: as measured without labels of the shortcut, or with them."""
     gain = gain_words.measured(scores)
-    return " ".join(gain_words.sentences(gain)) if gain else words.change(scores, intervals)
+    return " ".join(gain_words.sentences(gain)[:-1]) if gain else words.change(scores, intervals)
+
+
+def _notes(name: str, settings: dict[str, Any]) -> tuple[str, ...]:
+    """Return what a reader should know about a built-in recipe; nothing for a user's own images."""
+    own = settings["data"]["name"] == "given" or name not in recipes.names()
+    return () if own else compose(name).notes
 
 
 def _marks(sample: gallery.Sample) -> Sequence[str]:

@@ -1,8 +1,14 @@
 """Colours for pages and figures.
 
 Those of Okabe and Ito, which the colour-blind can tell apart, some darkened so that they are seen on white
-and on black. Shapes and line styles tell the same story again.
+and on black. Shapes and line styles tell the same story again. Groups that are named after a colour have it.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PIL import ImageColor
 
 INK = "#1c2733"
 BLUE, RED, GREEN, PURPLE, ORANGE = "#0072b2", "#d55e00", "#009e73", "#c4709f", "#b37f00"
@@ -10,8 +16,44 @@ SKY, GREY = "#3b93cf", "#7b858f"
 SERIES = (BLUE, RED, GREEN, PURPLE, ORANGE)
 GROUPS = (*SERIES, SKY, GREY)
 
+# Names of colours that are not in CSS, and a yellow that stays one where it is darkened.
+NAMED = {
+    "yellow": "#ffd000",
+    "vermilion": "#e34234",
+    "mauve": "#ac7694",
+    "sage": "#9caf88",
+    "amber": "#ffbf00",
+}
+SEEN = (0.14, 0.29)  # luminance of a colour that is seen both on white and on a dark page
+
 # Of a share between 0 and 1: from a dark blue to a pale yellow, as bright as the share is large.
 _RAMP = ("#00224e", "#2a3f6d", "#575d6d", "#7d7c78", "#a59c74", "#d2c060", "#fee838")
+
+
+def group_colours(names: Mapping[int, str]) -> dict[int, str]:
+    """Return a colour for each group: its own if its name is a colour, and then grey for all others."""
+    own = {group: colour for group, name in names.items() if (colour := named_colour(name))}
+    if not own:
+        return {group: GROUPS[group % len(GROUPS)] for group in names}
+    return {group: own.get(group, GREY) for group in names}
+
+
+def named_colour(name: str) -> str | None:
+    """Return the colour of this name, bright and dark enough to be seen on any page; None if it is none."""
+    word = name.lower().replace(" ", "")
+    known = NAMED.get(word) or ImageColor.colormap.get(word)
+    return _make_visible(ImageColor.getrgb(known)[:3]) if known else None
+
+
+def _make_visible(rgb: tuple[int, ...]) -> str:
+    """Mix a colour with black or white until its luminance is that of a colour that is seen."""
+    for step in range(101):
+        for ground in (0, 255):
+            mixed = (round(part + (ground - part) * step / 100) for part in rgb)
+            colour = "#" + "".join(f"{part:02x}" for part in mixed)
+            if SEEN[0] <= luminance(colour) <= SEEN[1]:
+                return colour
+    return GREY
 
 
 def ramp(share: float) -> str:

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from .charts import WIDE, Scale, label, svg
 
 EDGE = 14  # left and right of the axis
-ROW, HEAD, FOOT = (
-    46,
-    30,
-    26,
-)  # of a row; above the first, for names of zones; below the last, for numbers
+ROW = 46
+HEAD, FOOT = 30, 26  # above the first row, for names of zones; below the last, for numbers
+LETTER = 6.6  # width of a letter, about
 
 
 @dataclass(frozen=True)
@@ -53,39 +51,53 @@ def strip(marks: Sequence[Mark], axis: Axis, *, words: str) -> str:
     """Draw the marks, each on a line of its own over the zones of the axis."""
     across = Scale(axis.low, axis.high, EDGE, WIDE - EDGE)
     foot = HEAD + ROW * len(marks)
-    elements = list(_zones(axis, across, foot))
+    elements = list(_zones(axis, across))
     for number, mark in enumerate(marks):
         top = HEAD + ROW * number
         elements += [*_lines(axis, across, top), *_row(mark, across, top)]
     return svg([*elements, *_numbers(axis, across, foot)], WIDE, foot + FOOT, words)
 
 
-def _zones(axis: Axis, across: Scale, foot: float) -> Iterable[str]:
-    start = axis.low
-    for zone in axis.zones:
-        left, right = across(start), across(zone.end)
-        yield (
-            f'<rect x="{left:.1f}" y="0" width="{right - left:.1f}" height="{foot}" '
-            f'class="zone {zone.kind}"/>'
-        )
+def _zones(axis: Axis, across: Scale) -> Iterable[str]:
+    """Name the zones above the first row, each over a bar of its colour and within the picture."""
+    for zone, left, right in _spans(axis, across):
         if zone.name:
-            yield label((left + right) / 2, 18, zone.name, "tick", "middle")
-        start = zone.end
+            yield _band(zone, left, right, HEAD - 8, 4)
+            half = LETTER * len(zone.name) / 2
+            x = min(max((left + right) / 2, EDGE + half), WIDE - EDGE - half)
+            yield label(x, HEAD - 14, zone.name, "tick", "middle")
 
 
 def _lines(axis: Axis, across: Scale, top: float) -> Iterable[str]:
-    """Draw the thresholds and the chance level beside the mark of a row, not through its name."""
+    """Draw zones, thresholds and the chance level around the mark of a row, not behind its name."""
+    for zone, left, right in _spans(axis, across):
+        yield _band(zone, left, right, top + 22, 20)
     for zone in axis.zones[:-1]:
         yield f'<path d="M{across(zone.end):.1f} {top + 22}v20" class="turn"/>'
     if axis.chance is not None:
         yield f'<path d="M{across(axis.chance):.1f} {top + 25}v14" class="tally"/>'
 
 
+def _spans(axis: Axis, across: Scale) -> Iterable[tuple[Zone, float, float]]:
+    """Yield each zone with where it begins and ends in the picture."""
+    start = axis.low
+    for zone in axis.zones:
+        yield zone, across(start), across(zone.end)
+        start = zone.end
+
+
+def _band(zone: Zone, left: float, right: float, top: float, high: float) -> str:
+    return (
+        f'<rect x="{left:.1f}" y="{top:g}" width="{right - left:.1f}" height="{high:g}" '
+        f'class="zone {zone.kind}"/>'
+    )
+
+
 def _row(mark: Mark, across: Scale, top: float) -> Iterable[str]:
     line, x = top + 32, across(min(max(mark.value, across.low), across.high))
     yield f'<path d="M{EDGE} {line}H{WIDE - EDGE}" class="grid"/>'
-    yield label(EDGE, top + 16, mark.name, "name", "start")
-    yield label(WIDE - EDGE, top + 16, mark.text, "name", "end")
+    yield label(EDGE, top + 15, mark.name, "name", "start")
+    yield label(WIDE - EDGE, top + 15, mark.text, "name", "end")
     if mark.start is not None:
         start = across(mark.start)
         yield f'<path d="M{start:.1f} {line}H{x:.1f}" class="span"/>'

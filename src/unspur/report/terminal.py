@@ -14,6 +14,7 @@ from rich.table import Table
 from ..stages.context import Show
 from ..training.inputs import Progress as Follower
 from . import gain_words
+from .words import MODELS, ordinary_is_result
 
 out = Console()
 err = Console(stderr=True)
@@ -86,7 +87,8 @@ def score_table(scores: dict[str, Any]) -> Table:
     parts = [part for part in gain_words.PARTS if part in gain]
     for name in [*(f"{part} ({gain[part]['count']})" for part in parts), *columns, "weights kept"]:
         table.add_column(name.replace("_", " "), justify="right")
-    for row in ("ordinary", "pruned", "debiased"):
+    shown = ("ordinary",) if ordinary_is_result(scores) else MODELS
+    for row in shown:
         if scores[row] is not None:
             share = 1.0 if row == "ordinary" else scores["density"]["overall"]
             cells = [gain[part].get(row) for part in parts]
@@ -113,11 +115,12 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
     if judge := scores.get("judge"):
         yield judge["text"]
     if mined := scores["mining"]:
-        yield mined["text"]
+        if not judge:  # which says the same, with its reasons
+            yield mined["text"]
         if mined["precision"] is not None:
             yield (
-                f"Of {mined['flagged']} suspects {percent(mined['precision'])} really contradict the bias "
-                f"(precision); {percent(mined['recall'])} of those that do were found (recall)."
+                f"Of {mined['flagged']} suspects {percent(mined['precision'])} really contradict the "
+                f"shortcut (precision); {percent(mined['recall'])} of those that do were found (recall)."
             )
     if crowded := scores.get("crowded"):
         yield crowded

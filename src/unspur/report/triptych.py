@@ -14,6 +14,8 @@ from torch import Tensor
 
 from ..extras import need
 from . import charts
+from .palette import group_colours
+from .words import group_name
 
 PERPLEXITY, STEPS, FEWEST = 20.0, 500, 12
 
@@ -33,7 +35,7 @@ def rows(
     classes: Sequence[str],
     biases: Sequence[str],
 ) -> list[MapRow]:
-    """Return the maps by label and, where it is known, by bias; none for too few samples."""
+    """Return the maps by label and, where it is known, by group of the shortcut; none for too few samples."""
     prefix = "map.features."
     features = {name: tensors[prefix + name] for name in networks if prefix + name in tensors}
     if not features or len(tensors["map.targets"]) < FEWEST:
@@ -41,7 +43,7 @@ def rows(
     places = {name: layout(network_features) for name, network_features in features.items()}
     colourings = [
         ("By label", "label", "map.targets", classes),
-        ("By bias", "bias", "map.bias", biases),
+        ("By group", "group", "map.bias", biases),
     ]
     return [
         _row(title, kind, places, networks, tensors[key].tolist(), names)
@@ -58,18 +60,23 @@ def _row(
     groups: list[int],
     names: Sequence[str],
 ) -> MapRow:
-    named = {g: names[g] if g < len(names) else f"{kind} {g}" for g in sorted(set(groups))}
+    found = sorted(set(groups))
+    named = {g: names[g] if kind == "label" else group_name(g, names) for g in found}
+    colours = group_colours(named)
     pictures = {
         name: charts.cloud(
             points,
             groups,
             named,
-            words=f"Map of {len(points)} samples as {networks[name]} sees them, coloured by {kind}.",
+            words=f"Map of {len(points)} samples as the {networks[name]} sees them, coloured by {kind}.",
+            colours=colours,
         )
         for name, points in places.items()
     }
     legend = (
-        [(charts.dot(group), name) for group, name in named.items()] if len(named) <= 30 else []
+        [(charts.dot(group, colours[group]), name) for group, name in named.items()]
+        if len(named) <= 30
+        else []
     )
     return MapRow(title, pictures, legend)
 

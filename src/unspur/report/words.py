@@ -66,9 +66,16 @@ def network_titles(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
     if plan in all_methods() and plan != "dcwp":
         names["debiased"] = all_methods()[plan].title
     titles = {name: names[name] for name in MODELS if scores[name]}
-    if scores["ordinary"] and scores["debiased"] == scores["ordinary"] and not scores["pruned"]:
+    if ordinary_is_result(scores):
         titles.pop("debiased", None)
     return titles
+
+
+def ordinary_is_result(scores: Mapping[str, Any]) -> bool:
+    """Return whether a run ended with its ordinary model, not with another one that has the same scores."""
+    if not scores["ordinary"] or scores["ordinary"] != scores["debiased"] or scores["pruned"]:
+        return False
+    return "step" not in scores["selection"] and "refit" not in scores
 
 
 def scored_on(scores: Mapping[str, Any]) -> str:
@@ -235,10 +242,16 @@ def matrices(
         groups = scores[name]["groups"]
         if groups is None or max(len(groups), len(groups[0])) > LARGEST:
             return []
-        columns = [biases[k] if k < len(biases) else f"bias {k}" for k in range(len(groups[0]))]
+        columns = [group_name(k, biases) for k in range(len(groups[0]))]
         rows = [(classes[c], [_square(a) for a in row]) for c, row in enumerate(groups)]
         result.append(Matrix(names[name], columns, rows))
     return result
+
+
+def group_name(number: int, names: Sequence[str]) -> str:
+    """Return the given name of a group; "group 3" where that is a number, or where there is none."""
+    name = names[number] if number < len(names) else str(number)
+    return f"group {name}" if name.lstrip("-").isdigit() else name
 
 
 def _square(accuracy: float | None) -> Square:

@@ -28,12 +28,23 @@ def open_model(
 def open_models(
     folder: Path | str, model: nn.Module | str | None = None, *, trust: bool = False
 ) -> dict[str, Classifier]:
-    """Return the ordinary model, if the run's folder has it, and the debiased one, by these names."""
+    """Return the ordinary model, if the run's folder has it, and the debiased one, by these names.
+
+    The model of a run that saw no sign of a shortcut is the ordinary one.
+    """
     folder = Path(folder)
-    found = {"debiased": open_model(folder, model, trust=trust)}
+    name = ORDINARY if _is_ordinary(folder) else "debiased"
+    found = {name: open_model(folder, model, trust=trust)}
     if (folder / ORDINARY / "model.json").is_file():
         found = {"ordinary": open_model(folder / ORDINARY, model, trust=trust)} | found
     return found
+
+
+def _is_ordinary(folder: Path) -> bool:
+    """Return whether the judge advised against debiasing, so that a run returned the ordinary model."""
+    path = folder / "scores.json"
+    judge = read_json(path).get("judge") if path.is_file() else None
+    return isinstance(judge, dict) and judge.get("debias") is False
 
 
 def build_network(folder: Path, model: nn.Module | str | None) -> nn.Module | None:

@@ -35,6 +35,50 @@
     controls.addEventListener("submit", (event) => event.preventDefault());
     update();
   }
+  const every = ".card img, .looks img";
+  if (document.querySelector(every)) {
+    const box = document.createElement("dialog");
+    const large = document.createElement("img");
+    const words = document.createElement("p");
+    const close = document.createElement("button");
+    box.className = "zoom";
+    close.textContent = "Close";
+    box.append(large, words, close);
+    let current = null;
+    const show = (picture) => {
+      current = picture;
+      large.src = picture.src;
+      large.alt = picture.alt;
+      large.classList.toggle("pixels", picture.closest(".tiny") !== null);
+      const item = picture.closest("li");
+      words.textContent = `${picture.alt} · ${item.dataset.name || item.querySelector(".file").title}`;
+      if (!box.isConnected) document.body.append(box);
+      if (!box.open) box.showModal();
+    };
+    const move = (step) => {
+      const seen = [...document.querySelectorAll(every)].filter((each) => each.offsetParent !== null);
+      show(seen[(seen.indexOf(current) + step + seen.length) % seen.length]);
+    };
+    for (const picture of document.querySelectorAll(every)) {
+      picture.tabIndex = 0;
+      picture.setAttribute("role", "button");
+      picture.title = "Enlarge";
+      picture.addEventListener("click", () => show(picture));
+      picture.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        show(picture);
+      });
+    }
+    box.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step) move(step);
+    });
+    box.addEventListener("click", (event) => {
+      if (event.target === box || event.target === close) box.close();
+    });
+    box.addEventListener("close", () => current.focus());
+  }
   window.addEventListener("beforeprint", () => {
     for (const each of document.querySelectorAll("details")) each.open = true;
   });

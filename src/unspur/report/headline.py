@@ -1,0 +1,150 @@
+"""The top of a run's page: what was gained where the shortcut fails, what it costs elsewhere, in tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..runs.intervals import Interval, Intervals
+from . import gain_words
+from .words import PageVerdict, between, percent, scored_on
+
+PLACES = {
+    "suspects": "right where the shortcut fails",
+    "others": "right on ordinary images, where the shortcut holds",
+    "conflicting": "right where the shortcut fails",
+    "aligned": "right on ordinary images, where the shortcut holds",
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """Accuracy of the ordinary and the debiased model on the same images, and the interval of the gain."""
+
+    before: float
+    after: float
+    interval: Interval | None = None
+
+    @property
+    def points(self) -> str:
+        return f"{100 * (self.after - self.before):+.1f} points".replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number to see first: what it was before, what it is, of what, and how sure it is."""
+
+    value: str
+    what: str
+    before: str = ""
+    detail: str = ""
+
+
+def changes(scores: Mapping[str, Any], intervals: Intervals | None) -> dict[str, Change]:
+    """Return the changes where the shortcut fails and where it holds, by the names of `PLACES`."""
+    if gain := gain_words.measured(scores):
+        parts = [(name, gain[name]) for name in gain_words.PARTS if name in gain]
+        return {
+            name: Change(part["ordinary"], part["debiased"], (part["low"], part["high"]))
+            for name, part in parts
+        }
+    before, after = scores["ordinary"], scores["debiased"]
+    if not before or before == after or after["conflicting"] is None:
+        return {}
+    ranges = intervals.gain if intervals else {}
+    return {
+        name: Change(before[name], after[name], ranges.get(name))
+        for name in ("conflicting", "aligned")
+    }
+
+
+def lead_with_gain(verdict: PageVerdict, found: Mapping[str, Change]) -> PageVerdict:
+    """Return the head of the page: the gain where the shortcut fails, or the verdict if none is measured."""
+    if not found:
+        return verdict
+    first = next(iter(found.values()))
+    low, high = first.interval or (0.0, 0.0)
+    if high < 0:
+        return PageVerdict("found", f"Worse where the shortcut fails: {first.points}", "")
+    if first.interval and low <= 0:
+        return PageVerdict("unsure", "No clear gain where the shortcut fails", "")
+    if first.after <= first.before:
+        return PageVerdict("unsure", "No gain where the shortcut fails", "")
+    return PageVerdict("clear", f"{first.points} where the shortcut fails", "")
+
+
+def tiles(
+    scores: Mapping[str, Any],
+    found: Mapping[str, Change],
+    intervals: Intervals | None,
+    size_and_speed: Mapping[str, Any] | None,
+) -> list[Tile]:
+    """Return what a reader should see first: accuracies with intervals, then size and speed."""
+    accuracy = [_change_tile(name, change) for name, change in found.items()]
+    return [*(accuracy or [_average(scores, intervals)]), *_costs(size_and_speed)]
+
+
+def _change_tile(name: str, change: Change) -> Tile:
+    sure = f", 95 % interval {between(change.interval, signed=True)}" if change.interval else ""
+    before = percent(change.before).partition("\N{NO-BREAK SPACE}")[0]
+    return Tile(percent(change.after), PLACES[name], before, f"{change.points}{sure}")
+
+
+def _average(scores: Mapping[str, Any], intervals: Intervals | None) -> Tile:
+    """Return the accuracy over all scored images, where nobody knows where the shortcut fails."""
+    before, after = scores["ordinary"], scores["debiased"]
+    compared = bool(before) and before != after
+    ranges = intervals.accuracy.get("debiased", {}) if intervals else {}
+    sure = between(ranges.get("average"))
+    return Tile(
+        percent(after["average"]),
+        f"right, over all of {scored_on(scores)}",
+        percent(before["average"]).partition("\N{NO-BREAK SPACE}")[0] if compared else "",
+        f"95 % interval {sure}" if sure else "",
+    )
+
+
+def _costs(measured: Mapping[str, Any] | None) -> Sequence[Tile]:
+    """Return the tiles of size and speed, if they were measured."""
+    if not measured:
+        return []
+    before, after = measured["before"], measured["after"]
+    if not measured["removed"]:  # the same network, so its time would differ by chance
+        return [
+            Tile(f"{_size(after)} MB", "size of the weights, as before: no whole channel is dead")
+        ]
+    how = f"without {measured['removed']:,} dead channels"
+    return [
+        Tile(f"{_size(after)} MB", "size of the weights", _size(before), how),
+        Tile(f"{_time(after)} ms", "for one image on the CPU", _time(before), "torch, median"),
+    ]
+
+
+def cost_sentences(measured: Mapping[str, Any]) -> list[str]:
+    """Say the size and speed before and after, or how to get a smaller and faster model."""
+    before, after = measured["before"], measured["after"]
+    if not measured["removed"]:
+        return [
+            f"The weights take {_size(after)} MB as before, and an image takes as long: masks on single "
+            "weights leave nearly every channel alive. With --set prune.unit=channel whole channels are cut, "
+            "and the model becomes smaller and faster; the option --packed of unspur export leaves zeros out "
+            "of the file."
+        ]
+    return [
+        f"The weights took {_size(before)} MB before; without dead channels they take {_size(after)} MB. One "
+        f"image took {_time(before)} ms before and takes {_time(after)} ms now (torch, on the CPU). The "
+        "option --slim of unspur export writes the smaller model."
+    ]
+
+
+def _size(network: Mapping[str, float]) -> str:
+    return _rounded(network["bytes"] / 1e6)
+
+
+def _time(network: Mapping[str, float]) -> str:
+    return _rounded(network["milliseconds"])
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.1f}" if value >= 1 else f"{value:.2g}"

@@ -1,0 +1,28 @@
+"""The models of a run by name: what a run returned without a shortcut is its ordinary model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from unspur.runs import named_models
+
+
+@pytest.mark.parametrize(
+    ("scores", "name"),
+    [
+        ({"judge": {"debias": False, "text": "No sign of a shortcut."}}, "ordinary"),
+        ({"judge": {"debias": True, "text": "A shortcut is likely."}}, "debiased"),
+        ({}, "debiased"),
+        (None, "debiased"),
+    ],
+)
+def test_an_ordinary_model_is_not_called_debiased(
+    scores: dict[str, object] | None, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(named_models, "open_model", lambda *_, **__: "the model")
+    if scores is not None:
+        (tmp_path / "scores.json").write_text(json.dumps(scores))
+    assert named_models.open_models(tmp_path) == {name: "the model"}
