@@ -23,6 +23,7 @@ from unspur import workflow
 from unspur.data.benchmarks import mnist, planted
 from unspur.data.custom.assembly import UserImages
 from unspur.data.splits import Splits
+from unspur.recipes import budget
 from unspur.report import terminal
 from unspur.stages.place import Place, find_place
 from unspur.store import environment, read_document, write_document
@@ -41,6 +42,8 @@ FIRST = {"plan": "dcwp", "finetune.drop": 0.2, **PLAIN, **WEIGHTS, **SHORT}
 # The preset and what it was chosen from: the method, and changes of the preset's settings.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "preset": ("unspur", LONG),
+    "prefer aligned": ("unspur", {**LONG, **budget.preference("aligned")}),
+    "prefer conflicting": ("unspur", {**LONG, **budget.preference("conflicting")}),
     "preset, noise on the logit": ("unspur", {**LONG, "prune.noise": "logit"}),
     "noise on the logit, adapted from the initial weights": (
         "unspur",
