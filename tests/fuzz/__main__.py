@@ -1,4 +1,4 @@
-"""python -m fuzz [--number N] [--seed S] [--surface NAME] [--first I]: attack, print counts, end with 1 on a fault."""
+"""python -m fuzz: attack every surface, print counts, end with 1 on a fault."""
 
 from __future__ import annotations
 

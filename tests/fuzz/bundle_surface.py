@@ -1,4 +1,4 @@
-"""Hostile folders, sealed anew by who changed them: no code runs, nothing is raw, memory and time are bounded."""
+"""Hostile folders, sealed by who changed them: no code runs, memory and time are bounded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ from .oracle import Case
 
 NETWORKS = ["convnet", "flatnet", "mlp", "resnet18", "bagnet18", "mobilenet_v2", "evil.py:make"]
 NAMES = [*NETWORKS, "timm:resnet18", "timm:hf-hub:a/b", "os:system", "", "../evil.py:make", "x"]
-OPTIONS = ["width", "hidden", "depth", "layers", "size", "pretrained", "channels", "checkpoint_path"]
+OPTIONS = [
+    "width",
+    "hidden",
+    "depth",
+    "layers",
+    "size",
+    "pretrained",
+    "channels",
+    "checkpoint_path",
+]
 SIZES: list[Any] = [0, -1, 0.5, 1, 3, 7, 1000, 20_000, 10**6, 10**9, 2**62, "x", [4] * 50, None]
 EVIL = "from pathlib import Path\nPath({canary!r}).write_text('ran')\ndef make(classes): ...\n"
 

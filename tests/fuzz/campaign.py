@@ -34,8 +34,14 @@ SURFACES: dict[str, ModuleType] = {
 }
 # Shares of the cases: most go where one takes the least time.
 SHARES = {
-    **{"json": 0.3, "folders": 0.08, "store": 0.12, "recipes": 0.1},
-    **{"tables": 0.2, "images": 0.15, "shapes": 0.04, "bundles": 0.01},
+    "json": 0.3,
+    "folders": 0.08,
+    "store": 0.12,
+    "recipes": 0.1,
+    "tables": 0.2,
+    "images": 0.15,
+    "shapes": 0.04,
+    "bundles": 0.01,
 }
 
 

@@ -22,7 +22,8 @@ from unspur.store import Store
 
 CHANGES = (*SMALL, "model.name=convnet", "model.options.width=4", "data.name=folder", "judge=false")
 # The shortest run that mines, prunes and fine-tunes, for faults at every call of it.
-SHORT = tuple(f"{stage}.steps=6" for stage in ("mine", "pretrain", "prune", "finetune")) + (
+SHORT = (
+    *("mine.steps=6", "pretrain.steps=6", "prune.steps=6", "finetune.steps=6"),
     *("finetune.iterates=[3, 6]", "select.every=3", "log_every=3", "checkpoint_every=3"),
     *("mine.threshold=0.4", "prune.batch_norm_batches=1"),
 )

@@ -1,4 +1,4 @@
-"""Every file of a run, its ordinary model, an export and an audit: the same result, or an error that names it."""
+"""Every file of a run, an ordinary model, an export and an audit: the same result, or an error with its name."""
 
 from __future__ import annotations
 

@@ -67,7 +67,6 @@ def _add(rng: random.Random, path: Path) -> None:
         path.write_bytes(b"x")
 
 
-
 def _count(root: Path) -> int:
     """Return how many images are in class folders that are neither a split nor hidden."""
     if any((root / name).is_dir() for name in ("train", "test", "valid")):

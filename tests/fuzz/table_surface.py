@@ -94,7 +94,9 @@ def _written_flags(rng: random.Random, desk: Desk) -> Case:
 def _damaged_flags(rng: random.Random, desk: Desk) -> Case:
     path: Path = desk.root / "flags.csv"
     names = ("a.png", "b.png")
-    text = "path,label,score,predicted,flag,note\na.png,cat,0.5,dog,suspect,\nb.png,dog,0.1,dog,,n\n"
+    text = (
+        "path,label,score,predicted,flag,note\na.png,cat,0.5,dog,suspect,\nb.png,dog,0.1,dog,,n\n"
+    )
     path.write_bytes(_spoiled(rng, text))
 
     def right(found: Any, warned: list[str]) -> bool:

@@ -121,7 +121,7 @@ def load(folder: Path | str, model: nn.Module | None = None, *, trust: bool = Fa
     except MISFITS as error:
         raise ModelError(f"the weights in {folder} do not fit the model: {error}") from error
     except ModelError as error:
-        raise _name_file(error, folder / MODEL) from error
+        raise _name_file(error, folder / MODEL) from error.__cause__
     return Classifier(network, about)
 
 
