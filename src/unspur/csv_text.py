@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
 ESCAPED = re.compile(r"'+[=+\-@\t\r]")
@@ -52,7 +53,7 @@ def render_rows(rows: Iterable[Sequence[str]]) -> str:
     cells = [list(map(escape_cell, row)) for row in rows]
     odd = any("\r" in cell for row in cells for cell in row)
     text = io.StringIO(newline="")
-    quoting = csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 1] = csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
     csv.writer(text, lineterminator="\n", quoting=quoting).writerows(cells)
     return text.getvalue()
 

@@ -79,7 +79,9 @@ def _case(rng: random.Random, desk: Desk, path: Path, data: bytes, what: str) ->
     def right(found: Any, warned: list[str]) -> bool:
         return not canary.exists() and isinstance(found[0][0], str)
 
-    return Case(f"hostile {what}", call, right, ("model.json", str(desk.run)), undo)
+    # What is sealed and can be built, but takes other images than it says, fails when it is called.
+    names = ("model.json", str(desk.run), "the network failed")
+    return Case(f"hostile {what}", call, right, names, undo)
 
 
 def _page(rng: random.Random, desk: Desk) -> Case:

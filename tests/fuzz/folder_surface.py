@@ -1,4 +1,4 @@
-"""Every file of a run, an ordinary model, an export and an audit: the same result, or an error with its name."""
+"""Every file of a run, an export and an audit: the same result, or an error that names the file."""
 
 from __future__ import annotations
 

@@ -87,8 +87,6 @@ class Worker:
 
     def growth(self) -> list[str]:
         """Say where memory or open files grew after the first rounds."""
-        if len(self.marks) < 10:
-            return []
         (before, files), (after, more) = self.marks[len(self.marks) // 3], self.marks[-1]
         print(f"memory {before:.0f} to {after:.0f} MB, open files {files} to {more}")
         wrong = [f"memory grew from {before} to {after} MB"] if after - before > MOST_GROWTH else []

@@ -18,6 +18,8 @@ from unspur.errors import DataError, ModelError, RecipeError, StoreError
 from unspur.models import limit_weights
 from unspur.runs.suspects_csv import read_suspects, write_suspects
 from unspur.stages.suspects import Suspects
+from unspur.store import Workspace, workspace
+from unspur.store.artifacts import log_checksum
 
 from .desk import Desk
 
@@ -91,3 +93,26 @@ def test_weights_are_counted_as_a_network_is_built() -> None:
     with limit_weights(109), pytest.raises(ModelError, match="more than 109 weights"):
         nn.Linear(10, 10)
     nn.Linear(10, 10)  # the limit has ended
+
+
+def test_what_a_checkpoint_counts_of_a_log_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    work = Workspace(tmp_path / "work.partial")
+    monkeypatch.setattr(workspace, "sync_file", lambda path: synced.append(path.name))
+    work.log({"step": 1})
+    work.checkpoint({"w": torch.zeros(2)}, {"step": 1})
+    assert synced == ["log.jsonl"]
+
+
+def test_a_log_that_cannot_be_read_is_not_sealed_as_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path) -> bytes:
+        raise OSError(5, "Input/output error", str(path))
+
+    (tmp_path / "log.jsonl").write_text("{}\n")
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        log_checksum(tmp_path)
