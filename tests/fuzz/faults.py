@@ -26,7 +26,7 @@ class Trap:
     def __init__(self, root: Path, number: int, kind: str):
         self.root, self.number, self.kind = str(root), number, kind
         self.count = 0
-        self.unsynced: set[str] = set()
+        self.synced: dict[str, int] = {}  # of each file that was written, the bytes that are safe
 
     def set(self) -> None:
         """Replace the calls of this process; there is no way back, so call it in a child."""
@@ -52,11 +52,11 @@ class Trap:
         return None
 
     def _lose_power(self) -> None:
-        """Leave half of every file that was written and not synced."""
-        for path in self.unsynced:
+        """Leave half of what was written to every file and not synced."""
+        for path, safe in self.synced.items():
             handle = self._open_plainly(path)
             if handle is not None:
-                os.ftruncate(handle, os.fstat(handle).st_size // 2)
+                os.ftruncate(handle, safe + max(0, os.fstat(handle).st_size - safe) // 2)
 
     def _open_plainly(self, path: str) -> int | None:
         try:
@@ -75,8 +75,8 @@ class Trap:
             if not self._is_below(path, options):
                 return call(path, *args, **options)
             found = self.step(lambda: call(path, *args, **options), os.fsdecode(path))
-            if name in ("replace", "rename") and str(path) in self.unsynced:
-                self.unsynced.add(str(args[0]))
+            if name in ("replace", "rename") and str(path) in self.synced:
+                self.synced[str(args[0])] = self.synced.pop(str(path))
             return found
 
         return watched
@@ -85,7 +85,7 @@ class Trap:
         def watched(handle: int) -> None:
             path = os.readlink(f"/proc/self/fd/{handle}")
             self.step(lambda: call(handle), path)
-            self.unsynced.discard(path)
+            self.synced[path] = os.fstat(handle).st_size
 
         return watched
 
@@ -97,7 +97,7 @@ class Trap:
             file = self.step(lambda: call(path, mode, *args, **options), named)
             if mode.startswith("r") and "+" not in mode:
                 return file
-            self.unsynced.add(named)
+            self.synced[named] = self.synced.get(named, 0) if mode.startswith("a") else 0
             return WatchedFile(file, self, named)
 
         return watched

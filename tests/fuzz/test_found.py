@@ -116,3 +116,14 @@ def test_a_log_that_cannot_be_read_is_not_sealed_as_empty(
     monkeypatch.setattr(Path, "read_bytes", fail)
     with pytest.raises(OSError, match="Input/output"):
         log_checksum(tmp_path)
+
+
+def test_a_page_removes_what_a_killed_one_has_left_of_it(desk: Desk) -> None:
+    left = desk.run / "report.html.0123abcd.tmp"
+    other = desk.run / "model.json.0123abcd.tmp"  # whoever writes the folder removes that
+    for path in (left, other):
+        path.write_text("half a page")
+    unspur.report(desk.run)
+    assert (left.exists(), other.exists()) == (False, True)
+    other.unlink()
+    assert not list(desk.run.glob("*.lock"))
