@@ -15,7 +15,7 @@ from typing import Any
 from unspur.boundary import explain_system
 from unspur.errors import UnspurError
 
-SECONDS = 20.0
+SECONDS = 60.0  # as long as one image may take when a set is opened
 MEGABYTES = 1024  # that one input may add to the memory of the process
 RIGHT, REFUSED = "right", "refused"
 FAULTS = ("silent", "raw", "unnamed", "hang", "memory")
