@@ -1,4 +1,4 @@
-# make demo | test | check | format | reproduce-quick | pages | wheel-demo | clean. The environment is .venv; a torch that the system's Python
+# make demo | test | check | fuzz | crash | soak | format | reproduce-quick | pages | wheel-demo | clean. The environment is .venv; a torch that the system's Python
 # already has is used as it is, otherwise the pinned one is installed.
 PYTHON ?= python3
 VENV := .venv
@@ -7,7 +7,7 @@ DEMO := $(VENV)/.demo
 DEV := $(VENV)/.dev
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo test check format reproduce-quick pages wheel-demo clean
+.PHONY: demo test check fuzz crash soak format reproduce-quick pages wheel-demo clean
 
 demo: $(DEMO)
 	$(BIN)/unspur demo
@@ -20,6 +20,21 @@ check: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python scripts/audit_dependencies.py
+
+# docs/reliability.md says what these do. NUMBER inputs from SEED; SECONDS of the soak.
+NUMBER ?= 20000
+SEED ?= 0
+SECONDS ?= 3600
+
+fuzz: $(DEV)
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m fuzz --number $(NUMBER) --seed $(SEED)
+
+crash: $(DEV)
+	UNSPUR_FUZZ=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m fuzz.crash --seed $(SEED)
+
+soak: $(DEV)
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m fuzz.soak --seconds $(SECONDS) --seed $(SEED)
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .

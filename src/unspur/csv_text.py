@@ -6,8 +6,12 @@ cell is written with an apostrophe before it, which is removed when the cell is 
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
 ESCAPED = re.compile(r"'+[=+\-@\t\r]")
@@ -26,9 +30,32 @@ def unescape_cell(text: str) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file in UTF-8; raise ValueError if a line is too long for a table."""
+    """Return the text of a file in UTF-8; raise ValueError if a line is too long for a table.
+
+    Ends of lines stay as they are, since one within quotes is a part of its cell.
+    """
     _check_lines(path)
-    return path.read_text("utf-8-sig")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return file.read()
+
+
+def open_lines(text: str) -> io.StringIO:
+    """Return the lines of a table for `csv.reader`, which looks at their ends itself."""
+    return io.StringIO(text, newline="")
+
+
+def first_line(text: str) -> str:
+    return re.split(r"[\r\n]", text, maxsplit=1)[0]
+
+
+def render_rows(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as CSV; all cells are quoted if one has a carriage return, which csv leaves bare."""
+    cells = [list(map(escape_cell, row)) for row in rows]
+    odd = any("\r" in cell for row in cells for cell in row)
+    text = io.StringIO(newline="")
+    quoting: Literal[0, 1] = csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
+    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(cells)
+    return text.getvalue()
 
 
 def _check_lines(path: Path) -> None:

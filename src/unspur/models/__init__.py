@@ -7,6 +7,7 @@ from .builder import BUILTIN, Builder, builder, copies_of, in_file, paired
 from .libraries import TIMM
 from .published_weights import PublishedWeights, published
 from .starting_point import StartingPoint
+from .weight_limit import limit_weights
 
 __all__ = [
     "BUILTIN",
@@ -17,6 +18,7 @@ __all__ = [
     "builder",
     "copies_of",
     "in_file",
+    "limit_weights",
     "paired",
     "published",
 ]

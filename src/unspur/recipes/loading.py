@@ -103,10 +103,12 @@ def as_toml(value: Any) -> str:
 def _checked(
     table: Mapping[str, Any], changes: Mapping[str, Any], where: Callable[[str], str]
 ) -> Recipe:
-    whole = json.loads(json.dumps(table, default=str))  # dates, which TOML has, become text
-    apply_changes(whole, changes)
     try:
+        whole = json.loads(json.dumps(table, default=str))  # dates, which TOML has, become text
+        apply_changes(whole, changes)
         return recipe_class().model_validate_json(json.dumps(whole, default=str))
+    except RecursionError:
+        raise RecipeError(f"{where('')}: its tables are nested too deeply.") from None
     except ValidationError as error:
         raise RecipeError(explain(error, where)) from None
 

@@ -22,7 +22,7 @@ from ..runs import audit_folder
 from ..runs.finished import Finished, is_audit, open_run
 from ..runs.intervals import Intervals, bootstrap
 from ..runs.run_folder import REPORT
-from ..store import Artifact, write_bytes
+from ..store import Artifact, locked, sweep, write_bytes
 from . import audit_page, curves, gain_words, gallery, headline, triptych, words
 from .templates import paint
 
@@ -42,8 +42,20 @@ def write(folder: Path, store: Path | None = None, *, out: Path | None = None) -
             run = open_run(folder, store)
             _warn_of_missing(run)
             text = render(run)
-    write_bytes(path, text.encode())
+    with _write_alone(path):
+        write_bytes(path, text.encode())
     return path
+
+
+@contextmanager
+def _write_alone(path: Path) -> Iterator[None]:
+    """Let one process at a time write a page, and remove what one that died has left of it."""
+    if not path.parent.is_dir():  # writing says so
+        yield
+        return
+    with locked(path):
+        sweep(path.parent, f"{path.name}.")
+        yield
 
 
 def _warn_of_missing(run: Finished) -> None:

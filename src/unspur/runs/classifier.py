@@ -44,6 +44,8 @@ MISFITS = (
     ArithmeticError,
     MemoryError,
 )
+# Weights that may be built for each one that is stored, and besides: 200 MB do no harm.
+FACTOR, SLIM_FACTOR, SPARE = 8, 1000, 50_000_000
 TIMM_NAME = re.compile(
     r"[\w.\-]+"
 )  # neither a hub nor a folder, from which timm would load a network
@@ -111,13 +113,35 @@ def load(folder: Path | str, model: nn.Module | None = None, *, trust: bool = Fa
     about = read_description(folder)
     weights = _weights(folder, about)
     try:
-        network = _build(about, folder, model, trust=trust)
+        with models.limit_weights(_most_weights(about, weights)):
+            network = _build(about, folder, model, trust=trust)
         if slim := about.get("slim"):
             resize(network, weights, slim["heads"])
         network.load_state_dict(weights)
     except MISFITS as error:
         raise ModelError(f"the weights in {folder} do not fit the model: {error}") from error
+    except ModelError as error:
+        raise _name_file(error, folder / MODEL) from error.__cause__
     return Classifier(network, about)
+
+
+def _name_file(error: ModelError, path: Path) -> ModelError:
+    """Return an error about a network with the file that describes the network."""
+    if str(path.parent) in str(error):
+        return error
+    named = ModelError(f"{path}: its network cannot be built: {error}")
+    named.traceback = error.traceback
+    return named
+
+
+def _most_weights(about: Mapping[str, Any], weights: Mapping[str, Tensor]) -> int:
+    """Return how many weights may be built for those that are stored.
+
+    The builder makes a network more than once, and what is slim now was built before its channels were
+    removed.
+    """
+    stored = sum(tensor.numel() for tensor in weights.values())
+    return SPARE + stored * (SLIM_FACTOR if about.get("slim") else FACTOR)
 
 
 def _refuse_absent(folder: Path) -> None:

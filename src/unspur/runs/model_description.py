@@ -5,6 +5,7 @@ Every value is checked when it is read, so that a wrong one is an error that nam
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,6 +26,7 @@ from ..store import damage, read_json
 
 FORMAT = 1
 MODEL = "model.json"
+MOST_VALUES = 2**27  # of one image: three channels of 6,688 x 6,688 pixels
 Checksum = Annotated[str, Field(strict=True, pattern="^[0-9a-f]{64}$")]
 Size = Annotated[int, Field(strict=True, ge=1, le=2**16)]
 Name = Annotated[str, Field(strict=True, min_length=1)]
@@ -55,6 +57,8 @@ class InputDescription(_Table):
 
     @model_validator(mode="after")
     def _fit_channels(self) -> InputDescription:
+        if math.prod(self.shape) > MOST_VALUES:
+            raise ValueError(f"an image may have at most {MOST_VALUES:,} values")
         if len(self.mean) != len(self.std) or len(self.mean) not in (0, 1, self.shape[0]):
             raise ValueError("mean and std need one number for each channel")
         return self

@@ -12,7 +12,6 @@ no suspect. A cell that a spreadsheet would run as a formula has an apostrophe b
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from ..csv_text import escape_cell, read_text, unescape_cell
+from ..csv_text import first_line, open_lines, read_text, render_rows, unescape_cell
 from ..data.splits import Part
 from ..errors import DataError
 from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, sample_names
@@ -46,10 +45,8 @@ def write_suspects(
     notes: Mapping[int, str] = corrections.notes if corrections else {}
     for index in corrections.excluded.nonzero().flatten().tolist() if corrections else []:
         flags[index] = EXCLUDE
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     named = "path" if names is part.names else "index"
-    writer.writerow([named, "label", "score", "predicted", "flag", "note"])
+    rows: list[Sequence[str]] = [(named, "label", "score", "predicted", "flag", "note")]
     for i in torch.argsort(suspects.score, descending=True, stable=True).tolist():
         score = f"{float(suspects.score[i]):.4f}"
         row = (
@@ -60,8 +57,8 @@ def write_suspects(
             flags[i],
             notes.get(i, ""),
         )
-        writer.writerow(map(escape_cell, row))
-    content = text.getvalue().encode()
+        rows.append(row)
+    content = render_rows(rows).encode()
     move_aside(path, content)
     write_bytes(path, content)
 
@@ -119,8 +116,15 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
         raise DataError(f"{path} is not UTF-8 text. Save it as CSV in UTF-8.") from None
     except ValueError as error:
         raise DataError(f"{path}: {error}. Save it again as CSV in UTF-8.") from None
-    first = text.partition("\n")[0]
-    reader = csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=first.count))
+    reader = csv.DictReader(open_lines(text), delimiter=max(",;\t", key=first_line(text).count))
+    try:
+        yield from _cells(path, reader)
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: not a CSV row ({error}).") from None
+
+
+def _cells(path: Path, reader: csv.DictReader[str]) -> Iterator[tuple[int, str, str, str]]:
+    """Yield line, name, flag and note of every row; raise where columns or cells are missing."""
     columns = reader.fieldnames or []
     named = next((name for name in ("path", "index") if name in columns), None)
     if named is None or "flag" not in columns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import os
 import re
@@ -60,9 +61,9 @@ def write_bytes(path: Path, data: bytes) -> None:
         sync_folder(path.parent)
 
 
-def sweep(folder: Path) -> None:
-    """Remove what writers that died have left in a folder, which nobody may be writing to now."""
-    for path in folder.glob(f"*{UNFINISHED}"):
+def sweep(folder: Path, name: str = "") -> None:
+    """Remove what writers that died have left in a folder, or of one file; nobody may be writing it now."""
+    for path in folder.glob(f"{glob.escape(name)}*{UNFINISHED}"):
         if LEFT_OVER.search(path.name):
             path.unlink(missing_ok=True)
 

@@ -62,6 +62,7 @@ class Workspace:
 
     def checkpoint(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Keep all that is needed to go on from here, in one file."""
+        sync_file(self.path / LOG)  # the checkpoint says how much of the log is there
         size = (self.path / LOG).stat().st_size if (self.path / LOG).exists() else 0
         about = {"log": size, "seconds": self.seconds}
         if not any(tensor.is_cuda for tensor in tensors.values()):

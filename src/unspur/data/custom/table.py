@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...csv_text import read_text, unescape_cell
+from ...csv_text import first_line, open_lines, read_text, unescape_cell
 from ...errors import DataError
 from .listing import PARTS, ListedImage, Listing, printable
 
@@ -140,11 +140,13 @@ def _csv(path: Path) -> Records:
         raise DataError(
             f"{printable(path)} cannot be read as text in UTF-8 ({error}). Save it again as CSV (UTF-8)."
         ) from None
-    lines = text.splitlines()
-    first = lines[0] if lines else ""
+    first = first_line(text)
     mark = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
-    table = csv.DictReader(lines, delimiter=mark, restkey="")
-    header = [(name or "").strip().lower() for name in table.fieldnames or ()]
+    table = csv.DictReader(open_lines(text), delimiter=mark, restkey="")
+    try:
+        header = [(name or "").strip().lower() for name in table.fieldnames or ()]
+    except csv.Error as error:
+        raise DataError(f"{printable(path)}: the first line is no CSV row ({error}).") from None
     table.fieldnames = header
     return header, _records(table, path)
 
