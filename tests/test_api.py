@@ -19,14 +19,20 @@ from torch.utils.data import Dataset, TensorDataset
 import unspur
 from toys import TinyNet, shapes_set
 from unspur import recipes
+from unspur.data.batches import Preprocess
 from unspur.data.splits import Split, Splits
 from unspur.errors import DataError, ModelError, RecipeError
+from unspur.recipes import budget
 
 # The truth as suspects and logits near zero: a short run that really prunes.
 QUICK: dict[str, Any] = {
     "mine.how": "oracle",
     "pretrain.steps": 6,
     "pretrain.batch": 32,
+    "adapt.steps": 6,
+    "adapt.batch": 32,
+    "prune.unit": "weight",
+    "prune.cut": "threshold",
     "prune.steps": 6,
     "prune.batch": 32,
     "prune.rate": 0.3,
@@ -176,6 +182,31 @@ def test_pruned_weights_are_zero_and_the_model_is_plain(splits: Splits) -> None:
     assert result.scores["density"]["overall"] == unspur.density(result.masks)
 
 
+CHANNELS = {name: value for name, value in QUICK.items() if name not in ("prune.unit", "prune.cut")}
+
+
+def test_whole_channels_are_pruned_by_default(splits: Splits) -> None:
+    result = quick(TinyNet(), splits, settings=CHANNELS)
+    assert result.masks["norm.weight"].sum() < 6  # of the six channels of the convolution
+    assert torch.equal(result.masks["conv.weight"].flatten(1).any(1), result.masks["norm.weight"])
+    assert result.scores["density"]["macs"] <= 0.5
+
+
+def test_a_network_whose_channels_cannot_be_removed_gets_masks_on_weights(splits: Splits) -> None:
+    class Flat(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(3 * 8 * 8, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(x.flatten(1))
+
+    with pytest.warns(UserWarning, match="Single weights are masked instead"):
+        result = quick(Flat(), splits, settings=CHANNELS)
+    assert result.masks.keys() == {"head.weight"}
+    assert 0 < result.scores["density"]["overall"] < 1
+
+
 def test_the_model_given_is_not_changed(splits: Splits) -> None:
     model = TinyNet().train()
     model.norm.eval()
@@ -229,7 +260,8 @@ def test_scores(splits: Splits) -> None:
 
 def test_the_scores_are_those_of_the_model_returned(splits: Splits) -> None:
     result = quick(TinyNet(), splits)
-    predicted = result.model(splits.test.images.float() / 255).argmax(1)
+    normalised = Preprocess(budget.MEAN, budget.STD)(splits.test.images)
+    predicted = result.model(normalised).argmax(1)
     average = (predicted == splits.test.targets).double().mean()
     assert result.scores["debiased"]["average"] == pytest.approx(float(average))
 
@@ -397,7 +429,7 @@ def test_a_store_is_reused(splits: Splits) -> None:
     model = TinyNet()
     first = quick(model, splits, store="kept")
     made = {path: path.stat().st_mtime_ns for path in Path("kept").rglob("*")}
-    assert len(list(Path("kept").iterdir())) == 5
+    assert len(list(Path("kept").iterdir())) == 6
     second = quick(model, splits, store="kept")
     assert {path: path.stat().st_mtime_ns for path in Path("kept").rglob("*")} == made
     assert same(first.model, second.model)
@@ -424,7 +456,7 @@ def test_progress_is_shown_by_stage(splits: Splits) -> None:
         yield None
 
     quick(TinyNet(), splits, settings={**MINED, "mine.steps": 30}, show=show)
-    assert seen == ["mine", "pretrain", "prune", "finetune"]
+    assert seen == ["mine", "pretrain", "adapt", "prune", "finetune"]
 
 
 # -- what is refused ----------------------------------------------------------------------------------

@@ -33,6 +33,10 @@ FORBIDDEN = {
 }
 FORBIDDEN |= {"torch.jit.load", "torch.hub.load", "joblib.load", "yaml.load", "tempfile.mktemp"}
 
+ASKED_FOR = {
+    "models/builder.py": ["exec"]
+}  # the file of `file.py:builder`, which a user names or trusts
+
 
 def unsafe(tree: ast.AST) -> Iterator[str]:
     """Yield the calls that run code from data, or a shell."""
@@ -66,7 +70,8 @@ def test_unsafe_calls_are_found(code: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_no_file_has_unsafe_calls(path: Path) -> None:
-    assert list(unsafe(ast.parse(path.read_text()))) == []
+    found = [call.partition(": ")[2] for call in unsafe(ast.parse(path.read_text()))]
+    assert found == ASKED_FOR.get(str(path.relative_to(ROOT)), [])
 
 
 @pytest.mark.skipif(not SCRIPT.is_file(), reason="not run from a source tree")
@@ -117,7 +122,7 @@ prune.batch_norm_batches = 2
     for stage in ("mine", "pretrain", "prune", "finetune")
 )
 WHERE = ["--data-root", "data", "--store", "store", "--device", "cpu", "-q"]
-SHORT = [f"--set={stage}.steps=2" for stage in ("mine", "pretrain", "prune", "finetune")]
+SHORT = [f"--set={stage}.steps=2" for stage in ("mine", "pretrain", "adapt", "prune", "finetune")]
 SHORT += ["--model=convnet", "--set=model.options.width=4", "--set=prune.batch_norm_batches=1"]
 COMMANDS = [
     ["run", "bars.toml", *WHERE, "--out", "out"],
@@ -138,6 +143,10 @@ COMMANDS = [
         "cpu",
         *SHORT,
         "-q",
+    ],
+    [
+        *("compare", "photos", "--methods", "erm,jtt", "--out", "compared", "--store", "store"),
+        *("--device", "cpu", *SHORT, "-q"),
     ],
     ["runs", "list", "--store", "store"],
     ["runs", "rm", "--all", "--store", "store"],

@@ -21,7 +21,7 @@ def check_batches(context: Context, stages: Iterable[str]) -> None:
     batches = dict(_batches(context, stages))
     if not batches:
         return
-    images = int((~context.kept_out).sum())
+    images = int((~context.held_out).sum())  # what else is kept out needs trainings to be known
     needed, free = _bytes_of_image(context), _free(context.device)
     for stage, batch in batches.items():
         if batch > max(images, ALWAYS):
