@@ -66,7 +66,7 @@ class MethodComparison:
         for name in ("conflicting", "worst_group"):
             if name in self.metrics:
                 return name
-        return "suspects" if self.unseen_counts else "average"
+        return "suspects" if self.unseen_counts.get("suspects") else "average"
 
     def as_json(self) -> dict[str, Any]:
         found = asdict(self)
