@@ -47,6 +47,6 @@ def test_the_result_is_the_ordinary_model(
     done = unspur.debias(splits, settings=SETTINGS, **how)  # type: ignore[arg-type]
     assert done.scores["judge"]["debias"] is False
     assert done.masks == {}
-    ordinary = unspur.debias(splits, settings={**SETTINGS, "plan": "erm"}, **how)  # type: ignore[arg-type]
+    ordinary = unspur.debias(splits, settings=SETTINGS, method="erm", **how)  # type: ignore[arg-type]
     for key, weights in ordinary.model.state_dict().items():
         assert torch.equal(weights, done.model.state_dict()[key]), key
