@@ -41,8 +41,9 @@ def group_colours(names: Mapping[int, str]) -> dict[int, str]:
 def named_colour(name: str) -> str | None:
     """Return the colour of this name, bright and dark enough to be seen on any page; None if it is none."""
     word = name.lower().replace(" ", "")
-    known = NAMED.get(word) or ImageColor.colormap.get(word)
-    return _make_visible(ImageColor.getrgb(known)[:3]) if known else None
+    if word not in NAMED and word not in ImageColor.colormap:
+        return None
+    return _make_visible(ImageColor.getrgb(NAMED.get(word, word))[:3])
 
 
 def _make_visible(rgb: tuple[int, ...]) -> str:
