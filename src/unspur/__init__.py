@@ -2,14 +2,10 @@
 
 The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate) → runs → report, deploy. Each
 folder says in its `__init__` what it may import. The flat files:
-csv_text, errors, extras, hashing, noise, version may import: nothing.
+errors, extras, hashing, noise, version may import: nothing.
 boundary may import: errors.
-contexts may import: audit, data, errors, models, recipes, runs, stages.
-workflow may import: audit, contexts, data, deploy, errors, masks, models, recipes, report, runs, stages,
-store.
-comparison may import: data, errors, recipes, report, runs, stages, store, workflow.
-api may import: audit, boundary, comparison, data, errors, recipes, report, runs, stages, store, workflow.
-run_api may import: data, deploy, errors, report, runs, stages.
+api may import: audit, boundary, data, errors, recipes, report, runs, stages, store, workflow.
+run_api may import: boundary, data, deploy, errors, report, runs, stages.
 """
 
 from .api import DebiasedModel, audit, compare, debias

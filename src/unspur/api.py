@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from . import comparison, workflow
+from . import workflow
 from .audit.result import Audit
 from .boundary import explain_system
 from .data.custom.assembly import Images, Source, UserImages
@@ -135,9 +135,10 @@ def audit(
     return found
 
 
+@explain_system()
 def compare(
     train: Source,
-    methods: Sequence[str] = comparison.METHODS,
+    methods: Sequence[str] = workflow.METHODS,
     *,
     valid: Images | None = None,
     test: Images | None = None,
@@ -163,7 +164,7 @@ def compare(
     folder = _folder(out)
     images = UserImages(train, valid, test, bias, classes)
     with _place(device, store, show, keep=out is not None) as place:
-        opened = comparison.open_comparison(
+        opened = workflow.open_comparison(
             images,
             place,
             methods,
@@ -173,7 +174,7 @@ def compare(
             settings={**(settings or {}), "seed": seed},
             suspects=suspects,
         )
-        return comparison.carry_out_comparison(opened, folder, source=images.source)
+        return workflow.carry_out_comparison(opened, folder, source=images.source)
 
 
 def _refuse_model(train: object, verb: str) -> None:

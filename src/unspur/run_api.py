@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from . import data
+from .boundary import explain_system
 from .data.custom.labelled import LabelledImages, of_dataset, of_splits, open_labelled
 from .data.custom.sources import GroupSource
 from .data.splits import Part, Splits
@@ -30,6 +31,7 @@ RunOrModel = Path | str | Classifier
 Network = nn.Module | str | None
 
 
+@explain_system()
 def predict(
     run: RunOrModel,
     images: Path | str | Iterable[Path | str],
@@ -48,6 +50,7 @@ def predict(
     return list(predict_files(found.to(pick_device(device)), image_files(paths)))
 
 
+@explain_system()
 def evaluate(
     run: RunOrModel,
     images: Path | str | Dataset[Any] | Part | Splits,
@@ -115,6 +118,7 @@ def _open(
     return open_labelled(source, size=size, classes=model.classes, crop=model.crop, groups=groups)
 
 
+@explain_system()
 def export(
     run: Path | str,
     out: Path | str | None = None,
@@ -152,6 +156,7 @@ def export(
     )
 
 
+@explain_system()
 def report(
     run: Path | str, out: Path | str | None = None, *, store: Path | str | None = None
 ) -> Path:

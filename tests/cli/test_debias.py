@@ -18,8 +18,8 @@ from typer.testing import CliRunner, Result
 import unspur
 from toys import SMALL, TinyNet, context, shapes_set, without_valid
 from unspur import cli, recipes, stages
-from unspur.csv_text import unescape_cell
 from unspur.data import custom
+from unspur.data.csv_text import unescape_cell
 from unspur.data.custom.assembly import UserImages
 from unspur.data.decoding.files import Files
 from unspur.errors import DataError, ModelError, RecipeError

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from unspur.csv_text import escape_cell
+from unspur.data.csv_text import escape_cell
 from unspur.data.custom import table
 from unspur.data.splits import Split
 from unspur.runs.suspects_csv import read_suspects, write_suspects

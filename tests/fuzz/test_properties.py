@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from unspur import recipes
-from unspur.csv_text import escape_cell, unescape_cell
+from unspur.data.csv_text import escape_cell, unescape_cell
 from unspur.data.splits import Split
 from unspur.runs.suspects_csv import read_suspects, write_suspects
 from unspur.stages.suspects import Suspects

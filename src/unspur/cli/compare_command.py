@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Column, Table
 
-from .. import comparison, recipes
+from .. import recipes, workflow
 from ..data.custom.assembly import UserImages
 from ..data.splits import describe
 from ..report import comparison_page, terminal
@@ -38,7 +38,7 @@ def compare(
     out: Annotated[Path, typer.Option("--out", callback=check_out, help="Folder for the results.")],
     methods: Annotated[
         str, typer.Option(help="Names from `unspur methods`, separated by commas.")
-    ] = ",".join(comparison.METHODS),
+    ] = ",".join(workflow.METHODS),
     bias: Bias = None,
     model: Model = "resnet18",
     init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
@@ -55,7 +55,7 @@ def compare(
 ) -> None:
     """Train several methods on your own images and show their scores beside each other."""
     images = UserImages(source, bias=bias)
-    opened = comparison.open_comparison(
+    opened = workflow.open_comparison(
         images,
         find_place(device, store, show(quiet=quiet)),
         [name.strip() for name in methods.split(",") if name.strip()],
@@ -69,9 +69,7 @@ def compare(
     if dry_run:
         return
     began = time.perf_counter()
-    found = comparison.carry_out_comparison(
-        opened, out, command=command_line(), source=images.source
-    )
+    found = workflow.carry_out_comparison(opened, out, command=command_line(), source=images.source)
     _say(found, time.perf_counter() - began)
 
 

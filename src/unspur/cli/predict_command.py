@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..csv_text import escape_cell
+from ..data.csv_text import escape_cell
 from ..errors import UnspurError
 from ..runs.named_models import open_model
 from ..runs.predictions import image_files, predictions

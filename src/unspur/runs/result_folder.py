@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ..csv_text import escape_cell
+from ..data.csv_text import escape_cell
 from ..data.splits import Splits
 from ..errors import StoreError
 from ..store import Kind, claim, folder_kind, make_folder, sweep, write_bytes

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from ..csv_text import first_line, open_lines, read_text, render_rows, unescape_cell
+from ..data.csv_text import first_line, open_lines, read_text, render_rows, unescape_cell
 from ..data.splits import Part
 from ..errors import DataError
 from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, sample_names

@@ -6,7 +6,7 @@ import csv
 import io
 from typing import Any
 
-from ..csv_text import escape_cell
+from ..data.csv_text import escape_cell
 from ..methods import all_methods
 from ..recipes.published import METRICS, SPOKEN, data_of, kind, number, rounded
 

@@ -40,6 +40,7 @@ class Run:
 
     context: Context
     results: Results = field(default_factory=Results)
+    checked: bool = False
 
     @cached_property
     def keys(self) -> dict[str, StageKey]:
@@ -62,10 +63,13 @@ class Run:
             self.__dict__.pop("keys", None)  # they depend on it
 
     def check(self) -> None:
-        """Raise before anything is trained if the plan asks for what is not there."""
+        """Raise before anything is trained if the plan asks for what is not there; looks once."""
+        if self.checked:
+            return
         for key in self.keys.values():  # keys take in bias labels where a method needs them
             key.stage.check(self.context)
         check_batches(self.context, [name for name, key in self.keys.items() if not key.stored])
+        self.checked = True
 
     @cached_property
     def advice(self) -> Advice | None:

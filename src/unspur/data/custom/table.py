@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...csv_text import first_line, open_lines, read_text, unescape_cell
 from ...errors import DataError
+from ..csv_text import first_line, open_lines, read_text, unescape_cell
 from .listing import PARTS, ListedImage, Listing, printable
 
 SUFFIXES = (".csv", ".tsv", ".parquet")

@@ -14,12 +14,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from . import stages, workflow
-from .data.custom.assembly import UserImages
-from .errors import RecipeError
-from .recipes.own_methods import own_methods
-from .report import comparison_page
-from .runs.comparison_record import (
+from .. import stages
+from ..data.custom.assembly import UserImages
+from ..errors import RecipeError
+from ..recipes.own_methods import own_methods
+from ..report import comparison_page
+from ..runs.comparison_record import (
     PARTS,
     ComparedMethod,
     MethodComparison,
@@ -28,10 +28,10 @@ from .runs.comparison_record import (
     unseen_gains,
     unseen_shares,
 )
-from .stages.evaluate import Scorer
-from .stages.place import Place
-from .store import environment, make_folder, write_bytes
-from .workflow import Outcome
+from ..stages.evaluate import Scorer
+from ..stages.place import Place
+from ..store import environment, make_folder, write_bytes
+from .debiasing import Outcome, carry_out, open_debias
 
 METHODS = ("erm", "jtt", "dfr-mined", "unspur")
 RECORD = "comparison.json"
@@ -52,7 +52,7 @@ def open_comparison(
     if len(set(methods)) < len(methods) or not methods:
         raise RecipeError(f"name each method once, and at least one; given: {', '.join(methods)}.")
     opened = {
-        name: workflow.open_debias(
+        name: open_debias(
             images,
             place,
             model=model,
@@ -79,7 +79,7 @@ def carry_out_comparison(
 ) -> MethodComparison:
     """Run every method, with `out` in a folder of its own, and compare them; then write the page."""
     outcomes = {
-        name: workflow.carry_out(run, out / name if out else None, command=command, source=source)
+        name: carry_out(run, out / name if out else None, command=command, source=source)
         for name, run in opened.items()
     }
     found = compare_outcomes(outcomes, command=command)

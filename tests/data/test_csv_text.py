@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unspur.csv_text import MOST_CHARACTERS, escape_cell, read_text, unescape_cell
+from unspur.data.csv_text import MOST_CHARACTERS, escape_cell, read_text, unescape_cell
 
 CELLS = [
     "=1+1",

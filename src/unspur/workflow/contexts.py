@@ -8,15 +8,15 @@ from typing import Any
 
 from torch import nn
 
-from . import models, recipes
-from .audit import preparation
-from .data import Splits
-from .errors import ModelError
-from .recipes import Recipe, budget
-from .runs.suspects_csv import read_suspects
-from .stages.context import Context
-from .stages.corrections import sample_names
-from .stages.place import Place
+from .. import models, recipes
+from ..audit import preparation
+from ..data import Splits
+from ..errors import ModelError
+from ..recipes import Recipe, budget
+from ..runs.suspects_csv import read_suspects
+from ..stages.context import Context
+from ..stages.corrections import sample_names
+from ..stages.place import Place
 
 AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks see no more
 

@@ -1,14 +1,4 @@
-"""The one front door: data and settings in, a plan with its keys, run, save, report.
-
-The functions of `api`, every command, `bench` and the audit go through here, so that the same verb gives the
-same result from Python and from the shell:
-
-    open_debias(images, ...)      ──> Run        settings from the number of images; the judge is asked first
-    open_recipe(recipe, ...)      ──> Run        a recipe as it is written
-    carry_out(run, out)           ──> Outcome    ask the judge, run the plan, save the folder, write the page
-    open_audit(images, ...)       ──> Context    an audit and nothing else
-    carry_out_audit(context, out) ──> Audit      train its networks, save its folder, write the page
-"""
+"""Debias a user's images or run a recipe: a plan with its keys, the run, its folder, its page."""
 
 from __future__ import annotations
 
@@ -20,27 +10,25 @@ from typing import Any
 
 from torch import nn
 
-from . import data, masks, models, recipes, runs, stages
-from .audit import auditor, crossfit_miner, preparation
-from .audit.recommendation import Judge
-from .audit.result import Audit
+from .. import data, masks, models, recipes, runs, stages
+from ..audit import crossfit_miner, preparation
+from ..audit.recommendation import Judge
+from ..data import Splits
+from ..data.custom.assembly import UserImages
+from ..data.splits import shrink
+from ..deploy.before_after import BeforeAfter, compare
+from ..errors import DataError, MaskError, ModelError, RecipeError, StoreError
+from ..recipes import Recipe, budget, own_methods
+from ..report import page
+from ..runs.result_folder import save_skipped, write_alone
+from ..runs.run_numbers import run_numbers
+from ..stages.context import Advice, Context
+from ..stages.inspection import inspect
+from ..stages.new_weights import warn_of_new_weights
+from ..stages.place import Place
+from ..stages.results import Results
+from ..store import Artifact
 from .contexts import audit_context, audit_pixels, open_context
-from .data import Splits
-from .data.custom.assembly import UserImages
-from .data.splits import shrink
-from .deploy.before_after import BeforeAfter, compare
-from .errors import DataError, MaskError, ModelError, RecipeError, StoreError
-from .recipes import Recipe, budget, own_methods
-from .report import page
-from .runs import audit_folder
-from .runs.result_folder import save_skipped, write_alone
-from .runs.run_numbers import run_numbers
-from .stages.context import Advice, Context
-from .stages.inspection import inspect
-from .stages.new_weights import warn_of_new_weights
-from .stages.place import Place
-from .stages.results import Results
-from .store import Artifact
 
 
 @dataclass(frozen=True)
@@ -253,37 +241,3 @@ def _inspected(context: Context, results: Results) -> Artifact | None:
         reason = str(error).partition("\n")[0]
         warnings.warn(f"the report has no pictures of this network: {reason}.", stacklevel=4)
         return None
-
-
-# -- the audit ----------------------------------------------------------------------------------------
-
-
-def open_audit(
-    images: UserImages,
-    place: Place,
-    *,
-    model: nn.Module | str | None = None,
-    size: int = 0,
-    seed: int = 0,
-    steps: int = 0,
-    changes: Mapping[str, Any] | None = None,
-) -> Context:
-    """Prepare an audit of a user's images; raises if they cannot be audited."""
-    limit = size or audit_pixels(place)
-    splits = shrink(images.open(limit), limit)
-    context = audit_context(splits, place, model=model, seed=seed, steps=steps, changes=changes)
-    preparation.check(context)
-    return context
-
-
-def carry_out_audit(
-    context: Context, out: Path | None = None, *, command: str = "", source: str = ""
-) -> tuple[Audit, Path | None]:
-    """Audit the training split, and with `out` save the audit's folder and page."""
-    with write_alone(out, "audit"):
-        found = auditor.audit(context)
-        if out is None:
-            return found, None
-        save_skipped(context.splits, out)
-        audit_folder.save(found, context, out, command=command, source=source)
-        return found, page.attempt(out)

@@ -1,0 +1,37 @@
+"""The one front door: data and settings in, a plan with its keys, run, save, report.
+
+The functions of `api`, every command, `bench` and the audit go through here, so that the same verb gives the
+same result from Python and from the shell:
+
+    open_debias(images, ...)      ──> Run        settings from the number of images; the judge is asked first
+    open_recipe(recipe, ...)      ──> Run        a recipe as it is written
+    carry_out(run, out)           ──> Outcome    ask the judge, run the plan, save the folder, write the page
+    open_comparison(images, ...)  ──> Runs       several methods on the same images
+    carry_out_comparison(runs)    ──> scores of all of them beside each other
+    open_audit(images, ...)       ──> Context    an audit and nothing else
+    carry_out_audit(context, out) ──> Audit      train its networks, save its folder, write the page
+
+May import: audit, data, deploy, errors, masks, models, recipes, report, runs, stages, store.
+"""
+
+from .auditing import carry_out_audit, open_audit
+from .comparing import METHODS, carry_out_comparison, open_comparison
+from .contexts import audit_context, audit_pixels, open_context
+from .debiasing import Outcome, add_audit, carry_out, open_debias, open_recipe, save_outcome
+
+__all__ = [
+    "METHODS",
+    "Outcome",
+    "add_audit",
+    "audit_context",
+    "audit_pixels",
+    "carry_out",
+    "carry_out_audit",
+    "carry_out_comparison",
+    "open_audit",
+    "open_comparison",
+    "open_context",
+    "open_debias",
+    "open_recipe",
+    "save_outcome",
+]
