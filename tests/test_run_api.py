@@ -21,6 +21,8 @@ from unspur.data.custom.name_patterns import NamePattern
 from unspur.data.splits import Split
 from unspur.deploy.check_images import check_images
 from unspur.errors import DataError, ModelError, RecipeError
+from unspur.runs.evaluation import AccuracyShare, Evaluation, EvaluationRow
+from unspur.runs.evaluation_files import as_csv
 from unspur.runs.intervals import bootstrap, wilson
 
 MODEL = "from toys import TinyNet\n\n\ndef build(classes):\n    return TinyNet(classes)\n"
@@ -314,3 +316,9 @@ def test_groups_have_intervals_without_a_known_conflict() -> None:
     found = bootstrap(tensors)
     assert found.accuracy["a"].keys() == {"average", "unbiased", "worst_group"}
     assert found.accuracy["a"].items() <= with_conflict.accuracy["a"].items()
+
+
+def test_a_class_that_is_a_formula_is_written_as_text() -> None:
+    share = AccuracyShare(0.5, (0.2, 0.8))
+    row = EvaluationRow("class", "=1+1", 2, {"model": share})
+    assert ",'=1+1," in as_csv(Evaluation("x", "test", 2, ("model",), (row,)))

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ..data.csv_text import escape_cell
 from ..store import write_bytes
 from .evaluation import AccuracyShare, Evaluation, EvaluationRow, Kind
 from .intervals import Interval
@@ -65,7 +66,7 @@ def as_csv(found: Evaluation) -> str:
         for model, share in row.accuracy.items():
             numbers = (_number(number) for number in (share.value, *share.interval))
             cells = ["" if number is None else f"{number:.6f}" for number in numbers]
-            writer.writerow([row.kind, row.name, row.images, model, *cells])
+            writer.writerow([row.kind, escape_cell(row.name), row.images, model, *cells])
     return text.getvalue()
 
 
