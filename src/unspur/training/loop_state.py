@@ -15,6 +15,8 @@ from torch import Tensor
 from .. import masks
 from ..data.batches import Batch
 from ..errors import TrainingError
+from ..parallel import current, sharded_step
+from ..parallel.exchange import average_gradients
 from .fit_options import FitOptions, Optimiser
 from .inputs import Progress, Training, Watcher
 from .method import Player
@@ -50,8 +52,10 @@ class Loop:
         self.losses: dict[str, Tensor] = {}  # sums since the last reading, on the device
         self.losses_since = self.began_at = 0
         self.began = time.perf_counter()
-        self._batch = compile_if(self.source.batch, self.options.compile)
-        self._forward = compile_if(self._losses, self.options.compile)
+        self.team = current()
+        compiles = self.options.compile and self.team is None  # hooks and exchanges cannot be fused
+        self._batch = compile_if(self.source.batch, compiles)
+        self._forward = compile_if(self._losses, compiles)
         self.method.train()
         masks.follow(self.method, self.clock)
 
@@ -88,11 +92,21 @@ class Loop:
 
     def advance(self, *inputs: Tensor) -> None:
         """Update every player once. Reads and writes tensors on the device, and nothing else."""
+        if self.team is None:
+            self._advance(*inputs)
+            return
+        whole = self.method.mixes_images
+        with sharded_step(self.team, len(inputs[0]), self.method, whole_images=whole):
+            self._advance(*inputs)
+
+    def _advance(self, *inputs: Tensor) -> None:
         batch = self._batch(inputs[0], self.clock, *inputs[1:])
         for player, optimiser in zip(self.players, self.optimisers, strict=True):
             losses = self._forward(batch, player.name)
             optimiser.zero_grad(set_to_none=True)
             losses["loss"].backward()  # type: ignore[no-untyped-call]
+            if self.team is not None:
+                average_gradients(player.parameters, self.team)
             optimiser.step()
             self._add_up(player, losses)
         self.healthy += self.health == 0

@@ -1,0 +1,93 @@
+"""Join the other processes of a job, as torchrun and other launchers describe it, and leave it again."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+
+import torch
+import torch.distributed as dist
+
+from ..errors import Interrupted, TrainingError
+from .exchange import first_says
+from .lifeline import Lifeline
+from .team import Team, current, working_in
+
+# The lifeline finds out who has died; the others may wait for the first process as long as it works.
+WAIT = timedelta(days=7)
+
+
+def launched_rank() -> int:
+    """Return the rank that a launcher such as torchrun gave this process; 0 without one."""
+    return int(os.environ["RANK"]) if _is_launched() else 0
+
+
+def _is_launched() -> bool:
+    """Return whether a launcher has started this process as one of several."""
+    names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    return all(name in os.environ for name in names) and int(os.environ["WORLD_SIZE"]) > 1
+
+
+@contextmanager
+def joined() -> Iterator[Team | None]:
+    """Work together with the other processes of the job for the length of the block, if there are any.
+
+    All processes must do the same within it. If one of them fails or dies, it ends in all of them.
+    """
+    if current() is not None or not _is_launched():
+        yield current()
+        return
+    team = _join()
+    with Lifeline(team.rank, team.size) as lifeline, working_in(team):
+        try:
+            yield team
+            first_says(None)  # what the first process writes is there when any of them goes on
+        except (Exception, KeyboardInterrupt) as error:
+            raise _explain(error, lifeline, team) from error
+
+
+def _explain(error: BaseException, lifeline: Lifeline, team: Team) -> BaseException:
+    """Return the error to raise here: another process's, where that was the cause."""
+    if isinstance(error, Interrupted | KeyboardInterrupt) or not _is_broken(error):
+        lifeline.report(str(error))
+        return error
+    culprit = lifeline.find_culprit()
+    return error if culprit is None else TrainingError(culprit)
+
+
+def _is_broken(error: BaseException) -> bool:
+    """Return whether an exchange failed because another process is no longer there."""
+    if isinstance(error, dist.DistError):
+        return True
+    text = str(error).lower()
+    signs = ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "timed out")
+    return isinstance(error, RuntimeError) and any(sign in text for sign in signs)
+
+
+@cache  # a second group of the same processes could meet keys of the first
+def _join() -> Team:
+    """Connect to the other processes."""
+    if not dist.is_initialized():
+        dist.init_process_group(_backend(), timeout=WAIT)
+        atexit.register(_leave)
+    size = dist.get_world_size()
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    control = dist.new_group(backend="gloo", timeout=WAIT)
+    node, _ = dist.new_subgroups(group_size=here, backend="gloo", timeout=WAIT)
+    return Team(dist.get_rank(), size, control, node, dist.get_rank() % here)
+
+
+def _backend() -> str:
+    """Return how tensors travel: NCCL between GPUs; gloo on CPUs, or where processes share a GPU."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+    has_gpus = torch.cuda.is_available() and torch.cuda.device_count() >= here
+    return "cpu:gloo,cuda:nccl" if has_gpus and dist.is_nccl_available() else "gloo"
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
