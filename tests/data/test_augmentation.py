@@ -48,9 +48,8 @@ def slow_windows(n: int, high: int, wide: int, *, seed: int, step: int) -> list[
 
 @pytest.mark.parametrize(("high", "wide"), [(12, 16), (32, 32), (30, 11)])
 def test_windows_against_a_slow_oracle(high: int, wide: int) -> None:
-    fast = augmentation._windows(
-        60, (high, wide), seed=3, step=torch.tensor(7), device=torch.device("cpu")
-    )
+    draw = augmentation.Draw(60, 3, torch.tensor(7), torch.device("cpu"))
+    fast = augmentation._windows((high, wide), draw)
     expected = slow_windows(60, high, wide, seed=3, step=7)
     assert torch.stack(fast, 1).int().tolist() == [list(window) for window in expected]
 

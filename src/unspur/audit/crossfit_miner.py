@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..data.splits import Part
+from ..parallel import first_says
 from ..recipes import Recipe, change
 from ..stages.context import Context
 from ..stages.suspects import Suspects
@@ -70,7 +71,7 @@ class CrossFitMiner:
     def cost(self) -> tuple[int, float]:
         """Return the steps and about the seconds of the trainings that are not stored yet."""
         store = self.context.store
-        missing = sum(not (store.root / key).exists() for key in self.keys.values())
+        missing = first_says(sum(not (store.root / key).exists() for key in self.keys.values()))
         if not missing:
             return 0, 0.0
         found = cost(self.context, trainings=missing)

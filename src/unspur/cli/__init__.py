@@ -1,6 +1,6 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: audit, boundary, data, deploy, errors, methods, recipes, report, reproduce,
+May import: audit, boundary, data, deploy, errors, methods, parallel, recipes, report, reproduce,
 run_api, runs, stages, store, training, version, workflow.
 """
 
@@ -33,6 +33,7 @@ from . import (
     store_commands,
 )
 from .help_text import PlainCommand, PlainGroup
+from .process_scope import several_processes
 
 app = typer.Typer(
     cls=PlainGroup,
@@ -83,7 +84,7 @@ def main() -> None:
     """Run the command line; errors become one message and an exit code: 2, 1, or 130 after Ctrl-C."""
     warnings.showwarning = lambda message, *rest: err.print(f"warning: {message}", markup=False)
     try:
-        with explain_system():
+        with explain_system(), several_processes(sys.argv[1:]):
             app()
     except UnspurError as error:
         _say(error)

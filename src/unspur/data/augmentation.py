@@ -21,8 +21,9 @@ def augment_images(
 ) -> Tensor:
     """Flip and crop images at random, keyed by the position in the batch.
 
-    `rows` says which rows of a batch the images are, where they are not all of it. `crop-flip` cuts a window out of a four-pixel black border; `resized-crop-flip` takes a part of 70 to
-    100 % of the area, in proportions of 3:4 to 4:3, and enlarges it to the whole.
+    `crop-flip` cuts a window out of a four-pixel black border; `resized-crop-flip` takes a part of 70 to
+    100 % of the area, in proportions of 3:4 to 4:3, and enlarges it to the whole. `rows` says which rows of
+    a batch the images are, where they are not all of it.
     """
     if how == "none":
         return images

@@ -25,6 +25,6 @@ __all__ = [
     "own_rows",
     "own_share",
     "process_count",
-    "shared_pass",
     "sharded_step",
+    "shared_pass",
 ]

@@ -73,7 +73,7 @@ def largest(numbers: Sequence[float], team: Team) -> list[float]:
     """Return the largest of each number over all processes."""
     found = torch.tensor(numbers, dtype=torch.float64)
     dist.all_reduce(found, op=dist.ReduceOp.MAX, group=team.control)
-    return found.tolist()  # type: ignore[no-any-return]
+    return found.tolist()
 
 
 def gather_objects(value: T, team: Team) -> list[T]:
@@ -134,7 +134,7 @@ def average_gradients(parameters: Sequence[nn.Parameter], team: Team) -> None:
         flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
         dist.all_reduce(flat)
         flat /= team.size
-        parts = flat.split([gradient.numel() for gradient in bucket])
+        parts = torch.split(flat, [gradient.numel() for gradient in bucket])
         for gradient, part in zip(bucket, parts, strict=True):
             gradient.copy_(part.view(gradient.shape))
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from ..errors import Interrupted, TrainingError
-from .exchange import first_says
+from .exchange import any_of
 from .lifeline import Lifeline
 from .team import Team, current, working_in
 
@@ -45,7 +47,7 @@ def joined() -> Iterator[Team | None]:
     with Lifeline(team.rank, team.size) as lifeline, working_in(team):
         try:
             yield team
-            first_says(None)  # what the first process writes is there when any of them goes on
+            any_of(False)  # what the first process writes is there when any of them goes on
         except (Exception, KeyboardInterrupt) as error:
             raise _explain(error, lifeline, team) from error
 
@@ -54,6 +56,9 @@ def _explain(error: BaseException, lifeline: Lifeline, team: Team) -> BaseExcept
     """Return the error to raise here: another process's, where that was the cause."""
     if isinstance(error, Interrupted | KeyboardInterrupt) or not _is_broken(error):
         lifeline.report(str(error))
+        if team.rank and isinstance(error, Exception) and not lifeline.has_first_left():
+            text = f"process {team.rank} of {team.size}: {type(error).__name__}: {error}"
+            print(text, file=sys.stderr, flush=True)
         return error
     culprit = lifeline.find_culprit()
     return error if culprit is None else TrainingError(culprit)
@@ -77,8 +82,10 @@ def _join() -> Team:
     size = dist.get_world_size()
     here = int(os.environ.get("LOCAL_WORLD_SIZE", size))
     control = dist.new_group(backend="gloo", timeout=WAIT)
-    node, _ = dist.new_subgroups(group_size=here, backend="gloo", timeout=WAIT)
-    return Team(dist.get_rank(), size, control, node, dist.get_rank() % here)
+    groups: Any = dist.new_subgroups  # which has no types
+    node, _ = groups(group_size=here, backend="gloo", timeout=WAIT)
+    nccl = "nccl" in dist.get_backend_config()
+    return Team(dist.get_rank(), size, control, node, dist.get_rank() % here, can_be_captured=nccl)
 
 
 def _backend() -> str:

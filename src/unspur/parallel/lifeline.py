@@ -14,6 +14,7 @@ import threading
 import time
 from datetime import timedelta
 from types import TracebackType
+from typing import Any
 
 import torch.distributed as dist
 
@@ -59,6 +60,16 @@ class Lifeline:
             if not self.store.check([f"unspur/{self.scope}/failed"]):
                 self.store.set(f"unspur/{self.scope}/failed", f"{self.rank} {text}")
             self.store.add(self._key("left", self.rank), 1)
+
+    def has_first_left(self) -> bool:
+        """Wait a little, and return whether the first process has ended its work, with an error or not."""
+        end = time.monotonic() + GRACE / 2
+        while time.monotonic() < end:
+            with self.lock:
+                if self.store.add(self._key("left", 0), 0):
+                    return True
+            time.sleep(BEAT / 10)
+        return False
 
     def find_culprit(self) -> str | None:
         """Wait until it is known which process has failed or died; None if all are alive."""
@@ -121,10 +132,11 @@ class Lifeline:
         return f"unspur/{self.scope}/{what}/{rank}"
 
 
-def _connect() -> dist.TCPStore:
+def _connect() -> Any:
     """Return a connection of its own to the launcher's store: no other thread may keep it waiting."""
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    return dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=60))
+    client: Any = dist.TCPStore  # type: ignore[attr-defined]
+    return client(host, port, is_master=False, timeout=timedelta(seconds=60))
 
 
 def _end(text: str) -> None:

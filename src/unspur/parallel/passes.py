@@ -31,7 +31,7 @@ class SharedPass:
         own = torch.cat(list(outputs)).cpu() if outputs else None
         parts = gather_objects(own, self.team)
         pieces = [
-            part.split([len(rows_of(total, rank, self.team.size)) for total in self.totals])
+            torch.split(part, [len(rows_of(n, rank, self.team.size)) for n in self.totals])
             for rank, part in enumerate(parts)
             if part is not None
         ]

@@ -57,7 +57,9 @@ class ShardedStep:
         """Return the rows of all processes, of a tensor or of each in a tuple."""
         if isinstance(output, tuple | list):
             return tuple(self.gather(each) for each in output)
-        return GatheredRows.apply(output, self.rows) if isinstance(output, Tensor) else output
+        if not isinstance(output, Tensor):
+            return output
+        return GatheredRows.apply(output, self.rows)  # type: ignore[no-untyped-call]
 
 
 def _are_images(x: object) -> bool:
@@ -103,4 +105,5 @@ def gather_batch(own: Tensor, rows: Rows) -> Tensor:
 
 def gather_features(features: Tensor) -> Tensor:
     """Return features of the whole batch from those that a network computed of this process's rows."""
-    return _steps[-1].gather(features) if _steps else features  # type: ignore[no-any-return]
+    found: Tensor = _steps[-1].gather(features) if _steps else features
+    return found

@@ -20,7 +20,7 @@ from .exchange import ProcessSum
 from .team import Rows
 
 
-class SynchronisedLayers(TorchFunctionMode):  # type: ignore[misc]
+class SynchronisedLayers(TorchFunctionMode):
     """Compute batch norm in training mode and dropout as of the whole batch."""
 
     def __init__(self, rows: Rows):
@@ -54,16 +54,16 @@ def batch_norm(
 ) -> Tensor:
     """Normalise by the statistics of all processes; as torch does, if not in training."""
     if not training:
-        return F.batch_norm(
-            input, running_mean, running_var, weight, bias, training, momentum, eps
-        )
+        return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     statistics = running_mean, running_var
     if input.is_cuda:
         group, size = dist.group.WORLD, dist.get_world_size()
         apply: Any = SyncBatchNorm.apply
         found: Tensor = apply(input, weight, bias, *statistics, eps, momentum, group, size)
         return found
-    return _on_cpu(input, weight, bias, statistics, momentum, eps)  # which torch has no function for
+    return _on_cpu(
+        input, weight, bias, statistics, momentum, eps
+    )  # which torch has no function for
 
 
 def _on_cpu(
@@ -91,7 +91,7 @@ def _on_cpu(
 
 
 def _sum(own: Tensor) -> Tensor:
-    total: Tensor = ProcessSum.apply(own)
+    total: Tensor = ProcessSum.apply(own)  # type: ignore[no-untyped-call]
     return total
 
 

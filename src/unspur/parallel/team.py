@@ -24,6 +24,7 @@ class Team:
     control: dist.ProcessGroup
     node: dist.ProcessGroup
     node_rank: int  # of this process on its machine
+    can_be_captured: bool = False  # whether a CUDA graph can record exchanges
 
     def rows(self, total: int) -> Rows:
         """Return the rows of a batch that belong to this process."""

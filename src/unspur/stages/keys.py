@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..parallel import first_says
 from .all_stages import stage_records
 from .context import Context
 from .stage import Stage
@@ -22,7 +23,7 @@ class StageKey:
 
     @property
     def stored(self) -> bool:
-        return self.path.exists()
+        return first_says(self.path.exists())
 
 
 def plan_keys(context: Context) -> dict[str, StageKey]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from ..errors import RecipeError
+from ..parallel import any_of, current, first_says, is_first
 from ..store import Store
 from .context import Show
 
@@ -33,6 +34,8 @@ def default_store() -> Path:
 def pick_device(name: str | None = None) -> torch.device:
     """Return the device asked for, or a GPU if there is one."""
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    if name == "cuda" and (team := current()) is not None:
+        name = f"cuda:{team.node_rank % max(1, torch.cuda.device_count())}"
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -47,16 +50,24 @@ def pick_device(name: str | None = None) -> torch.device:
         raise RecipeError(
             f"the device {name!r} cannot be used here ({reason}). Choose cpu, cuda, cuda:1 ..."
         ) from None
+    if device.index is not None and current() is not None:
+        torch.cuda.set_device(device)  # where exchanges with other processes take place
     return device
 
 
 def find_place(device: str | None, store: Path | str | None, show: Show) -> Place:
-    """Return the place that the options of a command name."""
-    return Place(pick_device(device), Store(Path(store or default_store())), show)
+    """Return the place that the options of a command name; only the first process shows progress."""
+    return Place(pick_device(device), Store(Path(store or default_store())), _once(show))
+
+
+def _once(show: Show) -> Show:
+    """Show progress in the first process alone."""
+    return show if is_first() else lambda name: nullcontext()
 
 
 @contextmanager
 def temporary_place(device: str | None, show: Show) -> Iterator[Place]:
     """Return a place whose store is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
-        yield Place(pick_device(device), Store(Path(folder)), show)
+        yield Place(pick_device(device), Store(Path(first_says(folder))), _once(show))
+        any_of(False)  # all processes have read from it

@@ -1,6 +1,6 @@
 """Results on disk: artifacts by key, stages in progress, atomic writes, sealed folders, JSON, packed weights.
 
-May import: errors, hashing, version.
+May import: errors, hashing, parallel, version.
 """
 
 from .artifact_store import Store, key_of

@@ -14,9 +14,11 @@ from typing import Any
 from torch import Tensor
 
 from ..errors import StoreError
+from ..parallel import from_first, process_count
 from .artifacts import Artifact, environment, open_artifact
 from .atomic import disk_trouble, locked
 from .removal import hold
+from .team_workspace import TeamWorkspace, share_artifact
 from .workspace import Workspace
 
 Work = Callable[["Workspace"], tuple[Mapping[str, Tensor], Mapping[str, Any]]]
@@ -39,6 +41,12 @@ class Store:
 
     def find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
         """Return the stored artifact, or None; a damaged one is set aside with a warning."""
+        if process_count() == 1:
+            return self._find(ingredients)
+        artifact = from_first(lambda: self._find(ingredients))
+        return None if artifact is None else share_artifact(artifact)
+
+    def _find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
         path = self.path(ingredients)
         if not path.exists():
             return None
@@ -68,22 +76,37 @@ class Store:
     ) -> Iterator[tuple[dict[Path, Artifact], dict[Path, Workspace]]]:
         """Yield the stored ones of several artifacts, and workspaces for the rest; both by path.
 
-        Whoever promotes a workspace adds the artifact to the first. Other processes wait meanwhile.
+        Whoever promotes a workspace adds the artifact to the first. Other processes wait meanwhile, but for
+        those of the same team, which work on the same artifacts.
         """
+        if process_count() == 1:
+            with self._making(wanted) as (stored, paths):
+                yield stored, {path: Workspace(path.with_suffix(".partial")) for path in paths}
+            return
+        with contextlib.ExitStack() as locks:
+            stored, paths = from_first(lambda: locks.enter_context(self._making(wanted)))
+            stored = {path: share_artifact(artifact) for path, artifact in stored.items()}
+            yield stored, {path: TeamWorkspace(path.with_suffix(".partial")) for path in paths}
+
+    @contextlib.contextmanager
+    def _making(
+        self, wanted: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[dict[Path, Artifact], list[Path]]]:
+        """Yield the stored ones of several artifacts, and the paths of the rest, which are locked."""
         stored: dict[Path, Artifact] = {}
-        workspaces: dict[Path, Workspace] = {}
+        missing: list[Path] = []
         with disk_trouble(self.root), contextlib.ExitStack() as locks:
             # In one order for all processes, so that no two wait for each other.
             for path, ingredients in sorted({self.path(i): i for i in wanted}.items()):
-                artifact = self.find(ingredients)
+                artifact = self._find(ingredients)
                 if artifact is None:
                     locks.enter_context(locked(path))
-                    artifact = self.find(ingredients)  # made by another process meanwhile
+                    artifact = self._find(ingredients)  # made by another process meanwhile
                 if artifact is None:
-                    workspaces[path] = Workspace(path.with_suffix(".partial"))
+                    missing.append(path)
                 else:
                     stored[path] = artifact
-            yield stored, workspaces
+            yield stored, missing
 
     def artifacts(self) -> Iterator[Path]:
         """Yield every folder of the store, finished, in progress or damaged."""

@@ -11,7 +11,7 @@ same result from Python and from the shell:
     open_audit(images, ...)       ──> Context    an audit and nothing else
     carry_out_audit(context, out) ──> Audit      train its networks, save its folder, write the page
 
-May import: audit, data, deploy, errors, masks, models, recipes, report, runs, stages, store.
+May import: audit, data, deploy, errors, masks, models, parallel, recipes, report, runs, stages, store.
 """
 
 from .auditing import carry_out_audit, open_audit

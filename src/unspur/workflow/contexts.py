@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from torch import nn
 from .. import models, recipes
 from ..audit import preparation
 from ..data import Splits
+from ..data.splits import open_splits, shrink
 from ..errors import ModelError
+from ..parallel import first_says, from_first, process_count
 from ..recipes import Recipe, budget
 from ..runs.suspects_csv import read_suspects
 from ..stages.context import Context
@@ -30,7 +33,11 @@ def open_context(
     suspects: Path | str | None = None,
 ) -> Context:
     """Return what the stages of a run share; `suspects` is a suspects.csv that a person has corrected."""
-    corrections = read_suspects(suspects, sample_names(splits.train)) if suspects else None
+    corrections = (
+        from_first(lambda: read_suspects(suspects, sample_names(splits.train)))
+        if suspects
+        else None
+    )
     return Context(
         recipe=recipe,
         splits=splits,
@@ -51,7 +58,7 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
                 f"init = {wanted.init!r} is for a network by name, and the model is a module. Load the "
                 "weights into it, and leave init out."
             )
-        return models.copies_of(model)
+        return models.copies_of(_first_weights(model))
     return models.builder(
         wanted.name,
         len(splits.classes),
@@ -59,6 +66,22 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
         init=wanted.init,
         pretrained=pretrained,
     )
+
+
+def _first_weights(model: nn.Module) -> nn.Module:
+    """Return the model with the weights it has in the first process, where there are several."""
+    if process_count() == 1:
+        return model
+    model = copy.deepcopy(model).cpu()
+    model.load_state_dict(first_says(model.state_dict()))
+    return model
+
+
+def shrink_once(splits: Splits, limit: int) -> Splits:
+    """Return the splits with images of at most `limit` pixels; several processes share the smaller ones."""
+    if max(splits.train.shape[1:]) <= limit:
+        return splits
+    return open_splits(lambda: shrink(splits, limit))
 
 
 def audit_pixels(place: Place) -> int:

@@ -15,12 +15,13 @@ from ..audit import crossfit_miner, preparation
 from ..audit.recommendation import Judge
 from ..data import Splits
 from ..data.custom.assembly import UserImages
-from ..data.splits import shrink
+from ..data.splits import open_splits
 from ..deploy.before_after import BeforeAfter, compare
 from ..errors import DataError, MaskError, ModelError, RecipeError, StoreError
+from ..parallel import alone, is_first
 from ..recipes import Recipe, budget, own_methods
 from ..report import page
-from ..runs.result_folder import save_skipped, write_alone
+from ..runs.result_folder import save_skipped, write_together
 from ..runs.run_numbers import run_numbers
 from ..stages.context import Advice, Context
 from ..stages.inspection import inspect
@@ -28,7 +29,7 @@ from ..stages.new_weights import warn_of_new_weights
 from ..stages.place import Place
 from ..stages.results import Results
 from ..store import Artifact
-from .contexts import audit_context, audit_pixels, open_context
+from .contexts import audit_context, audit_pixels, open_context, shrink_once
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def add_audit(context: Context, splits: Splits, place: Place) -> Context:
     mines = crossfit_miner.is_wanted(recipe)
     if not asks and not mines:
         return context
-    audit = audit_context(shrink(splits, audit_pixels(place)), place, seed=recipe.seed)
+    audit = audit_context(shrink_once(splits, audit_pixels(place)), place, seed=recipe.seed)
     if mines:
         context = replace(context, miner=crossfit_miner.of(audit, recipe))
     try:
@@ -178,7 +179,9 @@ def open_recipe(
         raise RecipeError(
             f"{recipe.name}: data.name is not set. Choose one of {', '.join(data.dataset_names())}."
         )
-    splits = load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
+    splits = open_splits(
+        lambda: load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
+    )
     context = open_context(recipe, splits, place)
     return stages.Run(add_audit(context, splits, place))
 
@@ -187,13 +190,14 @@ def carry_out(
     run: stages.Run, out: Path | None = None, *, command: str = "", source: str = ""
 ) -> Outcome:
     """Ask the judge if there is one, run the plan, and with `out` save the run and its page."""
-    with write_alone(out, "run"):
+    with write_together(out, "run"):
         ((results, scores),) = stages.run_together([run])
         outcome = Outcome(run.context, results, scores, run.advice)
-        if out is None:
+        if out is None or not is_first():
             return outcome
-        outcome = replace(outcome, size_and_speed=_size_and_speed(outcome))
-        return save_outcome(outcome, out, command=command, source=source)
+        with alone():
+            outcome = replace(outcome, size_and_speed=_size_and_speed(outcome))
+            return save_outcome(outcome, out, command=command, source=source)
 
 
 def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
