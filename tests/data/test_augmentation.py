@@ -87,9 +87,8 @@ def test_a_function_of_seed_and_step_without_a_host_sync() -> None:
 
 
 def test_the_parts_are_as_large_as_asked_for() -> None:
-    _, _, h, w = augmentation._windows(
-        4000, (100, 100), seed=0, step=torch.tensor(0), device=torch.device("cpu")
-    )
+    draw = augmentation.Draw(4000, 0, torch.tensor(0), torch.device("cpu"))
+    _, _, h, w = augmentation._windows((100, 100), draw)
     area = h * w / 10_000
     assert float(area.min()) > 0.68
     assert 0.8 < float(area.mean()) < 0.86

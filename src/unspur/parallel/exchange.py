@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -10,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from ..errors import UnspurError
 from .team import Rows, Team, current
 
 T = TypeVar("T")
@@ -39,15 +39,11 @@ def attempt(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
 
 
 def sendable(outcome: tuple[Any, Exception | None]) -> tuple[Any, Exception | None]:
-    """Replace an error that cannot be sent by one with its text."""
+    """Replace an error that is not ours, and perhaps cannot be sent, by one with its text."""
     value, error = outcome
-    if error is None:
+    if error is None or isinstance(error, UnspurError):
         return outcome
-    try:
-        pickle.dumps(error)
-    except Exception:
-        return value, RuntimeError(f"{type(error).__name__}: {error}")
-    return outcome
+    return value, RuntimeError(f"{type(error).__name__}: {error}")
 
 
 def broadcast(value: T, group: dist.ProcessGroup) -> T:

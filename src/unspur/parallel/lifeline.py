@@ -19,7 +19,7 @@ from typing import Any
 import torch.distributed as dist
 
 BEAT = 1.0  # seconds between two signs of life
-LOST = 15.0  # seconds without one after which a process counts as dead
+LOST = 20.0  # seconds without one after which a process counts as dead
 GRACE = 5.0  # seconds in which a process may end by itself after another has
 AGAIN = "Give the same command again to go on from the last checkpoint."
 _scopes = 0  # how many lifelines this process has had: all processes count alike

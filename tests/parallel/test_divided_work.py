@@ -1,0 +1,55 @@
+"""Two and three processes give the losses, weights and masks of one, for every method and every stage."""
+
+import pytest
+import torch
+
+import process_cases
+
+TOLERANCE = 1e-5  # after 50 steps, in float32 on the CPU
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """What one process gets."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    found = {
+        group: process_cases.do(group, tmp_path_factory.mktemp("alone"))
+        for group in process_cases.GROUPS
+    }
+    torch.set_num_threads(threads)
+    return found
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def together(request, tmp_path_factory):
+    """What several processes get."""
+    folder = tmp_path_factory.mktemp("together")
+    found = process_cases.run_in_processes(request.param, "steps,plans", folder)
+    return {
+        group: {case: found[case] for case in cases}
+        for group, cases in process_cases.GROUPS.items()
+    }
+
+
+def assert_equal(found, expected):
+    assert found.keys() == expected.keys()  # artifacts have their keys in their names
+    for name, tensor in expected.items():
+        assert found[name].dtype == tensor.dtype
+        torch.testing.assert_close(
+            found[name],
+            tensor,
+            rtol=TOLERANCE,
+            atol=TOLERANCE,
+            msg=lambda text, n=name: f"{n}: {text}",
+        )
+
+
+@pytest.mark.parametrize("case", process_cases.STEP_CASES)
+def test_every_method_trains_as_in_one_process(alone, together, case):
+    assert_equal(together["steps"][case], alone["steps"][case])
+
+
+@pytest.mark.parametrize("case", process_cases.PLAN_CASES)
+def test_every_stage_gives_what_one_process_gives(alone, together, case):
+    assert_equal(together["plans"][case], alone["plans"][case])
