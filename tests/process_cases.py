@@ -23,12 +23,15 @@ import toys
 from subjects import SUBJECTS
 from unspur import parallel, stages
 from unspur.audit import auditor
-from unspur.data.batches import Preprocess, Source
+from unspur.data.batches import Preprocess, Resident, Source
 from unspur.data.mixing import Mixing
+from unspur.data.splits import Splits, open_splits
 from unspur.data.streaming import Streaming
 from unspur.errors import UnspurError
 from unspur.methods import ERM, own_stages
+from unspur.models import builder
 from unspur.parallel.exchange import gather_objects
+from unspur.stages.place import pick_device
 from unspur.testing import Subject
 from unspur.testing.tiny import MemoryCheckpointer, TinyNet, resident, shapes_set
 from unspur.training import sampling
@@ -143,7 +146,45 @@ PLAN_CASES: dict[str, Callable[[Path], Tensors]] = {
     "channels": partial(run_plan, ["prune.unit=channel"]),
     "audit": run_audit,
 }
-GROUPS: dict[str, dict[str, Callable[[Path], Tensors]]] = {"steps": STEP_CASES, "plans": PLAN_CASES}
+
+
+def train_resnet(device: str, folder: Path) -> Tensors:
+    """Train ResNet-18 for a hundred steps; return its state and its losses."""
+    torch.manual_seed(0)
+    place = pick_device(device)
+    method = ERM(builder("resnet18", 2).make()).to(place, memory_format=torch.channels_last)
+    splits = shapes_set(samples=512)
+    source = Resident(
+        splits.train, device=place, preprocess=Preprocess(), augment="crop-flip", seed=3
+    )
+    order = sampling.Passes(torch.arange(512, device=place), batch=63, seed=5)
+    how = Optimiser(name="sgd", rate=0.01, schedule="cosine")
+    log = MemoryCheckpointer()
+    fit(method, source, order, FitOptions(steps=100, optimiser=how, log_every=1), checkpointer=log)
+    losses = torch.tensor([row["loss"] for row in log.rows if "loss" in row])
+    return {**{name: t.cpu() for name, t in method.state_dict().items()}, "losses": losses}
+
+
+def open_images(folder: Path) -> Tensors:
+    """Open images once for all processes; return how many processes did so, and a checksum."""
+
+    def read() -> Splits:
+        (folder.parent / f"read-by-{os.getpid()}").touch()
+        return shapes_set()
+
+    splits = open_splits(read)
+    splits.train.images[0] += 1  # no process sees the change of another
+    assert splits.train.images.is_contiguous(memory_format=torch.channels_last)
+    readers = torch.tensor(len(list(folder.parent.glob("read-by-*"))))
+    return {"readers": readers, "sum": splits.train.images.long().sum()}
+
+
+GROUPS: dict[str, dict[str, Callable[[Path], Tensors]]] = {
+    "steps": STEP_CASES,
+    "plans": {**PLAN_CASES, "images": open_images},
+    "resnet-cpu": {"resnet": partial(train_resnet, "cpu")},
+    "resnet-cuda": {"resnet": partial(train_resnet, "cuda")},
+}
 
 
 def do(groups: str, folder: Path) -> dict[str, Tensors]:

@@ -5,6 +5,7 @@ import torch
 
 import process_cases
 
+WORK = ("steps", "plans")
 TOLERANCE = 1e-5  # after 50 steps, in float32 on the CPU
 
 
@@ -13,10 +14,7 @@ def alone(tmp_path_factory):
     """What one process gets."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    found = {
-        group: process_cases.do(group, tmp_path_factory.mktemp("alone"))
-        for group in process_cases.GROUPS
-    }
+    found = {group: process_cases.do(group, tmp_path_factory.mktemp("alone")) for group in WORK}
     torch.set_num_threads(threads)
     return found
 
@@ -25,11 +23,8 @@ def alone(tmp_path_factory):
 def together(request, tmp_path_factory):
     """What several processes get."""
     folder = tmp_path_factory.mktemp("together")
-    found = process_cases.run_in_processes(request.param, "steps,plans", folder)
-    return {
-        group: {case: found[case] for case in cases}
-        for group, cases in process_cases.GROUPS.items()
-    }
+    found = process_cases.run_in_processes(request.param, ",".join(WORK), folder)
+    return {group: {case: found[case] for case in process_cases.GROUPS[group]} for group in WORK}
 
 
 def assert_equal(found, expected):
@@ -43,6 +38,13 @@ def assert_equal(found, expected):
             atol=TOLERANCE,
             msg=lambda text, n=name: f"{n}: {text}",
         )
+
+
+def test_images_are_opened_once_and_shared(together):
+    found = together["plans"]["images"]
+    whole = int(process_cases.shapes_set().train.images.long().sum())
+    assert int(found["readers"]) == 1
+    assert int(found["sum"]) - whole == 3 * 8 * 8  # one image was made brighter, once
 
 
 @pytest.mark.parametrize("case", process_cases.STEP_CASES)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..errors import Interrupted, TrainingError
+from ..errors import TrainingError
 from .exchange import any_of
 from .lifeline import Lifeline
 from .team import Team, current, working_in
@@ -46,22 +46,38 @@ def joined() -> Iterator[Team | None]:
     team = _join()
     with Lifeline(team.rank, team.size) as lifeline, working_in(team):
         try:
-            yield team
-            any_of(False)  # what the first process writes is there when any of them goes on
-        except (Exception, KeyboardInterrupt) as error:
-            raise _explain(error, lifeline, team) from error
+            yield from _until_all_end(team)
+        except BaseException as error:
+            atexit.unregister(_leave)  # which could wait for a process that is no longer there
+            if (cause := _explain(error, lifeline, team)) is None:
+                raise
+            raise cause from error
 
 
-def _explain(error: BaseException, lifeline: Lifeline, team: Team) -> BaseException:
-    """Return the error to raise here: another process's, where that was the cause."""
-    if isinstance(error, Interrupted | KeyboardInterrupt) or not _is_broken(error):
-        lifeline.report(str(error))
-        if team.rank and isinstance(error, Exception) and not lifeline.has_first_left():
-            text = f"process {team.rank} of {team.size}: {type(error).__name__}: {error}"
-            print(text, file=sys.stderr, flush=True)
-        return error
-    culprit = lifeline.find_culprit()
-    return error if culprit is None else TrainingError(culprit)
+def _until_all_end(team: Team) -> Iterator[Team]:
+    """Yield the team, and wait at the end: what the first process writes is there when any goes on."""
+    try:
+        yield team
+    except SystemExit as end:  # how a command ends
+        if end.code:
+            raise
+        any_of(False)
+        raise
+    any_of(False)
+
+
+def _explain(error: BaseException, lifeline: Lifeline, team: Team) -> TrainingError | None:
+    """Tell the other processes of an error; or return theirs, where that was the cause of this one."""
+    if isinstance(error, SystemExit) and not error.code:
+        return None
+    if _is_broken(error):
+        culprit = lifeline.find_culprit()
+        return None if culprit is None else TrainingError(culprit)
+    lifeline.report(str(error))
+    if team.rank and isinstance(error, Exception) and not lifeline.has_first_left():
+        text = f"process {team.rank} of {team.size}: {type(error).__name__}: {error}"
+        print(text, file=sys.stderr, flush=True)
+    return None
 
 
 def _is_broken(error: BaseException) -> bool:

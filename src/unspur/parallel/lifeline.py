@@ -7,6 +7,7 @@ main thread is stuck in one is ended from here.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sys
@@ -51,7 +52,9 @@ class Lifeline:
     ) -> None:
         self.done.set()
         self.thread.join()
-        if kind is None:
+        with contextlib.suppress(
+            RuntimeError
+        ):  # the store may be gone with the process that held it
             self.store.add(self._key("left", self.rank), 1)
 
     def report(self, text: str) -> None:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 
 from ..errors import StoreError
+from ..parallel import process_count
 from ..version import VERSION
 from .atomic import file_checksum, read_tensors
 from .json_lines import parse_rows
@@ -95,6 +96,7 @@ def environment() -> dict[str, str]:
         "gpu": gpu,
         "cpu": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
         "threads": str(torch.get_num_threads()),
+        **({"processes": str(count)} if (count := process_count()) > 1 else {}),
     }
 
 

@@ -38,7 +38,7 @@ def open_context(
         if suspects
         else None
     )
-    return Context(
+    context = Context(
         recipe=recipe,
         splits=splits,
         builder=_builder(recipe, splits, model),
@@ -47,6 +47,9 @@ def open_context(
         show=place.show,
         corrections=corrections,
     )
+    if process_count() > 1:
+        from_first(lambda: bool(context.initial))  # weights that are fetched are fetched once
+    return context
 
 
 def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> models.Builder:
