@@ -6,7 +6,8 @@ import torch
 import process_cases
 
 WORK = ("steps", "plans")
-TOLERANCE = 1e-5  # after 50 steps, in float32 on the CPU
+EXACT = 1e-9  # after 50 steps, in float64: nothing but rounding
+TOLERANCE = 1e-5  # after 50 steps of every stage, in float32
 
 
 @pytest.fixture(scope="module")
@@ -27,15 +28,15 @@ def together(request, tmp_path_factory):
     return {group: {case: found[case] for case in process_cases.GROUPS[group]} for group in WORK}
 
 
-def assert_equal(found, expected):
+def assert_equal(found, expected, tolerance):
     assert found.keys() == expected.keys()  # artifacts have their keys in their names
     for name, tensor in expected.items():
         assert found[name].dtype == tensor.dtype
         torch.testing.assert_close(
             found[name],
             tensor,
-            rtol=TOLERANCE,
-            atol=TOLERANCE,
+            rtol=tolerance,
+            atol=tolerance,
             msg=lambda text, n=name: f"{n}: {text}",
         )
 
@@ -49,9 +50,10 @@ def test_images_are_opened_once_and_shared(together):
 
 @pytest.mark.parametrize("case", process_cases.STEP_CASES)
 def test_every_method_trains_as_in_one_process(alone, together, case):
-    assert_equal(together["steps"][case], alone["steps"][case])
+    tolerance = TOLERANCE if case.startswith("lc/") else EXACT  # which computes in float32
+    assert_equal(together["steps"][case], alone["steps"][case], tolerance)
 
 
 @pytest.mark.parametrize("case", process_cases.PLAN_CASES)
 def test_every_stage_gives_what_one_process_gives(alone, together, case):
-    assert_equal(together["plans"][case], alone["plans"][case])
+    assert_equal(together["plans"][case], alone["plans"][case], TOLERANCE)

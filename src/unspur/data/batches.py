@@ -160,11 +160,16 @@ class Resident(Labelled):
 
     def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch:
         """Return the samples `index`, augmented for this step."""
-        if pixels is not None:
-            return self.labelled(pixels, index, step)
+        return self.labelled(
+            self._pixels(index) if pixels is None else pixels,
+            index,
+            step,
+            self.rows_to_read(len(index)),
+        )
+
+    def _pixels(self, index: Tensor) -> Tensor:
         rows = self.rows_to_read(len(index))
-        chosen = index if rows is None else index[rows.slice]
-        return self.labelled(gather_pixels(self.images, chosen), index, step, rows)
+        return gather_pixels(self.images, index if rows is None else index[rows.slice])
 
     def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]:
         size = size or _at_once(self.images)

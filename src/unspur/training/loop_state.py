@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -92,25 +93,25 @@ class Loop:
 
     def advance(self, *inputs: Tensor) -> None:
         """Update every player once. Reads and writes tensors on the device, and nothing else."""
-        if self.team is None:
-            self._advance(*inputs)
-            return
-        whole = self.method.mixes_images
-        with sharded_step(self.team, len(inputs[0]), self.method, whole_images=whole):
-            self._advance(*inputs)
-
-    def _advance(self, *inputs: Tensor) -> None:
-        batch = self._batch(inputs[0], self.clock, *inputs[1:])
-        for player, optimiser in zip(self.players, self.optimisers, strict=True):
-            losses = self._forward(batch, player.name)
-            optimiser.zero_grad(set_to_none=True)
-            losses["loss"].backward()  # type: ignore[no-untyped-call]
-            if self.team is not None:
-                average_gradients(player.parameters, self.team)
-            optimiser.step()
-            self._add_up(player, losses)
+        with self._divided(len(inputs[0])):
+            batch = self._batch(inputs[0], self.clock, *inputs[1:])
+            for player, optimiser in zip(self.players, self.optimisers, strict=True):
+                losses = self._forward(batch, player.name)
+                optimiser.zero_grad(set_to_none=True)
+                losses["loss"].backward()  # type: ignore[no-untyped-call]
+                if self.team is not None:
+                    average_gradients(player.parameters, self.team)
+                optimiser.step()
+                self._add_up(player, losses)
         self.healthy += self.health == 0
         self.clock += 1
+
+    def _divided(self, size: int) -> AbstractContextManager[None]:
+        """Divide a step over the processes that train together, if there are several."""
+        if self.team is None:
+            return nullcontext()
+        whole = self.method.mixes_images
+        return sharded_step(self.team, size, self.method, whole_images=whole)
 
     def _losses(self, batch: Batch, player: str) -> dict[str, Tensor]:
         """Return the named losses of a player, and their sum as `loss`."""

@@ -55,18 +55,19 @@ class UserImages:
         With `square` all of these become squares of this size, smaller ones too. Images are opened once for
         each size.
         """
-        if (limit, square) not in self._opened:
-            self._opened[limit, square] = open_splits(lambda: self._open(limit, square))
-        return self._opened[limit, square]
 
-    def _open(self, limit: int, square: bool) -> Splits:
-        if not isinstance(self.train, Splits | Path | str):
-            return self._join()
-        self._check_whole()
-        if isinstance(self.train, Splits):
-            return self.train
-        size: dict[str, Any] = {"size": (limit, limit)} if square else {"limit": limit}
-        return load(self.train, **size, **self._groups())
+        def read() -> Splits:
+            if not isinstance(self.train, Splits | Path | str):
+                return self._join()
+            self._check_whole()
+            if isinstance(self.train, Splits):
+                return self.train
+            size: dict[str, Any] = {"size": (limit, limit)} if square else {"limit": limit}
+            return load(self.train, **size, **self._groups())
+
+        if (limit, square) not in self._opened:
+            self._opened[limit, square] = open_splits(read)
+        return self._opened[limit, square]
 
     def _check_whole(self) -> None:
         """Raise if a whole set is given with parts that it has itself."""
