@@ -140,7 +140,7 @@ MIXED = Mixing(spectrum=0.5, style=0.5, mix=0.5)
 PLAIN = Mixing()
 STEP_CASES: dict[str, Callable[[Path], Tensors]] = {
     **{f"{name}/resident": partial(train, name, 31, False, PLAIN) for name in ALL},
-    **{f"{name}/streamed": partial(train, name, 30, True, PLAIN, steps=10) for name in ALL},
+    **{f"{name}/streamed": partial(train, name, 30, True, PLAIN, steps=5) for name in ALL},
     "debiased/mixed": partial(train, "debiased", 31, False, MIXED),
     "erm/streamed, mixed": partial(train, "erm", 31, True, MIXED),
 }
@@ -175,12 +175,15 @@ def train_resnet(device: str, folder: Path) -> Tensors:
     return {**{name: t.cpu() for name, t in method.state_dict().items()}, "losses": losses}
 
 
+LARGE = 480  # images that are worth sharing
+
+
 def open_images(folder: Path) -> Tensors:
     """Open images once for all processes; return how many processes did so, and a checksum."""
 
     def read() -> Splits:
         (folder.parent / f"read-by-{os.getpid()}").touch()
-        return shapes_set()
+        return shapes_set(samples=LARGE)
 
     splits = open_splits(read)
     splits.train.images[0] += 1  # no process sees the change of another
@@ -191,7 +194,8 @@ def open_images(folder: Path) -> Tensors:
 
 GROUPS: dict[str, dict[str, Callable[[Path], Tensors]]] = {
     "steps": STEP_CASES,
-    "plans": {**PLAN_CASES, "images": open_images},
+    "plans": PLAN_CASES,
+    "images": {"images": open_images},
     "resnet-cpu": {"resnet": partial(train_resnet, "cpu")},
     "resnet-cuda": {"resnet": partial(train_resnet, "cuda")},
 }
@@ -254,7 +258,7 @@ def finish(
 def run_in_processes(count: int, group: str, folder: Path) -> dict[str, Tensors]:
     """Do all cases of a group in several processes; return what the first of them got."""
     out = folder / "results.pt"
-    ended = finish(start(count, __file__, str(out), group), 300)
+    ended = finish(start(count, __file__, str(out), group), 600)
     assert [code for code, *_ in ended] == [0] * count, "\n".join(err for *_, err in ended)
     found: dict[str, Tensors] = torch.load(out)
     return found

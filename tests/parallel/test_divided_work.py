@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import process_cases
+from toys import shapes_set
 
 WORK = ("steps", "plans")
 EXACT = 1e-9  # after 50 steps, in float64: nothing but rounding
@@ -24,8 +25,9 @@ def alone(tmp_path_factory):
 def together(request, tmp_path_factory):
     """What several processes get."""
     folder = tmp_path_factory.mktemp("together")
-    found = process_cases.run_in_processes(request.param, ",".join(WORK), folder)
-    return {group: {case: found[case] for case in process_cases.GROUPS[group]} for group in WORK}
+    groups = (*WORK, "images")
+    found = process_cases.run_in_processes(request.param, ",".join(groups), folder)
+    return {g: {case: found[case] for case in process_cases.GROUPS[g]} for g in groups}
 
 
 def assert_equal(found, expected, tolerance):
@@ -42,8 +44,8 @@ def assert_equal(found, expected, tolerance):
 
 
 def test_images_are_opened_once_and_shared(together):
-    found = together["plans"]["images"]
-    whole = int(process_cases.shapes_set().train.images.long().sum())
+    found = together["images"]["images"]
+    whole = int(shapes_set(samples=process_cases.LARGE).train.images.long().sum())
     assert int(found["readers"]) == 1
     assert int(found["sum"]) - whole == 3 * 8 * 8  # one image was made brighter, once
 

@@ -8,7 +8,7 @@ from .joining import joined, launched_rank
 from .local_sharing import open_once
 from .passes import own_share, shared_pass
 from .sharding import gather_batch, gather_features, own_rows, sharded_step
-from .team import alone, current, is_first, process_count
+from .team import alone, current, is_first, process_count, processes_here
 
 __all__ = [
     "alone",
@@ -25,6 +25,7 @@ __all__ = [
     "own_rows",
     "own_share",
     "process_count",
+    "processes_here",
     "sharded_step",
     "shared_pass",
 ]

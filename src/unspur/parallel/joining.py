@@ -73,7 +73,7 @@ def _explain(error: BaseException, lifeline: Lifeline, team: Team) -> TrainingEr
     if _is_broken(error):
         culprit = lifeline.find_culprit()
         return None if culprit is None else TrainingError(culprit)
-    lifeline.report(str(error))
+    lifeline.report(str(error) or type(error).__name__)
     if team.rank and isinstance(error, Exception) and not lifeline.has_first_left():
         text = f"process {team.rank} of {team.size}: {type(error).__name__}: {error}"
         print(text, file=sys.stderr, flush=True)
@@ -100,8 +100,8 @@ def _join() -> Team:
     control = dist.new_group(backend="gloo", timeout=WAIT)
     groups: Any = dist.new_subgroups  # which has no types
     node, _ = groups(group_size=here, backend="gloo", timeout=WAIT)
-    nccl = "nccl" in dist.get_backend_config()
-    return Team(dist.get_rank(), size, control, node, dist.get_rank() % here, can_be_captured=nccl)
+    rank, nccl = dist.get_rank(), "nccl" in dist.get_backend_config()
+    return Team(rank, size, control, node, rank % here, node_size=here, can_be_captured=nccl)
 
 
 def _backend() -> str:

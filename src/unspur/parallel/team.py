@@ -24,6 +24,7 @@ class Team:
     control: dist.ProcessGroup
     node: dist.ProcessGroup
     node_rank: int  # of this process on its machine
+    node_size: int = 1  # processes on its machine
     can_be_captured: bool = False  # whether a CUDA graph can record exchanges
 
     def rows(self, total: int) -> Rows:
@@ -66,6 +67,11 @@ def current() -> Team | None:
 def process_count() -> int:
     """Return how many processes work together now."""
     return team.size if (team := current()) else 1
+
+
+def processes_here() -> int:
+    """Return how many processes share this machine's processors now."""
+    return team.node_size if (team := current()) else 1
 
 
 def is_first() -> bool:

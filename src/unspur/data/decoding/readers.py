@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError
+from ...parallel import processes_here
 from ..splits import Part, Split
 from .decoding_process import DecodingProcess, FatalImage, Task
 from .files import Files
@@ -79,7 +80,7 @@ class FromFiles:
         self.files = files
         # A process keeps the folder it was started in.
         self.paths = [os.path.abspath(path) for path in files.paths]
-        self.decoders = _decoders(workers or available_cores())
+        self.decoders = _decoders(workers or max(1, available_cores() // processes_here()))
 
     def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]:
         positions, start = index.tolist(), memory.offset(slot)
