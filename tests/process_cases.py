@@ -72,11 +72,11 @@ ALL = {
 def train(
     name: str, batch: int, streamed: bool, mixing: Mixing, folder: Path, *, steps: int = STEPS
 ) -> Tensors:
-    """Train a method in float64 (LC knows only float32); return its state and its mean losses.
+    """Train a method; return its state and its mean losses. In float64, which LC and mixing do not know.
 
     In float32 Adam turns a gradient that is nothing but rounding into a step of its own.
     """
-    torch.set_default_dtype(torch.float32 if name == "lc" else torch.float64)
+    torch.set_default_dtype(torch.float32 if name == "lc" or mixing == MIXED else torch.float64)
     try:
         return train_in_default_type(name, batch, source_of(ALL[name], streamed, mixing), steps)
     finally:
