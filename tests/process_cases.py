@@ -168,7 +168,7 @@ def train_resnet(device: str, folder: Path) -> Tensors:
         splits.train, device=place, preprocess=Preprocess(), augment="crop-flip", seed=3
     )
     order = sampling.Passes(torch.arange(512, device=place), batch=63, seed=5)
-    how = Optimiser(name="sgd", rate=0.01, schedule="cosine")
+    how = Optimiser(name="sgd", rate=0.001, schedule="cosine")
     log = MemoryCheckpointer()
     fit(method, source, order, FitOptions(steps=100, optimiser=how, log_every=1), checkpointer=log)
     losses = torch.tensor([row["loss"] for row in log.rows if "loss" in row])
