@@ -10,6 +10,7 @@ import torch
 from ..data.splits import Part
 from ..errors import DataError
 from ..recipes import Recipe, parse
+from ..recipes.lengths import audit_lengths
 from ..stages.batch_check import check_batches
 from ..stages.context import Context
 from ..stages.estimate import step_seconds
@@ -18,7 +19,6 @@ from .halves import HALVES
 
 FEWEST = 100  # samples that an audit needs
 SMALLEST = 8  # pixels of a side that its networks can take
-BATCH, PASSES, STEPS = 64, 8, (300, 1500)  # of a training on one half, and bounds on its steps
 NETWORK = "convnet"
 WIDTH = 16  # of the network; the thresholds belong to it
 
@@ -44,10 +44,9 @@ def settings(
 
 def _half_training(images: int, steps: int = 0) -> dict[str, Any]:
     """Return the settings of a training on one half of so many images."""
-    half = images // HALVES
-    batch = max(2, min(BATCH, half // 4))
-    usual = min(max(PASSES * half // batch, STEPS[0]), STEPS[1])
-    return {"batch": batch, "steps": steps or usual, "rate": 5e-3, "schedule": "cosine"}
+    usual = audit_lengths(images)
+    length = {**usual, "steps": steps or usual["steps"]}
+    return {**length, "rate": 5e-3, "schedule": "cosine"}
 
 
 def mining(images: int, steps: int = 0) -> dict[str, Any]:

@@ -4,7 +4,7 @@ item, quick                               the parts of an item; a recipe scaled 
 records, record_lines, run_identity       the runs on record, found again by what they depend on
 runner, run_extras                        run what is missing, group by group
 pages, figures                            Markdown and SVG
-main, ablation, mining, sweep, pruning, faces, harmless, slim, picture    the items
+main, preset, ablation, mining, sweep, pruning, faces, harmless, slim, picture    the items
 prose, prose_numbers                      pages of prose from templates, with the numbers on record
 audit_table, speed_table, code_tables     their tables: audits, speed, methods and folders
 
@@ -24,6 +24,7 @@ from .item import FigureItem, Item, ReproduceOptions
 from .main_item import MAIN_CIFAR10C, MAIN_CMNIST
 from .mining_item import MINING
 from .picture_items import EXAMPLES, THEORY, TSNE
+from .preset_item import AUGMENTATION, PRESET
 from .pruning_item import PRUNING, RESET
 from .runner import ItemOutcome, reproduce
 from .slim_item import SLIM
@@ -33,10 +34,12 @@ __all__ = ["GROUPS", "ITEMS", "ItemOutcome", "ReproduceOptions", "reproduce", "s
 
 # In order of importance.
 ITEMS: dict[str, Item | FigureItem] = {
+    "preset": PRESET,
     "main-cmnist": MAIN_CMNIST,
     "ablation": ABLATION,
     "readings": READINGS,
     "main-cifar10c": MAIN_CIFAR10C,
+    "augmentation": AUGMENTATION,
     "mining": MINING,
     "sparsity": SPARSITY,
     "pruning": PRUNING,

@@ -166,13 +166,13 @@ class ProseNumbers:
             raise UnspurError(f"{file}.json.gz has no table {name!r}.")
         return speed_table(tables[name])
 
-    def search(self, data: str, ratio: str) -> str:
-        """Return the table of the development runs on a data set."""
-        return search_table(self._search(data, ratio))
+    def search(self, data: str, ratio: str, part: int = 1) -> str:
+        """Return the table of the development runs on a data set, of the first or the second search."""
+        return search_table(self._search(data, ratio, part))
 
-    def search_settings(self, data: str, ratio: str) -> str:
+    def search_settings(self, data: str, ratio: str, part: int = 1) -> str:
         """Return the settings of the development runs on a data set."""
-        return settings_table(self._search(data, ratio))
+        return settings_table(self._search(data, ratio, part))
 
     def audit_cases(self, file: str) -> str:
         """Return the table of the cases of an audit suite."""
@@ -245,9 +245,11 @@ class ProseNumbers:
     def _records(self) -> Records:
         return Records(self.folder)
 
-    def _search(self, data: str, ratio: str) -> list[dict[str, Any]]:
+    def _search(self, data: str, ratio: str, part: int) -> list[dict[str, Any]]:
         lines = read_lines(self.folder / "preset-search.jsonl.gz")[0]
-        if not (found := [run for run in lines if (run["data"], run["ratio"]) == (data, ratio)]):
+        wanted = (data, ratio, part)
+        found = [run for run in lines if (run["data"], run["ratio"], run.get("part", 1)) == wanted]
+        if not found:
             raise UnspurError(f"preset-search.jsonl.gz has no run on {data} {ratio}.")
         return found
 
