@@ -13,7 +13,7 @@ from .. import recipes, workflow
 from ..audit import preparation, verdict
 from ..audit.result import Audit
 from ..data.custom.assembly import UserImages
-from ..report import terminal
+from ..report import explanation_words, terminal
 from ..report.audit_words import next_step
 from ..report.terminal import err
 from ..runs import audit_folder
@@ -49,6 +49,13 @@ def audit(
         int,
         typer.Option(min=0, show_default=False, help="Of each training; by the data unless given."),
     ] = 0,
+    explain: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Columns that may explain the suspects: a table (.csv) with path and anything else.",
+        ),
+    ] = None,
     device: Device = None,
     store: StoreAt = None,
     set_: Changes = None,
@@ -67,7 +74,9 @@ def audit(
     )
     if not quiet:
         _say_cost(context)
-    found, page = workflow.carry_out_audit(context, out, command=command_line(), source=source)
+    found, page = workflow.carry_out_audit(
+        context, out, command=command_line(), source=source, table=explain
+    )
     _say(found, context)
     _say_where(out, page, time.perf_counter() - began)
     _say_next(found, source, out, context.recipe.mine.steps)
@@ -92,6 +101,8 @@ def _say(found: Audit, context: Context) -> None:
     splits = context.splits
     if crowded := crowded_classes(found.suspects, splits.train.targets, splits.classes):
         _print(crowded)
+    if found.explanation is not None:
+        _print(" ".join(explanation_words.sentences(found.explanation)))
 
 
 def _say_where(out: Path, report: Path | None, seconds: float) -> None:
