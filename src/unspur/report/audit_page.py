@@ -10,10 +10,11 @@ from ..audit import audit_networks, verdict
 from ..audit.conclusions import VERDICTS, Conclusion
 from ..audit.explanation import Explanation
 from ..audit.formatting import beside, p_value, percent, signed
+from ..audit.power import Power
 from ..audit.preparation import settings
 from ..runs.audit_folder import SETTINGS, SavedAudit
 from ..stages.suspects import crowding
-from . import audit_words, explanation_words, gallery, words
+from . import audit_words, explanation_words, gallery, power_words, words
 from .audit_figures import figures, numbers
 from .gallery import Card, Sample
 from .pictures import uri
@@ -55,6 +56,7 @@ def content(audit: SavedAudit) -> dict[str, Any]:
         "calibration": audit_words.calibration(about, usual=_usual(audit)),
         "views": views(audit),
         "explanation": _explanation(about),
+        "power": _power(about),
         "shelves": shelves,
         "filters": gallery.filters(shelves, more),
         "tiny": bool(shelves) and gallery.tiny(audit.tensors["gallery.images"]),
@@ -81,6 +83,14 @@ def _explanation(about: Mapping[str, Any]) -> dict[str, Any]:
         "rows": explanation_words.rows(explanation),
         "compared": len(explanation.columns),
     }
+
+
+def _power(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is found of planted shortcuts; nothing where none were planted."""
+    if "power" not in about:
+        return {}
+    power = Power.from_json(about["power"])
+    return {"sentences": power_words.sentences(power), "rows": power_words.rows(power)}
 
 
 def _text(audit: SavedAudit) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import nn
 from ..audit import auditor, preparation
 from ..audit.explanation import explain
 from ..audit.explanation_columns import find_columns
+from ..audit.power import Power
 from ..audit.result import Audit
 from ..data.custom import hub
 from ..data.custom.assembly import UserImages
@@ -54,20 +56,34 @@ def carry_out_audit(
     command: str = "",
     source: str = "",
     table: Path | None = None,
+    measure: Callable[[Context], Power] | None = None,
 ) -> tuple[Audit, Path | None]:
     """Audit the training split, and with `out` save the audit's folder and page.
 
-    The suspects are explained by what is known of the images, and by the columns of `table`.
+    The suspects are explained by what is known of the images, and by the columns of `table`. `measure`
+    measures what the audit would find; the folder is complete before that begins, and again after it.
     """
     with write_alone(out, "audit"):
         files = _files(source)
         columns_of_user = _read_table(context, source, table, files)
         found = _explained(auditor.audit(context), context, files, columns_of_user)
-        if out is None:
-            return found, None
-        save_skipped(context.splits, out)
-        audit_folder.save(found, context, out, command=command, source=source)
-        return found, page.attempt(out)
+        save = partial(_save, context, out, command, source)
+        report = save(found)
+        if measure is None:
+            return found, report
+        found = replace(found, power=measure(context))
+        return found, save(found)
+
+
+def _save(
+    context: Context, out: Path | None, command: str, source: str, found: Audit
+) -> Path | None:
+    """Write the folder of an audit and its page, if there is to be one."""
+    if out is None:
+        return None
+    save_skipped(context.splits, out)
+    audit_folder.save(found, context, out, command=command, source=source)
+    return page.attempt(out)
 
 
 def _files(source: str) -> dict[str, Path]:
