@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Example:
+class KindExample:
     """The kind of a column that suspects of one class have most more often than its other images."""
 
     label: str
@@ -51,7 +51,7 @@ class ColumnEvidence:
     found: float  # share of the suspects that the best rule by this column picks
     picked: float  # share of the other images that the rule picks
     p_value: float  # corrected for the number of columns
-    example: Example
+    example: KindExample
 
     @property
     def counts(self) -> bool:
@@ -80,7 +80,7 @@ class Explanation:
     def from_json(about: Mapping[str, Any]) -> Explanation:
         """Read what `as_json` wrote."""
         columns = tuple(
-            ColumnEvidence(**{**each, "example": Example(**each["example"])})
+            ColumnEvidence(**{**each, "example": KindExample(**each["example"])})
             for each in about["columns"]
         )
         return Explanation(columns, about["suspects"], about["table"], about["missing"])
@@ -204,16 +204,16 @@ def _random_advantages(strata: Sequence[Stratum], rng: np.random.Generator) -> A
     return advantages
 
 
-def _example(strata: Sequence[Stratum], column: Column, classes: Sequence[str]) -> Example:
+def _example(strata: Sequence[Stratum], column: Column, classes: Sequence[str]) -> KindExample:
     """Return the kind and the class in which suspects differ most, counted in images."""
-    best, most = Example("", "", 0.0, 0.0), -1.0
+    best, most = KindExample("", "", 0.0, 0.0), -1.0
     for each in strata:
         ones, others = _shares(each.suspects, each.totals)
         kind = int(np.argmax(ones - others))
         surplus = float(ones[kind] - others[kind]) * int(each.suspects.sum())
         if surplus > most:
             name = column.kind_names[kind]
-            best = Example(classes[each.label], name, float(ones[kind]), float(others[kind]))
+            best = KindExample(classes[each.label], name, float(ones[kind]), float(others[kind]))
             most = surplus
     return best
 
