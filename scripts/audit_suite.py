@@ -94,10 +94,10 @@ class Case:
         share = f"/{self.share:g}" if self.share else ""
         return f"{self.base}/{self.kind}{share}"
 
-    def make(self, root: Path | None) -> Splits:
+    def make(self, root: Path | None, images: int = IMAGES) -> Splits:
         if self.base in FACES:
             return _faces(self.base, self.kind, root)
-        base = _base(self.base, root).some(IMAGES, seed=self.seed)
+        base = _base(self.base, root).some(images, seed=self.seed)
         if self.truth == "null":
             return NULLS[self.kind](base, self.seed)
         if self.truth == "noise":
@@ -184,7 +184,7 @@ def available_bases(names: Sequence[str], root: Path | None) -> list[str]:
 def context_of(
     case: Case, options: argparse.Namespace, store: Store, device: torch.device
 ) -> Context:
-    splits = case.make(options.data_root)
+    splits = case.make(options.data_root, options.images)
     recipe = preparation.settings(len(splits.train), name=case.name, seed=case.seed)
     model = recipe.model
     return Context(
@@ -216,10 +216,10 @@ def result_row(case: Case, context: Context, result: Audit) -> dict[str, Any]:
     return {**row, "right": result.finding.code in RIGHT[case.truth]}
 
 
-def save(rows: Sequence[dict[str, Any]], out: Path) -> None:
+def save(rows: Sequence[dict[str, Any]], out: Path, images: int) -> None:
     """Write the numbers as JSON."""
     about = {
-        "images": IMAGES,
+        "images": images,
         "thresholds": asdict(THRESHOLDS),
         "margins": {"half": evidence.CLEAR_MARGIN, "full": evidence.FULL_MARGIN},
         "with": environment(),
@@ -241,6 +241,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--roles", nargs="+", default=list(ROLES), choices=ROLES)
     parser.add_argument("--quick", action="store_true", help="fifteen unseen cases")
     parser.add_argument("--only", nargs="+", help="cases whose name and seed begin so")
+    parser.add_argument("--images", type=int, default=IMAGES, help="of each case but faces")
     parser.add_argument("--cases", type=int, default=16, help="that are audited at once")
     parser.add_argument("--together", type=int, default=32, help="trainings at once, on a GPU")
     parser.add_argument("--processes", type=int, default=1, help="that audit side by side")
@@ -291,7 +292,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for some in finished([block for block in blocks if block], options):
         rows = sorted(rows + some, key=lambda row: place[row["name"], row["seed"]])
-        save(rows, options.out)
+        save(rows, options.out, options.images)
         for row in some:
             print(f"{row['name']}@{row['seed']}: {row['verdict']}", "" if row["right"] else "WRONG")
         took = time.perf_counter() - began

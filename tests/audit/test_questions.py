@@ -133,9 +133,9 @@ def network(gain, separation, reliance):
 BORDERS = (
     None,
     BorderEvidence(0.4),
-    BorderEvidence(0.02, 200, 100, 56, Statistic(0.9, 1e-9)),
-    BorderEvidence(0.02, 200, 100, 58, Statistic(0.71, 1e-9)),
-    BorderEvidence(0.02, 200, 100, 58, Statistic(0.73, 1e-9)),
+    BorderEvidence(0.02, 200, 100, 59, Statistic(0.9, 1e-9)),
+    BorderEvidence(0.02, 200, 100, 61, Statistic(0.78, 1e-9)),
+    BorderEvidence(0.02, 200, 100, 61, Statistic(0.8, 1e-9)),
     BorderEvidence(0.02, 200, 100, 70, Statistic(0.9, 0.01)),
     BorderEvidence(0.02, 200, 4, 4, Statistic(0.9, 1e-9)),
 )

@@ -59,7 +59,7 @@ THRESHOLDS = Thresholds(
     fewest_full=5,
     error=0.35,
     learned=0.9,
-    border_insistence=0.57,
-    border_together=1.3,
+    border_insistence=0.6,
+    border_together=1.4,
     wrong_labels=0.38,
 )
