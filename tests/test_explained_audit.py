@@ -5,10 +5,12 @@ import json
 import numpy as np
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
 import unspur
 from audits import SMALL, network, tinted
 from pages import NASTY
+from unspur import cli
 from unspur.report import explanation_words
 
 
@@ -67,3 +69,32 @@ def test_groups_of_the_data_are_tried(tmp_path):
         settings=SMALL,
     )
     assert nothing.explanation.named == []
+
+
+def test_planted_shortcuts_are_told_stored_and_on_the_page(tmp_path):
+    photos(tmp_path / "photos")
+    planted = ["--power", "--power-kinds", "border", "--power-rates", "5", "--power-repeats", "1"]
+    folders = ["--out", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
+    command = ["audit", str(tmp_path / "photos"), "--steps", "20", *planted, *folders]
+    first = CliRunner().invoke(cli.app, command)
+    assert first.exit_code == 0, first.output
+    assert "1 audits of your images with a planted shortcut, at most about" in first.output
+    assert "1 of 1 planted audits" in first.output
+    assert "a coloured border" in first.output
+    power = json.loads((tmp_path / "out/audit.json").read_text())["power"]
+    assert [(row["kind"], row["rate"], row["repeats"]) for row in power["rows"]] == [
+        ("border", 0.05, 1)
+    ]
+    assert len(power["rows"][0]["interval"]) == 2
+    assert "What would be found in these images" in (tmp_path / "out/report.html").read_text()
+    again = CliRunner().invoke(cli.app, command)
+    assert "all 1 audits are stored" in again.output
+    assert json.loads((tmp_path / "out/audit.json").read_text())["power"] == power
+
+
+def test_a_wrong_rate_is_an_error_before_anything_is_done(tmp_path):
+    photos(tmp_path / "photos")
+    command = ["audit", str(tmp_path / "photos"), "--power", "--power-rates", "many"]
+    found = CliRunner().invoke(cli.app, command)
+    assert found.exit_code != 0
+    assert "no list of numbers" in str(found.exception)
