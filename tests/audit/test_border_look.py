@@ -14,11 +14,14 @@ from unspur.audit.border_look import look_at_borders
 from unspur.audit.conclusions import SHORTCUT_IN_BORDER
 from unspur.audit.crossfit import CrossFit
 from unspur.audit.evidence import Evidence, NetworkEvidence
+from unspur.audit.far_labels import FarLabels
 from unspur.audit.recommendation import BORDER, recommend
 from unspur.audit.statistics import Statistic
+from unspur.audit.thresholds import THRESHOLDS
 from unspur.audit.verdict import conclude, rests_on_border, wants_border
 from unspur.audit.views import border, centre, coarse
 from unspur.data.splits import Split, Splits
+from unspur.report.audit_words import exceptions_or_wrong_labels
 from unspur.runs import audit_folder
 from unspur.store import Store
 
@@ -152,3 +155,11 @@ def test_debias_does_not_take_other_suspects(tmp_path):
     advice = recommend(shown)
     assert not advice.debias
     assert BORDER in advice.text
+
+
+def test_the_page_says_what_the_border_tells_of_the_labels():
+    words = exceptions_or_wrong_labels(evidence(border=STRONG), THRESHOLDS, 3)
+    assert words[0].startswith("Yes. A network that sees the border alone")
+    noisy = evidence(error=0.5, blind=0.9, networks={}, far_labels=FarLabels(1000, 150, 70, 0.5))
+    assert conclude(noisy).verdict == "noise"
+    assert exceptions_or_wrong_labels(noisy, THRESHOLDS, 10)[0].startswith("Of single images not")
