@@ -12,7 +12,7 @@ from ..stages.context import Context
 from ..stages.suspects import Suspects
 from .audit_networks import DEPRIVED, MINER, find
 from .crossfit import CrossFit
-from .half_training import half_trainings, train
+from .half_training import half_trainings, train_all
 from .preparation import check, cost, is_enough, mining
 
 NETWORKS = (MINER, DEPRIVED)  # a sample that both get wrong is a suspect
@@ -63,8 +63,7 @@ class CrossFitMiner:
         crossfit = self._crossfit
         for name in NETWORKS:
             wanted = half_trainings(crossfit, [find(name)])
-            for each, artifact in zip(wanted, train(wanted, len(wanted)), strict=True):
-                crossfit.artifacts[name, each.half] = artifact
+            train_all(wanted, len(wanted))
         return {split: crossfit.flagged_in(split) for split in self.context.splits.parts()}
 
     def cost(self) -> tuple[int, float]:

@@ -26,8 +26,9 @@ from ..training.sections import TrainingSettings
 from .audit_networks import DEPRIVED, MINER, AuditNetwork, find
 from .crossfit import CrossFit
 from .evidence import Predictions
+from .far_labels import label_distance
 from .halves import HALVES
-from .views import ViewedNetwork
+from .views import Transform, ViewedNetwork, border
 
 VERSION = 1  # raised where the same settings would give another result
 
@@ -70,6 +71,7 @@ class HalfTraining:
             "data": context.splits.train.digest,
             **self._asked_key(),
             "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
+            **({"sees": "border"} if self.crossfit.border_only else {}),
             "builder": context.builder.source,
             "initial": context.initial_digest,
         }
@@ -103,13 +105,19 @@ class HalfTraining:
         return Training(self._method(), source, self._order(seed), plan)
 
     def _method(self) -> Method:
-        context, view = self.crossfit.context, self.network.view
+        context, view = self.crossfit.context, self._view
         network: nn.Module = context.network(seed=self.seed_name)
+        network = ViewedNetwork(network, view) if view else network
         if self.network.is_miner:
             settings = context.recipe.mine
             released = settings.gce_form == "released"
             return context.place(Amplified(network, q=settings.q, released=released))
-        return context.place(ERM(ViewedNetwork(network, view) if view else network))
+        return context.place(ERM(network))
+
+    @property
+    def _view(self) -> Transform | None:
+        """Return what its input goes through: its own view, or that of all networks of the crossfit."""
+        return self.network.view or (border if self.crossfit.border_only else None)
 
     def _order(self, seed: int) -> sampling.Order:
         """Return the order of its samples, as the table of networks says."""
@@ -139,7 +147,8 @@ class HalfTraining:
         others = self._ask_other_splits(method)
         if self.network.is_miner:
             score = surprise(logits, self.crossfit.targets[unseen])
-            return {**Predictions.from_logits(logits).tensors(), "score": score, **others}
+            far = label_distance(logits, self.crossfit.targets[unseen])
+            return {**Predictions.from_logits(logits).tensors(), "score": score, **far, **others}
         answer = self.crossfit.suspects.predicted[unseen]
         return {**Predictions.from_logits(logits, answer).tensors(), **others}
 
@@ -156,6 +165,12 @@ class HalfTraining:
 def half_trainings(crossfit: CrossFit, networks: Sequence[AuditNetwork]) -> list[HalfTraining]:
     """Return the trainings of some networks, two of each."""
     return [HalfTraining(crossfit, network, h) for network in networks for h in range(HALVES)]
+
+
+def train_all(trainings: Sequence[HalfTraining], together: int) -> None:
+    """Train networks, or find them in the store, and give each to its crossfit."""
+    for training, artifact in zip(trainings, train(trainings, together), strict=True):
+        training.crossfit.artifacts[training.network.name, training.half] = artifact
 
 
 def train(trainings: Sequence[HalfTraining], together: int) -> Iterator[Artifact]:

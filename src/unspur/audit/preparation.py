@@ -94,7 +94,9 @@ class AuditCost:
 
 def cost(context: Context, *, trainings: int = 0) -> AuditCost:
     """Estimate what trainings of an audit cost, measured on a few steps; by default all it can need."""
-    trainings = trainings or HALVES * len(audit_networks.every())
+    trainings = trainings or HALVES * (
+        len(audit_networks.every()) + len(audit_networks.BORDER_NETWORKS)
+    )
     training = context.recipe.pretrain
     each = step_seconds(context, training.batch)
     return AuditCost(trainings, training.steps, trainings * training.steps * each)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..audit.thresholds import THRESHOLDS
 from ..errors import UnspurError
 from ..runs import bench
 from ..runs.tables import markdown, percent
 from ..store import read_document, read_lines
 from . import ITEMS
-from .audit_table import audit_page, audit_table
+from .audit_table import audit_page, audit_table, recall_table
 from .code_tables import folder_table, method_table
 from .faces_item import within
 from .item import Item, Result, Results, mean_sd_text
@@ -182,6 +184,20 @@ class ProseNumbers:
         """Return the table of the cases of an audit suite, and the counts."""
         return audit_page(read_document(self.folder / f"{file}.json.gz")["cases"]).removesuffix(
             "\n"
+        )
+
+    def audit_recall(self) -> str:
+        """Return the table of unseen shortcuts found, by kind and share of exceptions."""
+        return recall_table(read_document(self.folder / "audit.json.gz")["cases"], ("unseen",))
+
+    def audit_note(self) -> str:
+        """Say that the suite was run with an earlier rule, where its thresholds are others."""
+        recorded = read_document(self.folder / "audit.json.gz")["thresholds"]
+        if recorded == asdict(THRESHOLDS):
+            return ""
+        return (
+            "These cases were measured with the rule before this one: other thresholds, and no look at the "
+            "border alone, at large areas alone or at unlikely labels."
         )
 
     def audit_count(self, truth: str, verdicts: Key = (), kinds: Key = (), taken: float = 0) -> str:

@@ -21,7 +21,9 @@ import torch
 from torch import Tensor
 
 from ..audit import audit_networks
+from ..audit.border_evidence import BorderEvidence
 from ..audit.evidence import Evidence, NetworkEvidence
+from ..audit.far_labels import FarLabels
 from ..audit.result import Audit
 from ..audit.statistics import Statistic
 from ..audit.thresholds import Thresholds
@@ -175,7 +177,7 @@ def read(folder: Path) -> SavedAudit:
         raise _damaged(path, f"look at {', '.join(wrong)}")
     try:
         evidence = _evidence(about["evidence"])
-        thresholds = Thresholds(**about["thresholds"])
+        thresholds = Thresholds.from_record(about["thresholds"])
     except (TypeError, KeyError, AttributeError) as error:
         raise _damaged(path, str(error)) from None
     facts, tensors = _pictures(folder / PICTURES, about["pictures"])
@@ -202,8 +204,19 @@ def _evidence(table: Mapping[str, Any]) -> Evidence:
     networks = {
         audit_networks.find(name).name: _network(each) for name, each in table["networks"].items()
     }
-    plain = {k: v for k, v in table.items() if k not in ("networks", "insistence")}
-    return Evidence(**plain, networks=networks)
+    apart = ("networks", "insistence", "border", "far_labels")
+    plain = {k: v for k, v in table.items() if k not in apart}
+    far = FarLabels(**table["far_labels"]) if table.get("far_labels") else None
+    border = _border(table.get("border"))
+    return Evidence(**plain, networks=networks, border=border, far_labels=far)
+
+
+def _border(table: Mapping[str, Any] | None) -> BorderEvidence | None:
+    """Read the evidence of the border; audits of earlier versions have none."""
+    if not table:
+        return None
+    separation = Statistic(**table["separation"]) if table["separation"] else None
+    return BorderEvidence(**{**table, "separation": separation})
 
 
 def _network(table: Mapping[str, Any]) -> NetworkEvidence:
