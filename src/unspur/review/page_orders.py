@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..errors import UsageError
 from .decision_log import KINDS, Decision
 from .review_desk import MOST_CHANGES, Answer, ReviewDesk
@@ -14,13 +12,14 @@ def decide(desk: ReviewDesk, told: Answer) -> Answer:
     kind = told.get("kind")
     if kind not in KINDS or kind in ("undo", "edit"):
         raise UsageError(f"{kind!r} is no decision.")
-    texts = {name: str(told.get(name) or "") for name in ("label", "note", "key", "page")}
-    if kind == "relabel" and texts["label"] not in desk.classes:
-        raise UsageError(f"There is no class {texts['label']!r}.")
-    names = desk.review.replay.table.names
-    rows = _told_rows(desk, told)
-    decision = Decision(0, kind, [names[row] for row in rows])
-    seq = desk.review.decide(replace(decision, **texts))
+    label, note, key, page = (
+        str(told.get(name) or "") for name in ("label", "note", "key", "page")
+    )
+    if kind == "relabel" and label not in desk.classes:
+        raise UsageError(f"There is no class {label!r}.")
+    names, rows = desk.review.replay.table.names, _told_rows(desk, told)
+    chosen = [names[row] for row in rows]
+    seq = desk.review.decide(Decision(0, kind, chosen, label, note, key=key, page=page))
     return {"decision": seq, **_changed(desk, rows)}
 
 

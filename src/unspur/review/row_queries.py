@@ -85,7 +85,7 @@ def _sorted(replay: Replay, rows: list[int], sort: str) -> list[int]:
     keys: dict[str, Callable[[int], Any]] = {
         "score": lambda i: -scores[i],
         "weakest": lambda i: scores[i],
-        "doubt": lambda i: abs(scores[i] - 0.5),
+        "doubt": lambda i: round(abs(scores[i] - 0.5), 6),
         "name": lambda i: names[i],
     }
     return sorted(rows, key=keys[sort])
