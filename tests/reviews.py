@@ -6,19 +6,25 @@ import contextlib
 import csv
 import http.client
 import json
+import shlex
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from PIL import Image, ImageDraw
 
+import toys
+from unspur import models, stages
+from unspur.data.splits import Split
 from unspur.review.debias_job import DebiasJob
 from unspur.review.image_sources import FileImages
 from unspur.review.network_views import NetworkViews, no_networks
 from unspur.review.review_desk import ReviewDesk
 from unspur.review.review_folder import Review
 from unspur.review.review_server import open_server
+from unspur.workflow import Outcome, save_outcome
 
 CLASSES = ("cat", "dog", "<i>owl</i>")
 
@@ -34,7 +40,9 @@ def write_table(folder: Path, count: int = 12, *, suspects: int | None = None) -
             label = CLASSES[i % 2]
             guess = CLASSES[1 - i % 2] if i < flagged else label
             flag = "suspect" if i < flagged else ""
-            writer.writerow([f"{label}/{i:05d}.png", label, f"{1 - i / count:.4f}", guess, flag, ""])
+            writer.writerow(
+                [f"{label}/{i:05d}.png", label, f"{1 - i / count:.4f}", guess, flag, ""]
+            )
     return folder / "suspects.csv"
 
 
@@ -98,3 +106,29 @@ def request(url: str, method: str = "GET", body: object = None, **headers: str):
     found = answer.status, dict(answer.getheaders()), answer.read()
     connection.close()
     return found
+
+
+SHORT = [f"--set={stage}.steps=2" for stage in ("mine", "pretrain", "adapt", "prune", "finetune")]
+SHORT += ["--model=convnet", "--set=model.options.width=4", "--set=prune.batch_norm_batches=1"]
+
+
+def make_run(folder: Path) -> Path:
+    """The folder of a small run of a network by name; its images are in files beside it."""
+    splits = toys.shapes_set(seed=1)
+    train = splits.train
+    names = tuple(f"{splits.classes[t]}/{i:03d}.png" for i, t in enumerate(train.targets.tolist()))
+    for name, image in zip(names, train.images, strict=True):
+        path = folder / "photos" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(path)
+    splits = replace(splits, train=Split(train.images, train.targets, names), valid=None, test=None)
+    splits = replace(splits, bias={}, bias_classes=())
+    builder = models.builder("convnet", 2, {"width": 4})
+    context = toys.context(folder / "store", splits=splits, builder=builder)
+    made, scores = stages.run(context)
+    photos = str(folder / "photos")
+    options = ["--out", "elsewhere", "--device=cpu", "--anyway", "-q", *SHORT]
+    command = shlex.join(["unspur", "debias", photos, *options])
+    outcome = Outcome(context, made, scores, None)
+    save_outcome(outcome, folder / "run", command=command, source=photos)
+    return folder / "run"

@@ -215,7 +215,9 @@ def edit(folder, before, after):
 def test_what_is_edited_by_hand_is_taken_over(folder):
     review = Review(folder)
     decide(review, "clear", CAT)
-    edit(folder, "dog/00001.png,dog,0.9167,cat,suspect,", "dog/00001.png,dog,0.9167,cat,exclude,seen")
+    edit(
+        folder, "dog/00001.png,dog,0.9167,cat,suspect,", "dog/00001.png,dog,0.9167,cat,exclude,seen"
+    )
     decide(review, "exclude", LAST)
     edit(folder, "cat/00002.png,cat,0.8333,dog,suspect,", "cat/00002.png,cat,0.8333,dog,,")
     again = Review(folder)

@@ -156,7 +156,9 @@ def test_rows_come_in_pages_and_stay_while_they_are_decided(tmp_path):
         assert status == 200
         assert [row["row"] for row in said["rows"]] == [0, 1, 1199]
         assert said["counts"]["decided"] == 3
-        assert [row["status"] for row in answer(url, page)[1]["rows"]][:3] == ["excluded"] * 2 + ["open"]
+        assert [row["status"] for row in answer(url, page)[1]["rows"]][:3] == ["excluded"] * 2 + [
+            "open"
+        ]
         assert answer(url, "api/changes?since=0")[1]["rows"][0]["status"] == "excluded"
 
 

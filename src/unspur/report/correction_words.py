@@ -66,12 +66,12 @@ def _flags(record: Mapping[str, Any]) -> str:
 def _removed(record: Mapping[str, Any]) -> list[str]:
     """Say how many images have a new label, and how many are left out."""
     found = []
-    if record["relabelled"]:
-        found.append(
-            f"{record['relabelled']:,} images have a new label: all networks of this run learned it."
-        )
-    if record["excluded"]:
-        found.append(f"{record['excluded']:,} images are left out of training and of the scores.")
+    if count := record["relabelled"]:
+        have = "1 image has" if count == 1 else f"{count:,} images have"
+        found.append(f"{have} a new label: all networks of this run learned it.")
+    if count := record["excluded"]:
+        are = "1 image is" if count == 1 else f"{count:,} images are"
+        found.append(f"{are} left out: no network of this run was trained on it or scored with it.")
     return found
 
 

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import UnspurError, UsageError
 from ..runs import audit_folder
@@ -25,8 +25,18 @@ DROPPED = ("--dry-run", "--quiet", "-q")
 LINES = 400  # of what the command says that are kept
 
 
-def debias_command(folder: Path, named: str | None = None) -> list[str]:
-    """Return the arguments of `unspur` that debias with the reviewed table.
+class DebiasCommand(NamedTuple):
+    """The arguments of `unspur`, and the folder that the result goes to."""
+
+    arguments: list[str]
+    out: Path
+
+    def __str__(self) -> str:
+        return shlex.join(["unspur", *self.arguments])
+
+
+def debias_command(folder: Path, named: str | None = None) -> DebiasCommand:
+    """Return the command that debiases with the reviewed table.
 
     They are those of the run, with another folder for the result; raises UsageError where the run cannot be
     repeated from the command line.
@@ -37,9 +47,9 @@ def debias_command(folder: Path, named: str | None = None) -> list[str]:
             "This run has no images of its own on the disk: it is a built-in recipe, or was given a data set "
             f"in Python. There, debias with unspur.debias(data, suspects={str(folder / CSV)!r}, ...)."
         )
-    suspects = ["--suspects", str(folder / CSV)]
-    new = ["--out", str(free_folder(folder))]
-    return ["debias", source, *suspects, *new, *_options(folder)]
+    out = free_folder(folder)
+    given = ["--suspects", str(folder / CSV), "--out", str(out)]
+    return DebiasCommand(["debias", source, *given, *_options(folder)], out)
 
 
 def _options(folder: Path) -> list[str]:
@@ -89,7 +99,7 @@ class DebiasJob:
     def preview(self) -> dict[str, Any]:
         """Return the exact command, or why there is none."""
         try:
-            return {"command": shlex.join(["unspur", *debias_command(self.folder, self.named)])}
+            return {"command": str(debias_command(self.folder, self.named))}
         except UnspurError as error:
             return {"missing": str(error)}
 
@@ -98,11 +108,10 @@ class DebiasJob:
         with self._lock:
             if self._process is not None and self._process.poll() is None:
                 raise UsageError("A debias command is running already.")
-            arguments = debias_command(self.folder, self.named)
-            self.out = Path(arguments[arguments.index("--out") + 1])
-            self.command, self._lines = shlex.join(["unspur", *arguments]), []
+            command = debias_command(self.folder, self.named)
+            self.out, self.command, self._lines = command.out, str(command), []
             self._process = subprocess.Popen(  # noqa: S603  (our own program, no shell)
-                [sys.executable, "-m", "unspur", *arguments],
+                [sys.executable, "-m", "unspur", *command.arguments],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -113,10 +122,10 @@ class DebiasJob:
             threading.Thread(target=self._follow, args=(self._process,), daemon=True).start()
 
     def _follow(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            self._lines = [*self._lines[-LINES:], line.rstrip("\n")]
-        process.wait()
+        with process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                self._lines = [*self._lines[-LINES:], line.rstrip("\n")]
 
     def stop(self) -> None:
         """Stop the command as Ctrl-C does: what is finished stays stored."""
