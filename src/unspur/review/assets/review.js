@@ -24,10 +24,15 @@ class List {
   async select(query) {
     const found = await ask("api/select", query);
     Object.assign(this, { query, selection: found.selection, total: found.total });
+    this.forget();
+    return found;
+  }
+
+  // Ask for all rows again, of the same selection.
+  forget() {
     this.pages.clear();
     this.rows.clear();
     this.places.clear();
-    return found;
   }
 
   known(place) {
@@ -133,7 +138,7 @@ class Page {
       if (event.key === "Escape") byId("image-title").focus();
     });
     document.addEventListener("keydown", (event) => this.key(event));
-    document.addEventListener("review:forgotten", () => this.reload());
+    document.addEventListener("review:forgotten", () => this.reselect());
     document.addEventListener("visibilitychange", () => this.watch());
   }
 
@@ -153,8 +158,8 @@ class Page {
     }
   }
 
-  // The same list once more, at the same place: after a new start of the server, or a large change.
-  async reload() {
+  // The same filter once more, at the same place: the server has forgotten the selection.
+  async reselect() {
     const { place } = this;
     try {
       await this.list.select(this.list.query);
@@ -162,6 +167,13 @@ class Page {
       return;
     }
     this.place = Math.min(place, Math.max(0, this.list.total - 1));
+    this.grid.measure();
+    await this.showPlace();
+  }
+
+  // The same rows as they are now: many have changed.
+  async reload() {
+    this.list.forget();
     this.grid.measure();
     await this.showPlace();
   }
@@ -208,9 +220,8 @@ class Page {
     await this.single.show(next);
   }
 
-  showProgress({ counts, seq, problem }) {
+  showProgress({ counts, problem }) {
     if (!counts) return;
-    this.seq = Math.max(this.seq ?? 0, seq);
     byId("progress").max = Math.max(1, counts.suspects);
     byId("progress").value = counts.decided;
     const skipped = counts.skipped ? `, ${counts.skipped.toLocaleString("en")} skipped` : "";
@@ -318,6 +329,7 @@ class Page {
     this.watching = true;
     try {
       const found = await ask("api/changes", { since: this.seq });
+      this.seq = found.seq; // set here alone: the answer to an own decision skips those of others before it
       this.take(found);
       this.showProgress(found);
       if (this.lost) warn(this.readOnly ? "Read-only: nothing is decided or written here." : "");
