@@ -8,6 +8,7 @@ import time
 
 import pytest
 import torch
+from PIL import Image
 
 pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
 
@@ -18,6 +19,7 @@ from unspur.errors import DataError, StoreError, UsageError
 from unspur.review.debias_job import DebiasJob, debias_command, free_folder
 from unspur.review.decision_log import Decision
 from unspur.review.image_sources import NoImages
+from unspur.review.network_views import lay_over
 from unspur.review.review_server import open_desk
 from unspur.store import check_folder
 
@@ -59,6 +61,14 @@ def test_networks_say_what_they_take_an_image_for_and_where_they_look(run):
     heat = desk.views.look(0, "debiased")
     assert (heat.mode, heat.size) == ("RGBA", (8, 8))
     assert heat.getextrema()[3][1] > 0
+
+
+def test_a_map_has_the_shape_of_the_image_that_the_network_saw_a_part_of():
+    heat = Image.new("RGBA", (10, 10), (255, 0, 0, 255))
+    assert lay_over(heat, (40, 20), None).getextrema()[3] == (255, 255)
+    cut = lay_over(heat, (40, 20), 0.5)
+    assert cut.size == (40, 20)
+    assert cut.getchannel("A").getbbox() == (15, 5, 25, 15)
 
 
 def test_neighbours_are_the_most_similar_images(run):

@@ -67,7 +67,7 @@ def test_changes_are_counted_and_scores_compared_on_the_same_images(tmp_path, te
     found = person_changes.person_changes(context, scores)
     assert (found["excluded"], found["relabelled"], found["notes"]) == (1, 1, 0)
     assert (found["flags"]["cleared"], found["flags"]["added"]) == (2, 1)
-    assert len(found["examples"]) == 5
+    assert found["changed"] == len(found["examples"]) == 5
     whole = found["scores"]["parts"]["all"]
     if tested:
         targets = splits.test.targets

@@ -31,20 +31,13 @@ def describe(record: Mapping[str, Any] | None) -> CorrectionSummary | None:
         return None
     scores, examples = record["scores"], record["examples"]
     parts = scores.get("parts") or {}
-    changed = _changed(record)
-    listed = f"{len(examples)} of {changed} changed images" if changed > len(examples) else ""
+    listed = f"{len(examples):,} of " if record["changed"] > len(examples) else ""
     return CorrectionSummary(
         sentences=[_flags(record), *_removed(record), _effect(scores)],
         table=_table(parts) if parts else None,
         examples=examples,
-        listed=listed or f"{len(examples)} changed images",
+        listed=f"{listed}{record['changed']:,} changed images",
     )
-
-
-def _changed(record: Mapping[str, Any]) -> int:
-    flags = record["flags"] or {}
-    moved = flags.get("cleared", 0) + flags.get("added", 0)
-    return int(moved + record["excluded"] + record["relabelled"])
 
 
 def _flags(record: Mapping[str, Any]) -> str:

@@ -117,7 +117,7 @@ class DebiasJob:
                 stdin=subprocess.DEVNULL,
                 text=True,
                 errors="replace",
-                env={**os.environ, "COLUMNS": "100", "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "COLUMNS": "84", "PYTHONUNBUFFERED": "1"},
             )
             threading.Thread(target=self._follow, args=(self._process,), daemon=True).start()
 

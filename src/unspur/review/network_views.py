@@ -16,6 +16,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from ..data.decoding.pixels import CROPS
 from ..errors import UnspurError
 from ..models.head import Tap, find_head
 from ..runs.classifier import Classifier
@@ -27,6 +28,7 @@ from .image_sources import ImageSource
 
 MOST_FEATURES = 4000  # images among which neighbours are looked for
 CHUNK = 64
+LOOK_SIDE = 512  # pixels of the longer side of a map
 HEAT = (255, 122, 0)
 
 Networks = Mapping[str, Classifier]
@@ -68,7 +70,8 @@ class NetworkViews:
             model = self.networks()[network]
             x = model.preprocess(_batch(model, [self.images.pixels(row, model)]))
             heat = saliency(model.model, x)[0]
-        return paint_heat(heat)
+        size = self.images.show(row, LOOK_SIDE).size
+        return lay_over(paint_heat(heat), size, CROPS[model.crop])
 
     def neighbours(self, row: int, candidates: Sequence[int], count: int) -> dict[str, Any]:
         """Return the rows most like a row to the last network, or how far the features are."""
@@ -152,6 +155,21 @@ def paint_heat(heat: Tensor) -> Image.Image:
     pixels[..., :3] = HEAT
     pixels[..., 3] = alpha
     return Image.fromarray(pixels, "RGBA")
+
+
+def lay_over(heat: Image.Image, size: tuple[int, int], share: float | None) -> Image.Image:
+    """Return a map of a network's input in the shape of the image that it was cut or stretched from.
+
+    `share` is the part of the shorter side that a centred square took; None if the image was stretched.
+    """
+    wide, high = size
+    if share is None:
+        return heat.resize(size, Image.Resampling.BILINEAR)
+    side = max(1, round(share * min(size)))
+    whole = Image.new("RGBA", size, (*HEAT, 0))
+    place = ((wide - side) // 2, (high - side) // 2)
+    whole.paste(heat.resize((side, side), Image.Resampling.BILINEAR), place)
+    return whole
 
 
 def _batch(model: Classifier, images: Sequence[Tensor]) -> Tensor:

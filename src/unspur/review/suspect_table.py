@@ -21,6 +21,7 @@ from ..stages.corrections import EXCLUDE, SUSPECT
 
 KNOWN = (*COLUMNS, NEW_LABEL)
 QUOTED = frozenset(',"\r\n')
+ESCAPED = tuple("'=+-@\t\r")  # what a cell begins with that may need an apostrophe
 
 
 class RowState(NamedTuple):
@@ -84,7 +85,7 @@ def _from_cells(
     named: str, columns: list[str], rows: list[dict[str, str]], source: Path
 ) -> SuspectTable:
     cells = {
-        column: [unescape_cell(row.get(column) or "") for row in rows]
+        column: [_plain(row.get(column) or "") for row in rows]
         for column in dict.fromkeys([named, *KNOWN, *columns])
     }
     if len(set(cells[named])) < len(rows):
@@ -99,6 +100,10 @@ def _from_cells(
         [RowState(*each) for each in state],
         {column: cells[column] for column in columns if column not in (named, *KNOWN)},
     )
+
+
+def _plain(cell: str) -> str:
+    return unescape_cell(cell) if cell[:1] == "'" else cell  # most cells need no second look
 
 
 def _plain_flag(text: str) -> str:
@@ -117,34 +122,39 @@ def _number(text: str) -> float:
 
 
 class TableWriter:
-    """Renders a table with new states; cells that never change are rendered once."""
+    """Renders a table with new states; a row is rendered again only where its state is another one."""
 
     def __init__(self, table: SuspectTable):
         self.table = table
-        fixed = zip(table.names, table.labels, table.scores, table.predicted, strict=True)
-        self._before = [
-            ",".join(map(_cell, (name, label, f"{score:.4f}", predicted)))
-            for name, label, score, predicted in fixed
-        ]
-        columns = list(table.more.values())
-        self._after = [
-            "".join(f",{_cell(column[i])}" for column in columns) for i in range(len(table))
-        ]
+        self._lines: list[str] = []
+        self._states: list[RowState] = []
+        self._relabelled = False
 
     def render(self, states: Sequence[RowState]) -> bytes:
         """Return the file; it has the column of new labels if there is one."""
         relabelled = any(state.new_label for state in states)
+        if relabelled != self._relabelled or not self._lines:
+            changed = list(range(len(states)))
+            self._lines, self._states = [""] * len(states), list(states)
+        else:
+            pairs = enumerate(zip(states, self._states, strict=True))
+            changed = [i for i, (new, old) in pairs if new is not old]
+        self._relabelled = relabelled
+        for i in changed:
+            self._lines[i], self._states[i] = self._line(i, states[i]), states[i]
         more = (NEW_LABEL,) if relabelled else ()
         header = [self.table.named, *COLUMNS, *more, *self.table.more]
-        lines = [",".join(map(_cell, header))]
-        for before, state, after in zip(self._before, states, self._after, strict=True):
-            new = f",{_cell(state.new_label)}" if relabelled else ""
-            lines.append(f"{before},{state.flag},{_cell(state.note)}{new}{after}")
-        lines.append("")
-        return "\n".join(lines).encode()
+        return "\n".join([",".join(map(_cell, header)), *self._lines, ""]).encode()
+
+    def _line(self, row: int, state: RowState) -> str:
+        table = self.table
+        cells = [table.names[row], table.labels[row], f"{table.scores[row]:.4f}"]
+        cells += [table.predicted[row], state.flag, state.note]
+        cells += [state.new_label] if self._relabelled else []
+        return ",".join(map(_cell, [*cells, *(column[row] for column in table.more.values())]))
 
 
 def _cell(text: str) -> str:
     """Return a cell that neither a spreadsheet nor a reader of CSV takes for anything but text."""
-    text = escape_cell(text)
+    text = escape_cell(text) if text[:1] in ESCAPED else text
     return '"' + text.replace('"', '""') + '"' if not QUOTED.isdisjoint(text) else text

@@ -38,6 +38,7 @@ def person_changes(context: Context, scores: Artifact) -> dict[str, Any] | None:
     folder = Path(given.source).parent
     earlier = _earlier_run(folder)
     machine = _machine_flags(context, folder, earlier)
+    changed = _changed(context, given, machine)
     return {
         "file": given.source,
         "suspects": int(given.conflict.sum()),
@@ -45,7 +46,8 @@ def person_changes(context: Context, scores: Artifact) -> dict[str, Any] | None:
         "relabelled": len(given.labels),
         "notes": len(given.notes),
         "flags": None if machine is None else _flag_changes(given, machine),
-        "examples": _examples(context, given, machine),
+        "changed": len(changed),
+        "examples": _examples(context, given, changed),
         "scores": compare_scores(context, scores, earlier, folder),
     }
 
@@ -81,10 +83,9 @@ def _flag_changes(given: Corrections, machine: Tensor) -> dict[str, int]:
     }
 
 
-def _examples(context: Context, given: Corrections, machine: Tensor | None) -> list[dict[str, str]]:
-    """Name images that the person changed: new labels first, then exclusions, then flags."""
-    classes, targets = context.splits.classes, context.splits.train.targets
-    names = sample_names(context.splits.train)
+def _changed(context: Context, given: Corrections, machine: Tensor | None) -> dict[int, str]:
+    """Say of every image that the person changed how: new labels first, then exclusions, then flags."""
+    classes = context.splits.classes
     what = {i: f"label {classes[new.after]}" for i, new in given.labels.items()}
     what |= dict.fromkeys(given.excluded.nonzero().flatten().tolist(), "left out")
     if machine is not None:
@@ -92,6 +93,15 @@ def _examples(context: Context, given: Corrections, machine: Tensor | None) -> l
         for i in changed.nonzero().flatten().tolist():
             flag = "an exception" if given.conflict[i] else "not an exception"
             what[i] = f"{what[i]}, {flag}" if i in what else flag
+    return what
+
+
+def _examples(
+    context: Context, given: Corrections, changed: Mapping[int, str]
+) -> list[dict[str, str]]:
+    """Name the first images that the person changed."""
+    classes, targets = context.splits.classes, context.splits.train.targets
+    names = sample_names(context.splits.train)
     return [
         {
             "name": names[i],
@@ -99,7 +109,7 @@ def _examples(context: Context, given: Corrections, machine: Tensor | None) -> l
             "what": text,
             "note": given.notes.get(i, ""),
         }
-        for i, text in list(what.items())[:EXAMPLES]
+        for i, text in list(changed.items())[:EXAMPLES]
     ]
 
 
