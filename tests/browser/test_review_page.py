@@ -58,7 +58,7 @@ def visit(browser):
 
 def _note(trouble, text):
     """Note what the browser says, unless a server has ended before its page was closed."""
-    if "ERR_CONNECTION" not in text:
+    if "net::ERR" not in text:
         trouble.append(text)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -277,3 +279,43 @@ def test_a_damaged_log_is_named(folder):
         file.write("nonsense\n")
     with pytest.raises(StoreError, match=r"review\.jsonl is damaged"):
         Review(folder)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_work_with_crashes_ends_as_if_there_had_been_none(tmp_path, seed):
+    """Two servers decide and undo at random; some die between log and table, or within a line."""
+    rng = random.Random(seed)
+    write_table(tmp_path / "run")
+    folder = tmp_path / "run"
+    reviews = [Review(folder), Review(folder)]
+    kinds = ("confirm", "clear", "exclude", "skip", "relabel", "note")
+    for step in range(60):
+        which = rng.randrange(2)
+        review, kind = reviews[which], rng.choice(kinds)
+        names = rng.sample(list(review.replay.table.names), rng.randint(1, 3))
+        dies = rng.random() < 0.15
+        if dies:
+            review.write_table = lambda: None
+        page = f"page {which}"
+        if rng.random() < 0.2:
+            with contextlib.suppress(UsageError):
+                review.undo(page)
+        else:
+            decide(review, kind, *names, label="<i>owl</i>", note=f"n{step}", page=page)
+        if dies:
+            if rng.random() < 0.5:
+                with (folder / "review.jsonl").open("ab") as file:
+                    file.write(b'{"seq":')
+            reviews[which] = Review(folder)
+    last = Review(folder)
+    assert [line["seq"] for line in lines(folder)[1:]] == list(range(1, len(lines(folder))))
+    assert not [line for line in lines(folder) if line.get("kind") == "edit"]
+    for review in reviews:
+        review.refresh()
+        assert review.replay.states == last.replay.states
+    expected = {
+        name: (state.flag, state.note)
+        for name, state in zip(last.replay.table.names, last.replay.states, strict=True)
+    }
+    rows = read_rows(folder / "suspects.csv")
+    assert {name: (row["flag"], row["note"]) for name, row in rows.items()} == expected

@@ -7,10 +7,12 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ..errors import UnspurError, UsageError
 from ..runs import audit_folder
@@ -22,7 +24,7 @@ from .image_sources import data_source
 
 REPLACED = ("--out", "--suspects", "--store")
 DROPPED = ("--dry-run", "--quiet", "-q")
-LINES = 400  # of what the command says that are kept
+LINES, MOST_BYTES = 400, 2**16  # of what the command says that are shown
 
 
 class DebiasCommand(NamedTuple):
@@ -90,9 +92,9 @@ class DebiasJob:
 
     def __init__(self, folder: Path, named: str | None = None):
         self.folder, self.named = folder, named
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said: IO[bytes] | None = None
         self._lock = threading.Lock()
-        self._lines: list[str] = []
         self.out: Path | None = None
         self.command = ""
 
@@ -109,23 +111,27 @@ class DebiasJob:
             if self._process is not None and self._process.poll() is None:
                 raise UsageError("A debias command is running already.")
             command = debias_command(self.folder, self.named)
-            self.out, self.command, self._lines = command.out, str(command), []
-            self._process = subprocess.Popen(  # noqa: S603  (our own program, no shell)
-                [sys.executable, "-m", "unspur", *command.arguments],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                text=True,
-                errors="replace",
-                env={**os.environ, "COLUMNS": "84", "PYTHONUNBUFFERED": "1"},
-            )
-            threading.Thread(target=self._follow, args=(self._process,), daemon=True).start()
+            self.out, self.command = command.out, str(command)
+            self._process = self._run(command)
 
-    def _follow(self, process: subprocess.Popen[str]) -> None:
-        with process:
-            assert process.stdout is not None
-            for line in process.stdout:
-                self._lines = [*self._lines[-LINES:], line.rstrip("\n")]
+    def _run(self, command: DebiasCommand) -> subprocess.Popen[bytes]:
+        """Start the process; it writes to a file, so that it goes on if the server is killed."""
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the job)
+        weakref.finalize(self, self._said.close)
+        return subprocess.Popen(  # noqa: S603  (our own program, no shell)
+            [sys.executable, "-m", "unspur", *command.arguments],
+            stdout=self._said,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "COLUMNS": "84", "PYTHONUNBUFFERED": "1"},
+        )
+
+    def _lines(self) -> list[str]:
+        """Return the last lines that the command has said."""
+        assert self._said is not None
+        handle = self._said.fileno()
+        start = max(0, os.fstat(handle).st_size - MOST_BYTES)
+        return os.pread(handle, MOST_BYTES, start).decode("utf-8", "replace").splitlines()[-LINES:]
 
     def stop(self) -> None:
         """Stop the command as Ctrl-C does: what is finished stays stored."""
@@ -142,7 +148,7 @@ class DebiasJob:
             "state": state,
             "code": code,
             "command": self.command,
-            "lines": self._lines,
+            "lines": self._lines(),
             "out": str(self.out),
             "report": state == "done" and self.report() is not None,
         }
