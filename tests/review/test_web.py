@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
 
 from reviews import make_desk, read_rows, request, serving, write_table
-from unspur.errors import UnspurError
-from unspur.review import decision_log
-from unspur.review.image_sources import FileImages, _paths_by_name
+from unspur.errors import StoreError, UnspurError
+from unspur.review import decision_log, review_folder
+from unspur.review.image_sources import FileImages, NoImages, _paths_by_name
 from unspur.review.review_server import _bind, need_server
 
 
@@ -127,12 +127,15 @@ def test_only_images_of_the_data_are_shown(tmp_path, desk):
         {"kind": "exclude", "rows": [True]},
         {"kind": "undo", "rows": [0]},
         {"kind": "edit", "rows": [0]},
+        {"kind": "exclude", "selection": "1", "ranges": [[0, "x"]]},
+        {"kind": "exclude", "selection": "1", "ranges": 3},
         {"kind": "relabel", "rows": [0], "label": "horse"},
         {"kind": "relabel", "rows": [0], "label": "cat"},
         ["exclude"],
     ],
 )
 def test_wrong_orders_are_refused_in_words(url, desk, order):
+    desk.selections.add([0, 1])
     status, said = answer(url, "api/decide", method="POST", body=order)
     assert status == 400
     assert said["error"]
@@ -178,6 +181,38 @@ def test_a_full_disk_is_said_in_the_answer(tmp_path, monkeypatch):
         monkeypatch.undo()
         assert answer(url, "api/decide", method="POST", body=order)[0] == 200
     assert read_rows(tmp_path / "run" / "suspects.csv")["cat/00000.png"]["flag"] == "exclude"
+
+
+def test_a_disk_that_is_full_from_the_start_is_said_too(tmp_path, monkeypatch):
+    write_table(tmp_path / "run")
+
+    def full(path, data):
+        raise StoreError("cannot write: No space left. Finished stages are kept.")
+
+    monkeypatch.setattr(review_folder, "write_bytes", full)
+    with serving(make_desk(tmp_path / "run")) as url:
+        order = {"kind": "exclude", "rows": [0]}
+        status, said = answer(url, "api/decide", method="POST", body=order)
+    assert (status, said["error"]) == (
+        507,
+        "cannot write: No space left. This page keeps the decision.",
+    )
+
+
+def test_a_page_of_a_replaced_table_decides_nothing_about_the_new_one(tmp_path):
+    write_table(tmp_path / "run")
+    desk = make_desk(tmp_path / "run")
+    desk.find_images = lambda table: NoImages(f"{len(table)} rows")
+    with serving(desk) as url:
+        old = answer(url, "api/start")[1]["table"]
+        write_table(tmp_path / "run", 20)
+        assert answer(url, "api/start")[1]["counts"]["images"] == 20  # another page
+        order = {"kind": "exclude", "rows": [0], "table": old}
+        status, said = answer(url, "api/decide", method="POST", body=order)
+        assert status == 409
+        assert "Reload the page" in said["error"]
+        assert json.loads(request(f"{url}thumbnail/0")[2])["error"] == "20 rows"
+    assert not (tmp_path / "run" / "review.jsonl").exists()
 
 
 def test_read_only_refuses_orders(tmp_path):

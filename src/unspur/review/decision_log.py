@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from ..errors import StoreError
+from ..store.atomic import sync_folder
 
 LOG = "review.jsonl"
 FORMAT = 1
@@ -85,6 +86,7 @@ class DecisionLog:
         """Write the first line."""
         about = {"format": FORMAT, "table": start.identity, "before": start.before}
         self._append(about)
+        sync_folder(self.path.parent)
         self.start = start
 
     def append(self, decision: Decision) -> None:

@@ -47,6 +47,11 @@ class NetworkViews:
         self._lock = threading.Lock()  # one question at a time
         self._features: Features | None = None
 
+    def replace_images(self, images: ImageSource) -> None:
+        """Ask about other rows from now on."""
+        with self._lock:
+            self.images, self._features = images, None
+
     def networks(self) -> Networks:
         """Return the networks by name, loaded once; none if they cannot be loaded."""
         if self._networks is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import UsageError
+from ..errors import StoreError, UsageError
 from .decision_log import KINDS, Decision
 from .review_desk import MOST_CHANGES, Answer, ReviewDesk
 
@@ -31,16 +31,22 @@ def _changed(desk: ReviewDesk, rows: list[int]) -> Answer:
 
 def _told_rows(desk: ReviewDesk, told: Answer) -> list[int]:
     """Return the rows that a request is about: their numbers, or places of a selection as ranges."""
-    if "ranges" in told:
-        selected = desk.selections.rows(str(told.get("selection")))
-        rows = [row for begin, end in told["ranges"] for row in selected[int(begin) : int(end)]]
-    else:
-        rows = told.get("rows", [])
+    if told.get("table", desk.table_name) != desk.table_name:
+        raise StoreError("The table was replaced by another run. Reload the page.")
+    rows = _rows_of_ranges(desk, told) if "ranges" in told else told.get("rows", [])
     count = len(desk.review.replay.table)
     right = isinstance(rows, list) and all(type(row) is int and 0 <= row < count for row in rows)
     if not right or not rows:
         raise UsageError("Name at least one row of the table.")
     return list(dict.fromkeys(rows))
+
+
+def _rows_of_ranges(desk: ReviewDesk, told: Answer) -> list[int]:
+    selected = desk.selections.rows(str(told.get("selection")))
+    try:
+        return [row for begin, end in told["ranges"] for row in selected[begin:end]]
+    except (TypeError, ValueError):
+        raise UsageError("A range is two places of the selection.") from None
 
 
 def undo(desk: ReviewDesk, told: Answer) -> Answer:

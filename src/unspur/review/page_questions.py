@@ -35,7 +35,7 @@ def start(desk: ReviewDesk, request: Request) -> Answer:
     review = desk.review
     with review.lock:
         if review.is_stale():
-            review.reload()
+            desk.reload()
         predicted = sorted(set(review.replay.table.predicted) - {""})
         return {
             "title": desk.title,
@@ -43,7 +43,7 @@ def start(desk: ReviewDesk, request: Request) -> Answer:
             "classes": desk.classes,
             "predicted": predicted,
             "read_only": review.read_only,
-            "identity": review.replay.table.identity[:16],
+            "table": desk.table_name,
             "no_networks": desk.views.missing,
             **desk.progress(),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from .network_views import NetworkViews
 from .picture_cache import PictureCache
 from .review_folder import Review
 from .row_queries import Selections, describe_row
+from .suspect_table import SuspectTable
 
 Answer = dict[str, Any]
 MOST_CHANGES = 2000  # rows of one answer to what has changed
@@ -26,8 +28,26 @@ class ReviewDesk:
     job: DebiasJob
     classes: list[str]
     title: str
+    find_images: Callable[[SuspectTable], ImageSource] | None = (
+        None  # of a table that replaces this one
+    )
     pictures: PictureCache = field(default_factory=PictureCache)
     selections: Selections = field(default_factory=Selections)
+
+    @property
+    def table_name(self) -> str:
+        """A short name of the table, by which an order says which rows it means."""
+        return self.review.replay.table.identity[:16]
+
+    def reload(self) -> None:
+        """Read the table again; where a run has replaced it, its rows have other images."""
+        before = self.table_name
+        self.review.reload()
+        if self.table_name == before or self.find_images is None:
+            return
+        self.images = self.find_images(self.review.replay.table)
+        self.views.replace_images(self.images)
+        self.pictures, self.selections = PictureCache(), Selections()
 
     def progress(self) -> Answer:
         """Return how far the review is."""

@@ -25,6 +25,10 @@ from .replay import Replay
 from .suspect_table import RowState, SuspectTable, TableWriter, parse_table
 
 
+class NotSavedError(StoreError):
+    """A decision that could not be written, and may be sent again."""
+
+
 class Review:
     """The rows of a folder's suspects.csv with what was decided of each; safe to use from threads."""
 
@@ -191,14 +195,21 @@ class Review:
             self.replay.apply(replace(decision, seq=self.replay.seq + 1))
             return self.replay.seq
         if self.log.start is None:
-            data = self.path.read_bytes()
-            write_bytes(self.folder / BEFORE_REVIEW, data)
-            self.log.begin(LogStart(self.replay.table.identity, _hash(data)))
+            self._begin()
         now = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         stamped = replace(decision, seq=self.replay.seq + 1, time=now, table=self._written)
         self.log.append(stamped)
         self.replay.apply(stamped)
         return stamped.seq
+
+    def _begin(self) -> None:
+        """Keep the table as it is before the first decision, and begin the log."""
+        data = self.path.read_bytes()
+        try:
+            write_bytes(self.folder / BEFORE_REVIEW, data)
+        except StoreError as error:
+            raise NotSavedError(_reason(error)) from None
+        self.log.begin(LogStart(self.replay.table.identity, _hash(data)))
 
     def write_table(self) -> None:
         """Write suspects.csv; where that fails the log has it all, and the next decision tries again."""
@@ -207,11 +218,17 @@ class Review:
             if _hash(data) != self._written:
                 write_bytes(self.path, data)
         except (OSError, StoreError) as error:
-            reason = str(error).partition("Finished stages")[0].strip()
-            self.table_problem = f"Every decision is in {LOG}, but {CSV} is behind: {reason}"
+            self.table_problem = (
+                f"Every decision is in {LOG}, but {CSV} is behind: {_reason(error)}"
+            )
             return
         self._written, self.table_problem = _hash(data), ""
         self._seen = _signature(self.path)
+
+
+def _reason(error: Exception) -> str:
+    """Return what a disk says, without advice that is about training."""
+    return str(error).partition("Finished stages")[0].strip()
 
 
 def _grouped(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 import socket
@@ -74,7 +75,8 @@ def open_desk(
     classes = table.classes()
     if not audited:
         classes = [str(each) for each in read_json(folder / "model.json").get("classes", classes)]
-    return ReviewDesk(review, source, views, DebiasJob(folder, images), classes, str(name))
+    find = functools.partial(find_images, folder, named=images)
+    return ReviewDesk(review, source, views, DebiasJob(folder, images), classes, str(name), find)
 
 
 def open_server(desk: ReviewDesk, port: int = 0) -> ReviewServer:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UnspurError, UsageError
 from . import page_orders, page_questions
 from .review_desk import Answer, ReviewDesk
+from .review_folder import NotSavedError
 from .row_queries import ForgottenSelection
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ def _answer(work: Callable[[], Response | Answer]) -> Response:
         found = work()
     except OSError as error:
         return JSONResponse({"error": _disk_words(error)}, 507)
+    except NotSavedError as error:
+        return JSONResponse({"error": f"{error} This page keeps the decision."}, 507)
     except ForgottenSelection as error:
         return JSONResponse({"error": str(error)}, 410)
     except UnspurError as error:

@@ -42,6 +42,17 @@ export function warn(text) {
   banner.hidden = !text;
 }
 
+// Addresses of pictures have the name of the table, so that the browser keeps none of another.
+let table = "";
+
+export function setTable(name) {
+  table = name;
+}
+
+export function picture(kind, row) {
+  return `${kind}/${row}?table=${table}`;
+}
+
 export function pictureOf(row, size, alt) {
   const image = element("img", { alt, decoding: "async", data: { row: row.row } });
   image.addEventListener("error", () => image.classList.add("broken"));
@@ -49,6 +60,6 @@ export function pictureOf(row, size, alt) {
     image.classList.remove("broken");
     image.classList.toggle("pixels", Math.max(image.naturalWidth, image.naturalHeight) <= 96);
   });
-  image.src = `${size}/${row.row}`;
+  image.src = picture(size, row.row);
   return image;
 }

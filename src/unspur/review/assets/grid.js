@@ -1,6 +1,6 @@
 // Many images at once. Only what is in sight is in the page: a cell is reused for another place of the list.
 
-import { announce, byId, describe, element, statusText } from "./elements.js";
+import { announce, byId, describe, element, picture, statusText } from "./elements.js";
 
 const BEYOND = 2; // rows of cells above and below what is in sight
 const SETTLE = 60; // milliseconds before a thumbnail is asked for while scrolling
@@ -198,7 +198,7 @@ export class Grid {
     image.dataset.row = row.row;
     clearTimeout(cell.timer);
     cell.timer = setTimeout(() => {
-      if (image.dataset.row === String(row.row)) image.src = `thumbnail/${row.row}`;
+      if (image.dataset.row === String(row.row)) image.src = picture("thumbnail", row.row);
     }, SETTLE);
   }
 

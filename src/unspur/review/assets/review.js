@@ -1,6 +1,6 @@
 // The review: a list of suspects, two views of it, and the decisions that a person makes.
 
-import { announce, byId, element, statusText, warn } from "./elements.js";
+import { announce, byId, element, setTable, statusText, warn } from "./elements.js";
 import { ask, newKey, Outbox, pageName, Refusal } from "./server.js";
 import { Chooser } from "./chooser.js";
 import { Debias } from "./debias.js";
@@ -81,6 +81,8 @@ class Page {
   async start() {
     const about = await ask("api/start");
     this.page = pageName();
+    this.table = about.table;
+    setTable(about.table);
     this.readOnly = about.read_only;
     this.seq = about.seq;
     this.list = new List();
@@ -88,7 +90,7 @@ class Page {
     this.grid = new Grid(this.list, (place) => this.openAt(place));
     this.chooser = new Chooser(about.classes);
     this.debias = new Debias(about.read_only);
-    this.outbox = new Outbox(about.identity, (sent, answer) => this.answered(sent, answer), () => this.reload());
+    this.outbox = new Outbox(about.table, (sent, answer) => this.answered(sent, answer), () => this.reload());
     this.place = 0;
     this.fillPage(about);
     this.listen();
@@ -262,7 +264,7 @@ class Page {
     const inGrid = this.viewName === "grid";
     const about = inGrid ? this.chosen() : { rows: [this.single.row.row] };
     const places = inGrid ? null : [this.place];
-    this.outbox.add("api/decide", { kind, key: newKey(), page: this.page, ...about, ...more });
+    this.outbox.add("api/decide", { kind, key: newKey(), page: this.page, table: this.table, ...about, ...more });
     if (inGrid) {
       this.grid.clear();
       return;

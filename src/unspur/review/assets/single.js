@@ -1,7 +1,7 @@
 // One image, large, beside what it is compared with.
 
 import { ask } from "./server.js";
-import { announce, byId, describe, element, pictureOf, statusText } from "./elements.js";
+import { announce, byId, describe, element, picture, pictureOf, statusText } from "./elements.js";
 
 const PAUSE = 120; // milliseconds before comparisons are asked for: nobody looks at them when leafing through
 const DWELL = 400; // and before networks are
@@ -26,7 +26,7 @@ export class Single {
     this.facts(row);
     if (same) return;
     this.heat.hidden = true;
-    this.image.src = `image/${row.row}`;
+    this.image.src = picture("image", row.row);
     this.image.alt = `${row.name}, labelled ${row.label}`;
     this.preload(position + 1);
     clearTimeout(this.timer);
@@ -54,7 +54,7 @@ export class Single {
 
   async preload(position) {
     const next = position < this.list.total ? await this.list.at(position) : null;
-    if (next) new Image().src = `image/${next.row}`;
+    if (next) new Image().src = picture("image", next.row);
   }
 
   async compare(row) {
@@ -120,7 +120,7 @@ export class Single {
 
   look(row, { network, predicted, probability }) {
     const heat = element("img", { alt: `Where the ${network} model looks`, class: "heat" });
-    heat.src = `look/${encodeURIComponent(network)}/${row.row}`;
+    heat.src = picture(`look/${encodeURIComponent(network)}`, row.row);
     const both = element("div", { class: "stack" }, pictureOf(row, "thumbnail", ""), heat);
     const text = `${network} model: ${predicted}, ${Math.round(100 * probability)} %`;
     return element("li", {}, both, element("span", { text }));
@@ -136,7 +136,7 @@ export class Single {
     const network = this.networks.at(-1);
     this.heat.hidden = !this.overlay || network === undefined;
     if (this.heat.hidden) return;
-    this.heat.src = `look/${encodeURIComponent(network)}/${this.row.row}`;
+    this.heat.src = picture(`look/${encodeURIComponent(network)}`, this.row.row);
     this.heat.alt = `Where the ${network} model looks`;
   }
 
