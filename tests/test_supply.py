@@ -173,6 +173,7 @@ LONG = [
     ["theory", "--quick", "--out", "theory", "-q"],
 ]
 ALIKE = {"demo"}  # `run` with a recipe of its own, for a minute
+LISTENS = {"review"}  # to this computer alone: tests/review/test_web.py
 
 
 @pytest.mark.parametrize(
@@ -205,4 +206,4 @@ def test_no_command_uses_the_network(tmp_path: Path, commands: list[list[str]]) 
 def test_every_command_is_among_those_that_are_tried() -> None:
     named = {command.name or command.callback.__name__ for command in cli.app.registered_commands}
     groups = {group.name for group in cli.app.registered_groups}
-    assert named | groups <= {command[0] for command in COMMANDS + LONG} | ALIKE
+    assert named | groups <= {command[0] for command in COMMANDS + LONG} | ALIKE | LISTENS

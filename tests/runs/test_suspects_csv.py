@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import csv
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 import toys
 from toys import shapes_set, without_valid
 from unspur import runs, stages
+from unspur.data.custom.assembly import UserImages
 from unspur.data.splits import Split
 from unspur.errors import DataError
 from unspur.runs.suspects_csv import read_suspects, write_suspects
-from unspur.stages.corrections import Corrections, sample_names
+from unspur.stages.corrections import Corrections, NewLabel, sample_names
+from unspur.stages.place import Place
 from unspur.stages.suspects import Suspects
+from unspur.store import Store
+from unspur.workflow import open_debias
 
 CLASSES = ("cat", "dog")
 NAMES = ("cat/a.png", "cat/=b, <c>.png", "dog/d\n.png", "dog/é.png")
@@ -271,3 +277,78 @@ def test_a_file_that_a_person_worked_on_is_kept(file, suspects):
     assert file.read_text() == new
     assert file.with_name("suspects-1.csv").read_text() == "first"
     assert file.with_name("suspects-2.csv").read_text() == "second"
+
+
+# New labels
+
+
+def read_labels(tmp_path, *lines):
+    path = written(tmp_path, *lines)
+    targets = torch.tensor([0, 0, 1, 1])
+    return read_suspects(path, NAMES, targets=targets, classes=CLASSES)
+
+
+def test_new_labels_are_read_and_those_that_change_nothing_are_not(tmp_path):
+    given = read_labels(
+        tmp_path,
+        "path,flag,new_label",
+        "cat/a.png,,dog",
+        "dog/é.png,suspect,dog",
+        '"cat/=b, <c>.png",exclude,dog',
+    )
+    assert given.labels == {0: NewLabel(0, 1)}
+    assert given.excluded.tolist() == [False, True, False, False]
+
+
+def test_a_new_label_that_is_no_class_is_an_error(tmp_path):
+    with pytest.raises(DataError, match=r"line 2: the new label 'horse' is none of the classes"):
+        read_labels(tmp_path, "path,flag,new_label", "cat/a.png,,horse")
+
+
+def test_new_labels_go_out_and_come_back(tmp_path, suspects):
+    nobody = torch.zeros(4, dtype=torch.bool)
+    given = Corrections(suspects.conflict, nobody, {}, {3: NewLabel(1, 0)})
+    relabelled = replace(part(), targets=torch.tensor([0, 0, 1, 0]))
+    path = tmp_path / "suspects.csv"
+    write_suspects(path, relabelled, CLASSES, suspects, given)
+    row = next(row for row in rows(path) if row["path"] == NAMES[3])
+    assert (row["label"], row["new_label"]) == ("dog", "cat")
+    back = read_suspects(path, NAMES, targets=part().targets, classes=CLASSES)
+    assert back.labels == given.labels
+
+
+def labels_of(context):
+    return context.splits.train.targets
+
+
+def photos(folder):
+    """Small images of two classes in files."""
+    for label in ("cat", "dog"):
+        for i in range(120):
+            path = folder / "photos" / label / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            image = torch.randint(0, 255, (8, 8, 3), generator=torch.Generator().manual_seed(i))
+            Image.fromarray(image.byte().numpy()).save(path)
+    return UserImages(str(folder / "photos"))
+
+
+def opened(folder, *lines):
+    path = written(folder, "path,flag,new_label", *lines)
+    place = Place(torch.device("cpu"), Store(folder / "store"), lambda stage: nullcontext())
+    settings = {"judge": False, "mine.how": "gce"}
+    return open_debias(photos(folder), place, model="convnet", settings=settings, suspects=path)
+
+
+def test_all_networks_of_a_run_learn_new_labels(tmp_path):
+    before = opened(tmp_path, "cat/0.png,,").context
+    after = opened(tmp_path, "cat/0.png,,dog").context
+    assert labels_of(before)[0] == 0
+    assert labels_of(after)[0] == 1
+    assert torch.equal(labels_of(after)[1:], labels_of(before)[1:])
+    assert before.splits.digest != after.splits.digest
+
+
+def test_a_class_that_loses_every_label_is_an_error(tmp_path):
+    lines = [f"cat/{i}.png,,dog" for i in range(120)]
+    with pytest.raises(DataError, match="every training sample of 'cat' gets another label"):
+        opened(tmp_path, *lines)

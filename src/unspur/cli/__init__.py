@@ -1,7 +1,7 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
 May import: audit, boundary, data, deploy, errors, methods, recipes, report, reproduce,
-run_api, runs, stages, store, training, version, workflow.
+review, run_api, runs, stages, store, training, version, workflow.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from . import (
     recipe_commands,
     report_command,
     reproduce_command,
+    review_command,
     run_commands,
     store_commands,
 )
@@ -48,6 +49,7 @@ for command in (
         bench_command.bench,
         audit_command.audit,
         report_command.report,
+        review_command.review,
         export_command.export,
     ),
     *(

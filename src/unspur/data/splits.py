@@ -247,6 +247,13 @@ def _resize(part: Part, size: tuple[int, int]) -> Split:
     return Split(resized, part.targets, part.names)
 
 
+def with_targets(part: Part, targets: Tensor) -> Part:
+    """Return the same images with other labels."""
+    if isinstance(part, Split):
+        return Split(part.images, targets, part.names)
+    return replace(part, targets=targets)  # type: ignore[type-var]
+
+
 def with_validation(
     images: Tensor,
     labels: Tensor,

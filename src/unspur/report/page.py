@@ -23,7 +23,7 @@ from ..runs.finished import Finished, is_audit, open_run
 from ..runs.intervals import Intervals, bootstrap
 from ..runs.run_folder import REPORT
 from ..store import Artifact, locked, sweep, write_bytes
-from . import audit_page, curves, gain_words, gallery, headline, triptych, words
+from . import audit_page, correction_words, curves, gain_words, gallery, headline, triptych, words
 from .templates import paint
 
 # What unexpected content of a file leads to.
@@ -121,6 +121,7 @@ def content(run: Finished) -> dict[str, Any]:
         "gains": gain_words.table(gain) if gain else None,
         "unseen": None if gain else words.unseen(run.scores, names),
         "matrices": words.matrices(run.scores, names, run.classes, biases),
+        "corrected": correction_words.describe(run.record.get("corrections")),
         "shelves": shelves,
         "filters": gallery.filters(shelves, {"wrong": "wrong to the end"}),
         "looks": gallery.looks(facts, tensors) if facts.get("looks") else [],

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ from ..store import (
 )
 from ..training.metrics import mining_quality
 from .result_folder import remove_earlier
-from .run_folder import EDITABLE, REPORT
+from .run_folder import EDITABLE, REPORT, is_remote
 from .suspects_csv import CSV as CSV
 from .suspects_csv import write_suspects
 
@@ -80,6 +81,7 @@ def save(audit: Audit, context: Context, out: Path, *, command: str = "", source
             "name": context.splits.name,
             "digest": context.splits.train.digest,
             "source": source,
+            **_seen_from(out, source),
         },
         "network": dict(context.builder.how),
         "settings": context.recipe.model_dump(mode="json", include=SETTINGS),
@@ -98,6 +100,13 @@ SETTINGS: dict[str, Any] = {
     "data": {"augment", "mean", "std"},
     "finetune": {"share", "cap"},  # how often suspects are drawn for the taught network
 }
+
+
+def _seen_from(out: Path, source: str) -> dict[str, str]:
+    """Return where the user's images are, seen from the folder; nothing for data of Python or of a hub."""
+    if not source or is_remote(source):
+        return {}
+    return {"where": os.path.relpath(source, out)}
 
 
 def _truth(audit: Audit, context: Context) -> dict[str, Any] | None:

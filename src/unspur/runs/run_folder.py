@@ -154,14 +154,18 @@ def save_record(
     command: str = "",
     source: str = "",
     size_and_speed: Mapping[str, Any] | None = None,
+    corrections: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the record by which a report finds the artifacts, and seal the folder.
 
-    `source` is where the user's images are, `size_and_speed` what was measured before and after.
+    `source` is where the user's images are, `size_and_speed` what was measured before and after,
+    `corrections` what a person changed among the suspects.
     """
     about = record(context, results, scores, inspected=inspected)
     if size_and_speed:
         about["size_and_speed"] = size_and_speed
+    if corrections:
+        about["corrections"] = corrections
     _write(out / "run.json", {**_origin(context, out, source), "command": command, **about})
     seal_folder(out, "run", RUN_FILES, editable=EDITABLE)
 

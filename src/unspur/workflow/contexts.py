@@ -15,7 +15,7 @@ from ..errors import ModelError
 from ..recipes import Recipe, budget
 from ..runs.suspects_csv import read_suspects
 from ..stages.context import Context
-from ..stages.corrections import sample_names
+from ..stages.corrections import Corrections, sample_names
 from ..stages.place import Place
 
 AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks see no more
@@ -27,10 +27,9 @@ def open_context(
     place: Place,
     *,
     model: nn.Module | str | None = None,
-    suspects: Path | str | None = None,
+    corrections: Corrections | None = None,
 ) -> Context:
-    """Return what the stages of a run share; `suspects` is a suspects.csv that a person has corrected."""
-    corrections = read_suspects(suspects, sample_names(splits.train)) if suspects else None
+    """Return what the stages of a run share; `corrections` are a person's, of the suspects."""
     return Context(
         recipe=recipe,
         splits=splits,
@@ -39,6 +38,16 @@ def open_context(
         device=place.device,
         show=place.show,
         corrections=corrections,
+    )
+
+
+def open_corrections(suspects: Path | str | None, splits: Splits) -> Corrections | None:
+    """Read the suspects.csv that a person has corrected, if there is one."""
+    if suspects is None:
+        return None
+    train = splits.train
+    return read_suspects(
+        suspects, sample_names(train), targets=train.targets, classes=splits.classes
     )
 
 

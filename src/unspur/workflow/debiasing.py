@@ -20,15 +20,17 @@ from ..deploy.before_after import BeforeAfter, compare
 from ..errors import DataError, MaskError, ModelError, RecipeError, StoreError
 from ..recipes import Recipe, budget, own_methods
 from ..report import page
+from ..runs.person_changes import person_changes
 from ..runs.result_folder import save_skipped, write_alone
 from ..runs.run_numbers import run_numbers
 from ..stages.context import Advice, Context
+from ..stages.corrections import relabel
 from ..stages.inspection import inspect
 from ..stages.new_weights import warn_of_new_weights
 from ..stages.place import Place
 from ..stages.results import Results
 from ..store import Artifact
-from .contexts import audit_context, audit_pixels, open_context
+from .contexts import audit_context, audit_pixels, open_context, open_corrections
 
 
 @dataclass(frozen=True)
@@ -73,16 +75,18 @@ def open_debias(
     known = settings.model.name if isinstance(settings, Recipe) else budget.NETWORK
     start = models.StartingPoint(known if model is None else model, init, pretrained)
     pixels = size or start.pixels or budget.of(place.device).pixels
-    splits = images.open(pixels, square=start.published is not None)
+    opened = images.open(pixels, square=start.published is not None)
+    corrections = open_corrections(suspects, opened)
+    splits = relabel(opened, corrections)
     recipe = _debias_recipe(settings, splits, place, start, method)
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
-    context = open_context(recipe, splits, place, model=model, suspects=suspects)
+    context = open_context(recipe, splits, place, model=model, corrections=corrections)
     if not isinstance(settings, Recipe) and "prune.unit" not in (settings or {}):
         context = _with_masks_that_fit(context)
     judged, audited = splits, recipe.judge or crossfit_miner.is_wanted(recipe)
     if audited and images.in_files and (size or _is_larger(splits, audit_pixels(place))):
-        judged = _open_for_judge(images, place)
+        judged = relabel(_open_for_judge(images, place), corrections)
     run = stages.Run(add_audit(context, judged, place))
     if isinstance(model, nn.Module):
         warn_of_new_weights(run)
@@ -211,6 +215,9 @@ def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
 def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str = "") -> Outcome:
     """Write the folder of a run and its page; `command` is its command line, `source` the user's images."""
     context, results, scores = outcome.context, outcome.results, outcome.scores
+    changed = person_changes(
+        context, scores
+    )  # read before an earlier run in the folder is replaced
     runs.save(context, results, scores, out, numbers=outcome.numbers)
     save_skipped(context.splits, out)
     # The model is safe by now: no trouble with pictures may cost it.
@@ -225,6 +232,7 @@ def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str 
         command=command,
         source=source,
         size_and_speed=measured.as_json() if measured else None,
+        corrections=changed,
     )
     with context.show("report"):
         return replace(outcome, page=page.attempt(out, context.store.root))
