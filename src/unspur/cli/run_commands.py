@@ -129,13 +129,17 @@ def _finish(opened: Run, folder: Path, *, source: str = "") -> None:
     opened.check()
     opened.settle()
     stored = opened.stored
-    outcome = workflow.carry_out(opened, folder, command=command_line(), source=source)
-    terminal.out.print(score_table(outcome.numbers))
-    for line in summary(outcome.numbers):
-        terminal.out.print(line, markup=False)
-    for line in _size_lines(outcome):
-        terminal.out.print(line, markup=False)
+    outcome = workflow.carry_out(
+        opened, folder, command=command_line(), source=source, scored=_say_scores
+    )
     _say_where(outcome, folder, stored, time.perf_counter() - began)
+
+
+def _say_scores(outcome: Outcome) -> None:
+    """Print the scores, the findings, and size and speed."""
+    terminal.out.print(score_table(outcome.numbers))
+    for line in [*summary(outcome.numbers), *_size_lines(outcome)]:
+        terminal.out.print(line, markup=False)
 
 
 def _size_lines(outcome: Outcome) -> list[str]:

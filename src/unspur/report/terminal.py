@@ -7,17 +7,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ..stages.context import Show
 from ..training.inputs import Progress as Follower
 from . import gain_words
+from .console import err, out, size
 from .words import MODELS, ordinary_is_result
 
-out = Console()
-err = Console(stderr=True)
+__all__ = ["Bar", "Lines", "err", "out", "percent", "score_table", "show", "size", "summary"]
 
 
 class Bar:
@@ -151,12 +150,3 @@ def _unseen_lines(unseen: dict[str, Any], *, chosen: bool) -> Iterator[str]:
     if "ordinary" in unseen and unseen["debiased"]["all"] < unseen["ordinary"]["all"] - WORSE:
         yield "  The debiased model does worse here than the ordinary one: look before you use it."
     yield "  (No label of the shortcut is known: suspects are what contradicts the miner, not the truth.)"
-
-
-def size(count: float) -> str:
-    """Format a number of bytes for people."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"

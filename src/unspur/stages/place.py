@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 import torch
 
 from ..errors import RecipeError
-from ..store import Store
+from ..store import Store, default_store
 from .context import Show
 
 
@@ -23,11 +22,6 @@ class Place:
     device: torch.device
     store: Store
     show: Show
-
-
-def default_store() -> Path:
-    """Return the folder where stages are stored unless said otherwise."""
-    return Path(os.environ.get("UNSPUR_STORE", "runs/store"))
 
 
 def pick_device(name: str | None = None) -> torch.device:

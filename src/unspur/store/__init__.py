@@ -3,7 +3,7 @@
 May import: errors, hashing, version.
 """
 
-from .artifact_store import Store, key_of
+from .artifact_store import Store, default_store, key_of
 from .artifacts import FACTS, Artifact, environment, open_artifact
 from .atomic import (
     folder_size,
@@ -33,6 +33,7 @@ __all__ = [
     "check_folder",
     "claim",
     "damage",
+    "default_store",
     "environment",
     "folder_kind",
     "folder_size",

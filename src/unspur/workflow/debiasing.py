@@ -184,16 +184,24 @@ def open_recipe(
 
 
 def carry_out(
-    run: stages.Run, out: Path | None = None, *, command: str = "", source: str = ""
+    run: stages.Run,
+    out: Path | None = None,
+    *,
+    command: str = "",
+    source: str = "",
+    scored: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
-    """Ask the judge if there is one, run the plan, and with `out` save the run and its page."""
+    """Ask the judge if there is one, run the plan, and with `out` save the run and its page.
+
+    `scored` is called with the outcome as soon as it is saved, before pictures and page are made.
+    """
     with write_alone(out, "run"):
         ((results, scores),) = stages.run_together([run])
         outcome = Outcome(run.context, results, scores, run.advice)
         if out is None:
             return outcome
         outcome = replace(outcome, size_and_speed=_size_and_speed(outcome))
-        return save_outcome(outcome, out, command=command, source=source)
+        return save_outcome(outcome, out, command=command, source=source, scored=scored)
 
 
 def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
@@ -208,11 +216,20 @@ def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
         return None
 
 
-def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str = "") -> Outcome:
+def save_outcome(
+    outcome: Outcome,
+    out: Path,
+    *,
+    command: str = "",
+    source: str = "",
+    scored: Callable[[Outcome], None] | None = None,
+) -> Outcome:
     """Write the folder of a run and its page; `command` is its command line, `source` the user's images."""
     context, results, scores = outcome.context, outcome.results, outcome.scores
     runs.save(context, results, scores, out, numbers=outcome.numbers)
     save_skipped(context.splits, out)
+    if scored is not None:
+        scored(outcome)
     # The model is safe by now: no trouble with pictures may cost it.
     inspected = _inspected(context, results)
     measured = outcome.size_and_speed
