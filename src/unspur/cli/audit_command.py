@@ -10,15 +10,17 @@ import typer
 from rich.table import Table
 
 from .. import recipes, workflow
-from ..audit import preparation, verdict
+from ..audit import verdict
+from ..audit.audit_cost import audit_cost
 from ..audit.result import Audit
 from ..data.custom.assembly import UserImages
 from ..report import terminal
 from ..report.audit_words import next_step
+from ..report.run_clock import duration
 from ..report.terminal import err
 from ..runs import audit_folder
 from ..stages.context import Context
-from ..stages.place import find_place
+from ..stages.place import command_place
 from ..stages.suspects import crowded_classes
 from .options import (
     Changes,
@@ -29,6 +31,7 @@ from .options import (
     Size,
     Source,
     StoreAt,
+    Threads,
     check_out,
     command_line,
 )
@@ -50,6 +53,7 @@ def audit(
         typer.Option(min=0, show_default=False, help="Of each training; by the data unless given."),
     ] = 0,
     device: Device = None,
+    threads: Threads = None,
     store: StoreAt = None,
     set_: Changes = None,
     quiet: Quiet = False,
@@ -58,7 +62,7 @@ def audit(
     began = time.perf_counter()
     context = workflow.open_audit(
         UserImages(source),
-        find_place(device, store, terminal.show(quiet=quiet)),
+        command_place(device, store, terminal.show(quiet=quiet), threads),
         model=model,
         size=size,
         seed=seed,
@@ -74,12 +78,13 @@ def audit(
 
 
 def _say_cost(context: Context) -> None:
-    cost = preparation.cost(context)
-    time_ = f"{cost.seconds / 60:.0f} minutes" if cost.seconds >= 120 else f"{cost.seconds:.0f} s"
+    cost = audit_cost(context)
+    workflow.expect_costs(context, cost.parts)
     err.print(
         f"{context.splits.name}: {len(context.splits.train)} images of {len(context.splits.classes)} "
         "classes. At most "
-        f"{cost.trainings} trainings of {cost.steps} steps, about {time_} on {context.device}.",
+        f"{cost.trainings} trainings of {cost.steps} steps, about "
+        f"{duration(cost.seconds)} on {context.device}.",
         markup=False,
         soft_wrap=True,
     )

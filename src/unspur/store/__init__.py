@@ -21,7 +21,7 @@ from .json_lines import read_document, read_lines, write_document, write_lines
 from .manifest import Kind, check_folder, damage, folder_kind, mark_unfinished, seal_folder
 from .removal import remove
 from .strict_json import parse_json, read_json
-from .workspace import Workspace
+from .workspace import Workspace, steps_done
 
 __all__ = [
     "FACTS",
@@ -50,6 +50,7 @@ __all__ = [
     "refuse_file",
     "remove",
     "seal_folder",
+    "steps_done",
     "sweep",
     "write_bytes",
     "write_document",

@@ -133,6 +133,19 @@ def _read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, json.loads(text)
 
 
+def steps_done(target: Path) -> int:
+    """Return how many steps of a training that will be stored here its last checkpoint has; 0 without one."""
+    import safetensors
+
+    try:
+        with safetensors.safe_open(
+            target.with_suffix(".partial") / CHECKPOINT, framework="np"
+        ) as file:
+            return int(json.loads((file.metadata() or {})["facts"])["step"])
+    except (OSError, safetensors.SafetensorError, ValueError, LookupError, TypeError):
+        return 0
+
+
 def _threads() -> int:
     import torch
 

@@ -28,6 +28,7 @@ from ..stages.new_weights import warn_of_new_weights
 from ..stages.place import Place
 from ..stages.results import Results
 from ..store import Artifact
+from .announcing import expect_relative_costs
 from .contexts import audit_context, audit_pixels, open_context
 
 
@@ -195,6 +196,7 @@ def carry_out(
 
     `scored` is called with the outcome as soon as it is saved, before pictures and page are made.
     """
+    expect_relative_costs(run)
     with write_alone(out, "run"):
         ((results, scores),) = stages.run_together([run])
         outcome = Outcome(run.context, results, scores, run.advice)
