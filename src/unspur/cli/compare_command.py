@@ -23,7 +23,7 @@ from .options import (
     Bias,
     Changes,
     Device,
-    Model,
+    OwnModel,
     Quiet,
     Seed,
     Size,
@@ -42,7 +42,7 @@ def compare(
         str, typer.Option(help="Names from `unspur methods`, separated by commas.")
     ] = ",".join(workflow.METHODS),
     bias: Bias = None,
-    model: Model = "resnet18",
+    model: OwnModel = None,
     init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
     size: Size = 0,
     seed: Seed = 0,

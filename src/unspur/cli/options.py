@@ -45,6 +45,13 @@ Size = Annotated[
 Model = Annotated[
     str, typer.Option(help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME.")
 ]
+OwnModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME; by the images' size.",
+    ),
+]
 Pretrained = Annotated[
     bool, typer.Option("--pretrained", help="Start from the network's published weights.")
 ]

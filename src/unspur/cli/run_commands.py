@@ -25,8 +25,8 @@ from .options import (
     Changes,
     Device,
     Method,
-    Model,
     Out,
+    OwnModel,
     Prefer,
     Pretrained,
     Quiet,
@@ -69,7 +69,7 @@ def run(
 def debias(
     source: Source,
     out: Annotated[Path, typer.Option("--out", callback=check_out, help="Folder for the result.")],
-    model: Model = "resnet18",
+    model: OwnModel = None,
     init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
     pretrained: Pretrained = False,
     size: Size = 0,

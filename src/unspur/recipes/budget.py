@@ -3,13 +3,14 @@
 The ordinary model takes twenty passes through the data, within the bounds below; adapting it to mixed
 images and the search for masks take half of that each, fine-tuning as much. Whole channels are pruned, so
 that the result is smaller and faster: half of the multiply–adds remain. The network is ResNet-18 at the
-images' size, at most 96 pixels on a CPU and 128 on a GPU. From pretrained weights everything is trained at
-lower rates, after a warm-up, the new head first (`_gentler`).
+images' size, at most 96 pixels on a CPU and 128 on a GPU. Images of at most 32 pixels get the small
+convolutional network, as ResNet-18 leaves one pixel of them (docs/decisions/own-network.md). From pretrained
+weights everything is trained at lower rates, after a warm-up, the new head first (`_gentler`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -18,6 +19,8 @@ from .loading import parse
 from .settings import PruneSettings, Recipe
 
 NETWORK = "resnet18"
+SMALL_NETWORK, SMALL_OPTIONS = "convnet", {"width": 64}
+SMALL_PIXELS = 32  # the largest side of images that get the small network
 PASSES, BATCH = 20, 64
 TRAVEL = 15.0  # how far a mask's logit can come in its stage; it starts 1.5 above the cut
 
@@ -53,12 +56,20 @@ def of(device: torch.device) -> Budget:
     return BUDGETS["cuda" if device.type == "cuda" else "cpu"]
 
 
+def fitting_network(pixels: int) -> tuple[str, dict[str, Any]]:
+    """Return the network, by name and options, for images whose larger side has so many pixels."""
+    if pixels <= SMALL_PIXELS:
+        return SMALL_NETWORK, dict(SMALL_OPTIONS)
+    return NETWORK, {}
+
+
 def settings(
     images: int,
     device: torch.device,
     *,
     name: str,
     model: str,
+    options: dict[str, Any] | None = None,
     init: str = "",
     pretrained: bool = False,
     mean: tuple[float, ...] = MEAN,
@@ -79,7 +90,7 @@ def settings(
         "judge": True,
         "watch_every": max(1, steps // 4),
         "data": {"augment": "flip", "mean": mean, "std": std, **MIXING},
-        "model": {"name": model, "init": init},
+        "model": {"name": model, "init": init, "options": options or {}},
         "mine": {"batch": batch, "steps": steps, **_adam(1e-3)},
         "pretrain": {"batch": batch, "steps": steps, "schedule": "cosine", **_adam(1e-3)},
         "adapt": {"batch": batch, "steps": half, "rate": 1e-3},

@@ -72,7 +72,7 @@ def open_debias(
     """
     size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
     known = settings.model.name if isinstance(settings, Recipe) else budget.NETWORK
-    start = models.StartingPoint(known if model is None else model, init, pretrained)
+    start = models.StartingPoint(known if model is None else model, init, pretrained, model is None)
     pixels = size or start.pixels or budget.of(place.device).pixels
     splits = images.open(pixels, square=start.published is not None)
     recipe = _debias_recipe(settings, splits, place, start, method)
@@ -125,16 +125,20 @@ def _debias_recipe(
     start: models.StartingPoint,
     method: str,
 ) -> Recipe:
-    """Return the user's recipe with the network asked for, or one by the number of images, with changes."""
+    """Return the user's recipe with the network asked for, or one that fits the images, with changes."""
     if isinstance(settings, Recipe):
         if method != own_methods.DEFAULT:
             raise RecipeError(f"a whole recipe has its own plan; leave the method {method!r} out.")
         return budget.with_network(settings, start.name, start.init, start.pretrained)
+    name, options = start.name or budget.NETWORK, dict[str, Any]()
+    if start.is_usual and "model.name" not in (settings or {}):
+        name, options = budget.fitting_network(max(splits.train.shape[1:]))
     recipe = budget.settings(
         len(splits.train),
         place.device,
         name=splits.name,
-        model=start.name or budget.NETWORK,
+        model=name,
+        options=options,
         init=start.init,
         pretrained=start.pretrained,
         **start.normalisation,
