@@ -3,6 +3,7 @@
 python -m benchmarks --out speed.json                 all that this machine can run
 python -m benchmarks --out speed.json --only masks    one table
 python -m benchmarks wait -- demo                     what a user waits for, part by part
+python -m benchmarks scaling --device cpu             time and memory against one size at a time
 python -m benchmarks --out results/speed.json.gz && make pages    docs/performance.md has the tables
 """
 
@@ -34,7 +35,7 @@ from unspur.training.inputs import Training
 from unspur.training.loop_state import Loop
 from unspur.training.numerics import Precision
 
-from . import plain_loop, textbook, wait
+from . import plain_loop, scaling, textbook, wait
 from .profiling import demo_method, profile_step
 from .timing import OPTIONS, network, noise_images, photographs, time_steps, training
 
@@ -272,8 +273,9 @@ TABLES: dict[str, Callable[[torch.device, int], list[Row]]] = {
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["wait"]:
-        wait.main(sys.argv[2:])
+    other = {"wait": wait.main, "scaling": scaling.main}.get("".join(sys.argv[1:2]))
+    if other is not None:
+        other(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument(

@@ -83,8 +83,9 @@ class Parts:
         try:
             yield
         finally:
-            if self.open and self.open[-1] in self.rows:
-                self.rows[self.open[-1]]["steps"] += time.perf_counter() - began
+            name = self.open[-1] if self.open else "rest"
+            self.add(name, 0.0, 0.0)
+            self.rows[name]["steps"] += time.perf_counter() - began
 
 
 def _timed(function: Callable[..., Any], around: Callable[..., Any]) -> Callable[..., Any]:

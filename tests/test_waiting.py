@@ -1,7 +1,6 @@
 """`python -m benchmarks wait`: the parts of a command add up to its clock."""
 
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -10,19 +9,43 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 waiting = pytest.importorskip("benchmarks.wait", reason="not run from a source tree")
 
 
-def test_the_time_of_an_inner_part_counts_once():
+class Time:
+    """A clock that is moved by hand."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    process_time = perf_counter
+
+
+def test_the_time_of_an_inner_part_counts_once(monkeypatch):
+    clock = Time()
+    monkeypatch.setattr(waiting, "time", clock)
     parts = waiting.Parts()
-    began = time.perf_counter()
     with parts.part("outer"):
-        time.sleep(0.02)
+        clock.now += 2.0
         with parts.part("inner"), parts.steps():
-            time.sleep(0.05)
-    whole = time.perf_counter() - began
-    rows = parts.rows
-    assert rows["inner"]["seconds"] >= 0.05
-    assert rows["inner"]["steps"] >= 0.05
-    assert 0.02 <= rows["outer"]["seconds"] < whole - 0.05 + 1e-3
-    assert sum(row["seconds"] for row in rows.values()) == pytest.approx(whole, abs=0.02)
+            clock.now += 5.0
+        clock.now += 1.0
+    clock.now += 0.5
+    with parts.part("last"):
+        pass
+    seconds = {name: row["seconds"] for name, row in parts.rows.items()}
+    assert seconds == {"rest": 0.5, "outer": 3.0, "inner": 5.0, "last": 0.0}
+
+
+def test_steps_are_a_share_of_the_part_they_are_in(monkeypatch):
+    clock = Time()
+    monkeypatch.setattr(waiting, "time", clock)
+    parts = waiting.Parts()
+    with parts.part("prune"):
+        clock.now += 1.0
+        with parts.steps():
+            clock.now += 4.0
+    assert parts.rows["prune"] == {"part": "prune", "seconds": 5.0, "cpu": 5.0, "steps": 4.0}
 
 
 def test_a_command_in_a_new_process_is_measured_part_by_part(capfd):
