@@ -260,7 +260,7 @@ def test_dry_run_runs_nothing(fresh: Desk) -> None:
         assert "4" in row
         assert "no" in row
         assert "s" in row
-    assert "on cpu; nothing was run." in done.stdout
+    assert re.search(r"on cpu with \d+ threads?; nothing was run\.", done.stdout)
     assert not Path(fresh.store).exists()
     assert list(Path().iterdir()) == []
 
