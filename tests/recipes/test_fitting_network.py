@@ -21,7 +21,7 @@ def opened(tmp_path, pixels, **asked):
 
 @pytest.mark.parametrize(
     ("pixels", "name", "options"),
-    [(28, "convnet", {"width": 64}), (32, "convnet", {"width": 64}), (33, "resnet18", {})],
+    [(28, "convnet", {"width": 64}), (8, "convnet", {"width": 64}), (29, "resnet18", {})],
 )
 def test_the_network_follows_the_size_of_the_images(tmp_path, pixels, name, options):
     context = opened(tmp_path, pixels)

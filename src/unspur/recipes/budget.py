@@ -3,7 +3,7 @@
 The ordinary model takes twenty passes through the data, within the bounds below; adapting it to mixed
 images and the search for masks take half of that each, fine-tuning as much. Whole channels are pruned, so
 that the result is smaller and faster: half of the multiply–adds remain. The network is ResNet-18 at the
-images' size, at most 96 pixels on a CPU and 128 on a GPU. Images of at most 32 pixels get the small
+images' size, at most 96 pixels on a CPU and 128 on a GPU. Images of at most 28 pixels get the small
 convolutional network, as ResNet-18 leaves one pixel of them (docs/decisions/own-network.md). From pretrained
 weights everything is trained at lower rates, after a warm-up, the new head first (`_gentler`).
 """
@@ -20,7 +20,7 @@ from .settings import PruneSettings, Recipe
 
 NETWORK = "resnet18"
 SMALL_NETWORK, SMALL_OPTIONS = "convnet", {"width": 64}
-SMALL_PIXELS = 32  # the largest side of images that get the small network
+SMALL_PIXELS = 28  # the largest side of images that get the small network
 PASSES, BATCH = 20, 64
 TRAVEL = 15.0  # how far a mask's logit can come in its stage; it starts 1.5 above the cut
 
