@@ -65,8 +65,9 @@ def debias(
 
     `train` is a dataset or a Split, or a whole set: Splits, an image folder, a table of paths and labels.
     `model` is an nn.Module, whose weights are the starting point and which is not changed, or a name as on
-    the command line (`resnet18`, `timm:NAME`, `file.py:builder`); ResNet-18 by default. `pretrained` starts
-    from its published weights, `init` from those in a file. Steps follow the size
+    the command line (`resnet18`, `timm:NAME`, `file.py:builder`); by default ResNet-18, or a small
+    convolutional network for images of at most 28 pixels. `pretrained` starts from its published weights,
+    `init` from those in a file. Steps follow the size
     of the data and the device; `settings` are changes of them, as {"pretrain.steps": 2000}, or a Recipe,
     which is run as it is. An audit is asked first: without a sign of a shortcut the ordinary model is
     returned, unless `anyway`. Only the scores read `bias`: labels of the shortcut by split, or for files

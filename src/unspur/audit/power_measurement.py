@@ -22,9 +22,9 @@ from ..data.splits import Split, Splits
 from ..errors import DataError
 from ..stages.context import Context
 from . import audit_networks
+from .audit_cost import audit_cost
 from .auditor import TOGETHER, audit_together
 from .power import USUAL_REPEATS, USUAL_SECONDS, PlantedAudit, PlantedCase, Power, PowerPlan
-from .preparation import cost
 from .result import Audit
 from .thresholds import THRESHOLDS
 
@@ -89,7 +89,7 @@ class PowerMeasurement:
     @cached_property
     def _seconds(self) -> float:
         """About the seconds of one audit, at most."""
-        return cost(self.context).seconds
+        return audit_cost(self.context).seconds
 
     def cost(self) -> PowerCost:
         """Return what is still to be done, measured on a few steps of training."""

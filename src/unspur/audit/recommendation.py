@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..stages.context import Context
+from .audit_cost import AuditCost, audit_cost
 from .auditor import audit
 from .conclusions import VERDICTS, VerdictCode
-from .preparation import AuditCost, cost
 from .result import Audit
 from .verdict import rests_on_border
 
@@ -30,7 +30,7 @@ class Judge:
 
     def cost(self) -> AuditCost:
         """Return the most that the audit takes, measured on a few steps."""
-        return cost(self.context)
+        return audit_cost(self.context)
 
 
 @dataclass(frozen=True)

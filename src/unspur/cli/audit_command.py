@@ -11,7 +11,8 @@ import typer
 from rich.table import Table
 
 from .. import recipes, workflow
-from ..audit import preparation, verdict
+from ..audit import verdict
+from ..audit.audit_cost import audit_cost
 from ..audit.power import KINDS, RATES, Power, PowerPlan
 from ..audit.power_measurement import PowerMeasurement
 from ..audit.result import Audit
@@ -19,10 +20,11 @@ from ..data.custom.assembly import UserImages
 from ..errors import UsageError
 from ..report import explanation_words, power_words, terminal
 from ..report.audit_words import next_step
+from ..report.run_clock import duration
 from ..report.terminal import err
 from ..runs import audit_folder
 from ..stages.context import Context
-from ..stages.place import find_place
+from ..stages.place import command_place
 from ..stages.suspects import crowded_classes
 from .options import (
     Changes,
@@ -33,6 +35,7 @@ from .options import (
     Size,
     Source,
     StoreAt,
+    Threads,
     check_out,
     command_line,
 )
@@ -83,6 +86,7 @@ def audit(
         ),
     ] = 0,
     device: Device = None,
+    threads: Threads = None,
     store: StoreAt = None,
     set_: Changes = None,
     quiet: Quiet = False,
@@ -92,7 +96,7 @@ def audit(
     plan = _power_plan(power_kinds, power_rates, power_repeats) if power else None
     context = workflow.open_audit(
         UserImages(source),
-        find_place(device, store, terminal.show(quiet=quiet)),
+        command_place(device, store, terminal.show(quiet=quiet), threads),
         model=model,
         size=size,
         seed=seed,
@@ -115,12 +119,13 @@ def audit(
 
 
 def _say_cost(context: Context) -> None:
-    cost = preparation.cost(context)
-    time_ = f"{cost.seconds / 60:.0f} minutes" if cost.seconds >= 120 else f"{cost.seconds:.0f} s"
+    cost = audit_cost(context)
+    workflow.expect_costs(context, cost.parts)
     err.print(
         f"{context.splits.name}: {len(context.splits.train)} images of {len(context.splits.classes)} "
         "classes. At most "
-        f"{cost.trainings} trainings of {cost.steps} steps, about {time_} on {context.device}.",
+        f"{cost.trainings} trainings of {cost.steps} steps, about "
+        f"{duration(cost.seconds)} on {context.device}.",
         markup=False,
         soft_wrap=True,
     )

@@ -13,8 +13,8 @@ from .. import data, recipes, stages, workflow
 from ..errors import RecipeError
 from ..report import terminal
 from ..runs import bench as benching
-from ..stages.place import find_place
-from .options import Changes, Device, Quiet, Root, StoreAt, Together
+from ..stages.place import command_place
+from .options import Changes, Device, Quiet, Root, StoreAt, Threads, Together
 
 
 def bench(
@@ -23,6 +23,7 @@ def bench(
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
     together: Together = 1,
     device: Device = None,
+    threads: Threads = None,
     store: StoreAt = None,
     data_root: Root = None,
     set_: Changes = None,
@@ -35,7 +36,7 @@ def bench(
     changes = recipes.parse_changes(set_ or [])
     wanted = [recipes.load(each, changes) for name in names for each in recipes.match(name)]
     load = cache(data.load)  # the runs of one data set share it
-    place = find_place(device, store, terminal.show(quiet=quiet))
+    place = command_place(device, store, terminal.show(quiet=quiet), threads)
 
     def open_run(recipe: recipes.Recipe) -> stages.Run:
         return workflow.open_recipe(recipe, place, root=data_root, load=load)

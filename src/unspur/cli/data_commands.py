@@ -22,7 +22,10 @@ from .help_text import PlainCommand, PlainGroup
 from .options import Bias, Root
 
 app = typer.Typer(
-    cls=PlainGroup, help="Make, check and show the benchmark data sets.", no_args_is_help=True
+    cls=PlainGroup,
+    add_completion=False,
+    help="Make, check and show the benchmark data sets.",
+    no_args_is_help=True,
 )
 
 Name = Annotated[str, typer.Argument(help=f"{', '.join(groups.RATIOS)}.")]

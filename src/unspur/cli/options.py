@@ -26,6 +26,10 @@ StoreAt = Annotated[
     Path | None, typer.Option("--store", help="Folder of finished stages (runs/store).")
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads on a CPU; all cores, or one where the machine is busy."),
+]
 Root = Annotated[Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Together = Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")]
@@ -40,6 +44,13 @@ Size = Annotated[
 ]
 Model = Annotated[
     str, typer.Option(help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME.")
+]
+OwnModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME; by the images' size.",
+    ),
 ]
 Pretrained = Annotated[
     bool, typer.Option("--pretrained", help="Start from the network's published weights.")

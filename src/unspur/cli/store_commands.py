@@ -10,14 +10,15 @@ from rich.table import Column, Table
 
 from .. import store as stored
 from ..errors import StoreError, UsageError
-from ..report import terminal
-from ..report.terminal import err, size
-from ..stages.place import default_store
-from ..store import Store
+from ..report import console
+from ..report.console import err, size
+from ..store import Store, default_store
 from .help_text import PlainCommand, PlainGroup
 from .options import StoreAt
 
-app = typer.Typer(cls=PlainGroup, help="See and free what is stored.", no_args_is_help=True)
+app = typer.Typer(
+    cls=PlainGroup, add_completion=False, help="See and free what is stored.", no_args_is_help=True
+)
 
 
 @app.command("list", cls=PlainCommand)
@@ -31,8 +32,8 @@ def runs_list(store: StoreAt = None) -> None:
         seconds = str(about.get("seconds", "–"))
         made = about.get("made", "–").replace("T", " ")[:16]
         table.add_row(path.name.partition(".")[0], state, size(bytes_), seconds, made)
-    terminal.out.print(table)
-    terminal.out.print(f"{size(total)} in {store or default_store()}", markup=False)
+    console.out.print(table)
+    console.out.print(f"{size(total)} in {store or default_store()}", markup=False)
 
 
 @app.command("rm", cls=PlainCommand)

@@ -1,11 +1,15 @@
 """Choose settings for a user's own data: our preset, as long as the images and the device suggest.
 
 The numbers are those of the catalogue's method `unspur` (catalogue/preset.toml), the lengths those of
-lengths.py. The network is ResNet-18 at the images' size, at most 96 pixels on a CPU and 128 on a GPU. From
-pretrained weights everything is trained at lower rates, after a warm-up, the new head first (`_gentler`).
+lengths.py. The network is ResNet-18 at the images' size, at most 96 pixels on a CPU and 128 on a GPU. Images
+of at most 28 pixels get the small convolutional network, as ResNet-18 leaves one pixel of them
+(docs/decisions/own-network.md). From pretrained weights everything is trained at lower rates, after a
+warm-up, the new head first (`_gentler`).
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
@@ -16,6 +20,8 @@ from .loading import parse
 from .settings import PruneSettings, Recipe
 
 NETWORK = "resnet18"
+SMALL_NETWORK, SMALL_OPTIONS = "convnet", {"width": 64}
+SMALL_PIXELS = 28  # the largest side of images that get the small network
 TRAVEL = 15.0  # how far a mask's logit can come in its stage; it starts 1.5 above the cut
 BY_CHANNEL = ("unit", "cut", "keep", "weigh")  # settings of masks on whole channels
 
@@ -31,12 +37,20 @@ def of(device: torch.device) -> Bounds:
     return BOUNDS["cuda" if device.type == "cuda" else "cpu"]
 
 
+def fitting_network(pixels: int) -> tuple[str, dict[str, Any]]:
+    """Return the network, by name and options, for images whose larger side has so many pixels."""
+    if pixels <= SMALL_PIXELS:
+        return SMALL_NETWORK, dict(SMALL_OPTIONS)
+    return NETWORK, {}
+
+
 def settings(
     images: int,
     device: torch.device,
     *,
     name: str,
     model: str,
+    options: dict[str, Any] | None = None,
     init: str = "",
     pretrained: bool = False,
     mean: tuple[float, ...] = MEAN,
@@ -55,7 +69,7 @@ def settings(
         "judge": True,
         "watch_every": max(1, length["whole"] // 4),
         "data": {"augment": "flip", "mean": mean, "std": std, **preset["data"]},
-        "model": {"name": model, "init": init},
+        "model": {"name": model, "init": init, "options": options or {}},
         "mine": {"batch": length["wide"], "steps": length["whole"], **_adam(1e-3)},
         "prune": {**preset["prune"], "rate": rate},
     }

@@ -18,7 +18,14 @@ from .audit_table import audit_page, audit_table, recall_table
 from .code_tables import folder_table, method_table
 from .faces_item import within
 from .item import Item, Result, Results, mean_sd_text
-from .own_data_tables import clean_table, coverage_table, covered, mean_error, preset_table
+from .own_data_tables import (
+    clean_table,
+    coverage_table,
+    covered,
+    mean_error,
+    network_table,
+    preset_table,
+)
 from .pages import cut, gain
 from .records import Records
 from .run_identity import identity
@@ -226,6 +233,10 @@ class ProseNumbers:
     def own_preset(self) -> str:
         """Return the table of settings for own images."""
         return preset_table(read_document(self.folder / "own-preset.json.gz")["runs"])
+
+    def own_network(self) -> str:
+        """Return the table of networks for small images."""
+        return network_table(read_document(self.folder / "own-network.json.gz")["runs"])
 
     def export(self, name: str) -> dict[str, Any]:
         """Return what was measured of an exported model."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +11,9 @@ from pathlib import Path
 import torch
 
 from ..errors import RecipeError
-from ..store import Store
+from ..store import Store, default_store
 from .context import Show
+from .threads import choose_threads
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,6 @@ class Place:
     device: torch.device
     store: Store
     show: Show
-
-
-def default_store() -> Path:
-    """Return the folder where stages are stored unless said otherwise."""
-    return Path(os.environ.get("UNSPUR_STORE", "runs/store"))
 
 
 def pick_device(name: str | None = None) -> torch.device:
@@ -50,9 +45,23 @@ def pick_device(name: str | None = None) -> torch.device:
     return device
 
 
-def find_place(device: str | None, store: Path | str | None, show: Show) -> Place:
+def find_place(
+    device: str | None,
+    store: Path | str | None,
+    show: Show,
+) -> Place:
     """Return the place that the options of a command name."""
     return Place(pick_device(device), Store(Path(store or default_store())), show)
+
+
+def command_place(
+    device: str | None, store: Path | str | None, show: Show, threads: int | None = None
+) -> Place:
+    """Return the place of a command, which may also choose the threads of its process."""
+    place = find_place(device, store, show)
+    if place.device.type == "cpu" or threads:
+        choose_threads(threads)
+    return place
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 May import: errors, hashing, version.
 """
 
-from .artifact_store import Store, key_of
+from .artifact_store import Store, default_store, key_of
 from .artifacts import FACTS, Artifact, environment, open_artifact
 from .atomic import (
     folder_size,
@@ -21,7 +21,7 @@ from .json_lines import read_document, read_lines, write_document, write_lines
 from .manifest import Kind, check_folder, damage, folder_kind, mark_unfinished, seal_folder
 from .removal import remove
 from .strict_json import parse_json, read_json
-from .workspace import Workspace
+from .workspace import Workspace, steps_done
 
 __all__ = [
     "FACTS",
@@ -33,6 +33,7 @@ __all__ = [
     "check_folder",
     "claim",
     "damage",
+    "default_store",
     "environment",
     "folder_kind",
     "folder_size",
@@ -49,6 +50,7 @@ __all__ = [
     "refuse_file",
     "remove",
     "seal_folder",
+    "steps_done",
     "sweep",
     "write_bytes",
     "write_document",

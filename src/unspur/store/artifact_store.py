@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
 from .artifacts import Artifact, environment, open_artifact
@@ -19,13 +18,21 @@ from .atomic import disk_trouble, locked
 from .removal import hold
 from .workspace import Workspace
 
-Work = Callable[["Workspace"], tuple[Mapping[str, Tensor], Mapping[str, Any]]]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Work = Callable[[Workspace], tuple[Mapping[str, Tensor], Mapping[str, Any]]]
 
 
 def key_of(ingredients: Mapping[str, Any]) -> str:
     """Return the key of the artifact that these ingredients make."""
     text = json.dumps(ingredients, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def default_store() -> Path:
+    """Return the folder where stages are stored unless said otherwise."""
+    return Path(os.environ.get("UNSPUR_STORE", "runs/store"))
 
 
 class Store:

@@ -11,12 +11,12 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-
-import safetensors
-import safetensors.torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from ..errors import StoreError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 UNFINISHED = ".tmp"  # how names of files end until they are whole
 LEFT_OVER = re.compile(r".\.[0-9a-f]{8}\.tmp$")
@@ -26,6 +26,8 @@ def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
 ) -> str:
     """Write a safetensors file, at once and whole; the checksum of its bytes."""
+    import safetensors.torch
+
     plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     owned: dict[int, str] = {}
     for name, tensor in plain.items():  # safetensors refuses two names for one memory
@@ -38,6 +40,9 @@ def write_tensors(
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read the tensors of a safetensors file."""
+    import safetensors
+    import safetensors.torch
+
     try:
         return safetensors.torch.load(path.read_bytes())
     except (OSError, safetensors.SafetensorError) as error:

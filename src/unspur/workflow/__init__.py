@@ -5,6 +5,7 @@ same result from Python and from the shell:
 
     open_debias(images, ...)      ──> Run        settings from the number of images; the judge is asked first
     open_recipe(recipe, ...)      ──> Run        a recipe as it is written
+    announce(run)                 ──> times      what the run costs, from a few measured steps
     carry_out(run, out)           ──> Outcome    ask the judge, run the plan, save the folder, write the page
     open_comparison(images, ...)  ──> Runs       several methods on the same images
     carry_out_comparison(runs)    ──> scores of all of them beside each other
@@ -14,6 +15,7 @@ same result from Python and from the shell:
 May import: audit, data, deploy, errors, masks, models, recipes, report, runs, stages, store.
 """
 
+from .announcing import Announcement, announce, expect_costs
 from .auditing import carry_out_audit, open_audit
 from .comparing import METHODS, carry_out_comparison, open_comparison
 from .contexts import audit_context, audit_pixels, open_context
@@ -21,13 +23,16 @@ from .debiasing import Outcome, add_audit, carry_out, open_debias, open_recipe, 
 
 __all__ = [
     "METHODS",
+    "Announcement",
     "Outcome",
     "add_audit",
+    "announce",
     "audit_context",
     "audit_pixels",
     "carry_out",
     "carry_out_audit",
     "carry_out_comparison",
+    "expect_costs",
     "open_audit",
     "open_comparison",
     "open_context",

@@ -30,6 +30,7 @@ from ..stages.new_weights import warn_of_new_weights
 from ..stages.place import Place
 from ..stages.results import Results
 from ..store import Artifact
+from .announcing import expect_relative_costs
 from .contexts import audit_context, audit_pixels, open_context, open_corrections
 
 
@@ -73,7 +74,7 @@ def open_debias(
     """
     size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
     known = settings.model.name if isinstance(settings, Recipe) else budget.NETWORK
-    start = models.StartingPoint(known if model is None else model, init, pretrained)
+    start = models.StartingPoint(known if model is None else model, init, pretrained, model is None)
     pixels = size or start.pixels or budget.of(place.device).pixels
     opened = images.open(pixels, square=start.published is not None)
     corrections = open_corrections(suspects, opened)
@@ -128,16 +129,20 @@ def _debias_recipe(
     start: models.StartingPoint,
     method: str,
 ) -> Recipe:
-    """Return the user's recipe with the network asked for, or one by the number of images, with changes."""
+    """Return the user's recipe with the network asked for, or one that fits the images, with changes."""
     if isinstance(settings, Recipe):
         if method != own_methods.DEFAULT:
             raise RecipeError(f"a whole recipe has its own plan; leave the method {method!r} out.")
         return budget.with_network(settings, start.name, start.init, start.pretrained)
+    name, options = start.name or budget.NETWORK, dict[str, Any]()
+    if start.is_usual and "model.name" not in (settings or {}):
+        name, options = budget.fitting_network(max(splits.train.shape[1:]))
     recipe = budget.settings(
         len(splits.train),
         place.device,
         name=splits.name,
-        model=start.name or budget.NETWORK,
+        model=name,
+        options=options,
         init=start.init,
         pretrained=start.pretrained,
         **start.normalisation,
@@ -188,16 +193,25 @@ def open_recipe(
 
 
 def carry_out(
-    run: stages.Run, out: Path | None = None, *, command: str = "", source: str = ""
+    run: stages.Run,
+    out: Path | None = None,
+    *,
+    command: str = "",
+    source: str = "",
+    scored: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
-    """Ask the judge if there is one, run the plan, and with `out` save the run and its page."""
+    """Ask the judge if there is one, run the plan, and with `out` save the run and its page.
+
+    `scored` is called with the outcome as soon as it is saved, before pictures and page are made.
+    """
+    expect_relative_costs(run)
     with write_alone(out, "run"):
         ((results, scores),) = stages.run_together([run])
         outcome = Outcome(run.context, results, scores, run.advice)
         if out is None:
             return outcome
         outcome = replace(outcome, size_and_speed=_size_and_speed(outcome))
-        return save_outcome(outcome, out, command=command, source=source)
+        return save_outcome(outcome, out, command=command, source=source, scored=scored)
 
 
 def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
@@ -212,7 +226,14 @@ def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
         return None
 
 
-def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str = "") -> Outcome:
+def save_outcome(
+    outcome: Outcome,
+    out: Path,
+    *,
+    command: str = "",
+    source: str = "",
+    scored: Callable[[Outcome], None] | None = None,
+) -> Outcome:
     """Write the folder of a run and its page; `command` is its command line, `source` the user's images."""
     context, results, scores = outcome.context, outcome.results, outcome.scores
     changed = person_changes(
@@ -220,6 +241,8 @@ def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str 
     )  # read before an earlier run in the folder is replaced
     runs.save(context, results, scores, out, numbers=outcome.numbers)
     save_skipped(context.splits, out)
+    if scored is not None:
+        scored(outcome)
     # The model is safe by now: no trouble with pictures may cost it.
     inspected = _inspected(context, results)
     measured = outcome.size_and_speed
