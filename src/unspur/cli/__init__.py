@@ -1,6 +1,6 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: audit, boundary, data, deploy, errors, methods, recipes, report, reproduce,
+May import: addresses, audit, boundary, cluster, data, deploy, errors, methods, recipes, report, reproduce,
 run_api, runs, stages, store, training, version, workflow.
 """
 
@@ -32,7 +32,7 @@ from . import (
     run_commands,
     store_commands,
 )
-from .help_text import PlainCommand, PlainGroup
+from .help_text import ClusterCommand, PlainCommand, PlainGroup
 
 app = typer.Typer(
     cls=PlainGroup,
@@ -58,7 +58,8 @@ for command in (
         evaluate_command.evaluate,
     ),
 ):
-    app.command(cls=PlainCommand)(command)
+    on_clusters = command in (bench_command.bench, reproduce_command.reproduce)
+    app.command(cls=ClusterCommand if on_clusters else PlainCommand)(command)
 app.add_typer(data_commands.app, name="data")
 app.add_typer(recipe_commands.app, name="recipes")
 app.add_typer(store_commands.app, name="runs")

@@ -13,7 +13,7 @@ from ..errors import StoreError, UsageError
 from ..report import terminal
 from ..report.terminal import err, size
 from ..stages.place import default_store
-from ..store import Store
+from ..store import Store, open_store
 from .help_text import PlainCommand, PlainGroup
 from .options import StoreAt
 
@@ -25,7 +25,7 @@ def runs_list(store: StoreAt = None) -> None:
     """List what is stored."""
     table = Table(Column("stage", no_wrap=True), "state", "size", "seconds", "made")
     total = 0
-    for path in Store(store or default_store()).artifacts():
+    for path in open_store(store or default_store()).artifacts():
         total += (bytes_ := stored.folder_size(path))
         state, about = _state(path)
         seconds = str(about.get("seconds", "–"))
@@ -54,7 +54,7 @@ def runs_rm(
             "say what to remove: a name from `unspur runs list`, --unfinished or --all."
         )
     doomed = _matches(
-        Store(store or default_store()), names or [], all_=all_, unfinished=unfinished
+        open_store(store or default_store()), names or [], all_=all_, unfinished=unfinished
     )
     freed, problems = 0, []
     for path in doomed:

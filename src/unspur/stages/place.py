@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from ..errors import RecipeError
-from ..store import Store
+from ..store import Store, open_store
 from .context import Show
 
 
@@ -25,9 +25,9 @@ class Place:
     show: Show
 
 
-def default_store() -> Path:
-    """Return the folder where stages are stored unless said otherwise."""
-    return Path(os.environ.get("UNSPUR_STORE", "runs/store"))
+def default_store() -> str:
+    """Return the folder or address where stages are stored unless said otherwise."""
+    return os.environ.get("UNSPUR_STORE", "runs/store")
 
 
 def pick_device(name: str | None = None) -> torch.device:
@@ -52,7 +52,7 @@ def pick_device(name: str | None = None) -> torch.device:
 
 def find_place(device: str | None, store: Path | str | None, show: Show) -> Place:
     """Return the place that the options of a command name."""
-    return Place(pick_device(device), Store(Path(store or default_store())), show)
+    return Place(pick_device(device), open_store(store or default_store()), show)
 
 
 @contextmanager

@@ -37,6 +37,14 @@ class Store:
     def path(self, ingredients: Mapping[str, Any]) -> Path:
         return self.root / f"{ingredients['stage']}-{key_of(ingredients)}"
 
+    def has(self, path: Path) -> bool:
+        """Return whether an artifact is stored, without looking into it."""
+        return path.exists()
+
+    def workspace(self, path: Path) -> Workspace:
+        """Return the workspace in which an artifact is made."""
+        return Workspace(path.with_suffix(".partial"))
+
     def find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
         """Return the stored artifact, or None; a damaged one is set aside with a warning."""
         path = self.path(ingredients)
@@ -80,7 +88,7 @@ class Store:
                     locks.enter_context(locked(path))
                     artifact = self.find(ingredients)  # made by another process meanwhile
                 if artifact is None:
-                    workspaces[path] = Workspace(path.with_suffix(".partial"))
+                    workspaces[path] = self.workspace(path)
                 else:
                     stored[path] = artifact
             yield stored, workspaces
