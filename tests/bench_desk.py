@@ -42,14 +42,21 @@ class BenchDesk(NamedTuple):
         where = ["--data-root", "bars", "--store", store, "--device", "cpu"]
         return ["bench", *names, *where, *options]
 
+    @property
+    def python(self) -> list[str]:
+        return [sys.executable]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        source = str(Path(unspur.__file__).parents[1])
+        return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": source}
+
     def start(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
         """Start a command as a process of its own."""
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", **more}
-        environment["PYTHONPATH"] = str(Path(unspur.__file__).parents[1])
         return subprocess.Popen(
-            [sys.executable, "-m", "unspur", *arguments],
+            [*self.python, "-m", "unspur", *arguments],
             cwd=self.root,
-            env=environment,
+            env=self.environment | more,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

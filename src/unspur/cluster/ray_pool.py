@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from .pool import PoolState, TaskFailure
 
 LOCAL = "local"  # the address of a cluster of this machine alone, which ends with the command
 RETRIES = 3  # of a task whose worker died
+ANSWER = 10.0  # seconds in which a cluster must answer
 EVERY = 2.0  # seconds between two looks at the tasks
 OBJECT_STORE = 100 * 2**20  # bytes of a local cluster's object store: results are small
 
@@ -80,11 +82,14 @@ class RayPool:
             # Ray would otherwise send statistics of its use over the network.
             os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
             options |= {"object_store_memory": OBJECT_STORE, "include_dashboard": False}
+            options["_node_ip_address"] = "127.0.0.1"  # no other machine can reach it
         try:
+            _check_answers(self.address)
             ray.init(address=self.address, **options)
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise UsageError(
-                f"no Ray cluster answers at {self.address} ({str(error).splitlines()[0]}). Start one with "
+                f"no Ray cluster answers at {self.address} ({reason}). Start one with "
                 "`ray start --head`, or leave the address out for a cluster of this machine."
             ) from None
         try:
@@ -102,6 +107,13 @@ class RayPool:
         there = ray.cluster_resources()
         needs = {"CPU": self.cpus, "GPU": self.gpus}
         return min(int(there.get(name, 0) / share) for name, share in needs.items() if share)
+
+
+def _check_answers(address: str) -> None:
+    """Raise OSError if nobody answers at an address; Ray itself would try for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), timeout=ANSWER).close()
 
 
 def _call(
