@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from .. import recipes
+from ..addresses import is_address
 from ..data.custom import hub
 from ..models import Builder
 from ..stages.context import Advice, Context
@@ -175,8 +176,8 @@ def _origin(context: Context, out: Path, source: str = "") -> dict[str, Any]:
 
 
 def is_remote(source: str) -> bool:
-    """Return whether images come from elsewhere than a file or a folder (`hf:NAME`)."""
-    return source.startswith(hub.PREFIX)
+    """Return whether images come from elsewhere than a file or a folder (`hf:NAME`, `s3://...`)."""
+    return source.startswith(hub.PREFIX) or is_address(source)
 
 
 def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Corrections:
         return digest("suspects", self.conflict, self.excluded)
 
 
-def sample_names(part: Part) -> tuple[str, ...]:
+def sample_names(part: Part) -> Sequence[str]:
     """Return the names of samples in suspects.csv: paths, or indices where paths are not unique."""
     if part.names is not None and len(set(part.names)) == len(part):
         return part.names
