@@ -6,7 +6,8 @@
 
 One row a training sample, the highest score first; samples without a path are named by their index. Given
 back, the flags count: `suspect`, `exclude` (left out of all training), or nothing. A row that is missing is
-no suspect. A cell that a spreadsheet would run as a formula has an apostrophe before it.
+no suspect. A cell that a spreadsheet would run as a formula has an apostrophe before it. For very many
+samples suspects.parquet is written beside it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import csv
 import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -25,6 +29,7 @@ from ..errors import DataError
 from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, sample_names
 from ..stages.suspects import Suspects
 from ..store import write_bytes
+from .suspects_parquet import MANY, PARQUET, SUFFIXES, read_parquet, render_parquet
 
 CSV = "suspects.csv"
 # What a person, or a spreadsheet, may write in the flag column.
@@ -39,28 +44,69 @@ def write_suspects(
     corrections: Corrections | None = None,
 ) -> None:
     """Write the file, with the user's flags and notes."""
-    names = sample_names(part)
-    label, predicted = part.targets.tolist(), suspects.predicted.tolist()
     flags = [SUSPECT if flagged else "" for flagged in suspects.conflict.tolist()]
     notes: Mapping[int, str] = corrections.notes if corrections else {}
     for index in corrections.excluded.nonzero().flatten().tolist() if corrections else []:
         flags[index] = EXCLUDE
-    named = "path" if names is part.names else "index"
-    rows: list[Sequence[str]] = [(named, "label", "score", "predicted", "flag", "note")]
-    for i in torch.argsort(suspects.score, descending=True, stable=True).tolist():
-        score = f"{float(suspects.score[i]):.4f}"
-        row = (
-            names[i],
-            classes[label[i]],
-            score,
-            classes[predicted[i]],
-            flags[i],
-            notes.get(i, ""),
-        )
-        rows.append(row)
-    content = render_rows(rows).encode()
+    table = SuspectTable(sample_names(part), part, classes, suspects, flags, notes)
+    _write(path, render_rows(table).encode())
+    beside = path.with_name(PARQUET)
+    content = render_parquet(table.columns()) if len(part) > MANY else None
+    if content is None:
+        move_aside(beside)
+    else:
+        _write(beside, content)
+
+
+def _write(path: Path, content: bytes) -> None:
     move_aside(path, content)
     write_bytes(path, content)
+
+
+@dataclass(frozen=True)
+class SuspectTable:
+    """The rows of the file, made one by one: a million of them would take much memory."""
+
+    names: Sequence[str]
+    part: Part
+    classes: Sequence[str]
+    suspects: Suspects
+    flags: Sequence[str]
+    notes: Mapping[int, str]
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The samples, the highest score first."""
+        return torch.argsort(self.suspects.score, descending=True, stable=True).tolist()
+
+    @property
+    def named(self) -> str:
+        return "path" if self.names is self.part.names else "index"
+
+    def __iter__(self) -> Iterator[Sequence[str]]:
+        yield (self.named, "label", "score", "predicted", "flag", "note")
+        for i in self.order:
+            yield (
+                self.names[i],
+                self.classes[int(self.part.targets[i])],
+                f"{float(self.suspects.score[i]):.4f}",
+                self.classes[int(self.suspects.predicted[i])],
+                self.flags[i],
+                self.notes.get(i, ""),
+            )
+
+    def columns(self) -> dict[str, Any]:
+        """Return the same as columns, the score as numbers."""
+        order = torch.tensor(self.order)
+        label, predicted = self.part.targets[order], self.suspects.predicted[order]
+        return {
+            self.named: [self.names[i] for i in self.order],
+            "label": [self.classes[i] for i in label.tolist()],
+            "score": self.suspects.score[order].numpy(),
+            "predicted": [self.classes[i] for i in predicted.tolist()],
+            "flag": [self.flags[i] for i in self.order],
+            "note": [self.notes.get(i, "") for i in self.order],
+        }
 
 
 def move_aside(path: Path, content: bytes = b"") -> None:
@@ -79,8 +125,9 @@ def read_suspects(path: Path | str, names: Sequence[str]) -> Corrections:
     conflict, excluded = (torch.zeros(len(names), dtype=torch.bool) for _ in range(2))
     notes: dict[int, str] = {}
     seen: dict[int, int] = {}
-    for line, name, flag, note in _rows(Path(path)):
-        where = f"{path}, line {line}"
+    is_parquet = Path(path).suffix.lower() in SUFFIXES
+    for line, name, flag, note in (read_parquet if is_parquet else _rows)(Path(path)):
+        where = f"{path}, {'row' if is_parquet else 'line'} {line}"
         if name not in place:
             raise DataError(
                 f"{where}: {name!r} is no training sample. They are named as in the suspects.csv of a "
