@@ -2,6 +2,7 @@
 
 python -m benchmarks --out speed.json                 all that this machine can run
 python -m benchmarks --out speed.json --only masks    one table
+python -m benchmarks scale                            several processes, and images in shards
 python -m benchmarks --out results/speed.json.gz && make pages    docs/performance.md has the tables
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,7 +34,7 @@ from unspur.training.inputs import Training
 from unspur.training.loop_state import Loop
 from unspur.training.numerics import Precision
 
-from . import textbook
+from . import scale, textbook
 from .profiling import demo_method, profile_step
 from .timing import OPTIONS, network, noise_images, photographs, time_steps, training
 
@@ -263,6 +265,9 @@ TABLES: dict[str, Callable[[torch.device, int], list[Row]]] = {
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["scale"]:
+        scale.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument(
         "--out", type=Path, help=".json or .json.gz for the numbers; tables found there stay"

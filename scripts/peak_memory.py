@@ -12,19 +12,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from unspur.data.custom.packing_images import index_shards
-from unspur.data.sharded.shard_writer import PackedImage, write_shards
+from unspur.data.sharded.shard_index import write_index
+from unspur.data.sharded.shard_scan import scan_shards
+from unspur.data.sharded.shard_writer import PER_SHARD, PackedImage, write_shards
 from unspur.store import read_document, write_document
 
 STEPS = 20
-DISTINCT = 1000  # different images among those that are written as shards
-STAGES = ("mine", "pretrain", "prune", "finetune")
+STAGES = ("mine", "pretrain", "adapt", "prune", "finetune")
 
 
 def write_images(root: Path, count: int, side: int) -> None:
@@ -42,19 +43,28 @@ def write_images(root: Path, count: int, side: int) -> None:
 
 
 def write_packed(root: Path, count: int, side: int) -> None:
-    """Write the same kind of images as shards, without a file for each."""
+    """Write the same kind of images as shards; all shards are the first one again, under other names."""
     rng = np.random.default_rng(0)
-    kinds = [_image(rng, side, number % 2, number % 20 == 0) for number in range(DISTINCT)]
-
-    def images() -> Iterator[PackedImage]:
-        for number in range(count):
-            lies = number % 2
-            about = {"name": f"{number:07d}.png", "label": ("stands", "lies")[lies]}
-            yield PackedImage(kinds[number % DISTINCT], ".png", 1 - lies, about)
-
     root.mkdir()
-    write_shards(images(), root, "train")
-    index_shards(root)
+    write_shards(_packed(rng, min(count, PER_SHARD), side), root, "train")
+    first, index = root / "train-000000.tar", scan_shards(root)
+    copies = count // len(index)
+    for number in range(1, copies):
+        os.link(first, root / f"train-{number:06d}.tar")
+    arrays = {name: np.concatenate([each] * copies) for name, each in index.arrays.items()}
+    arrays["shard"] = np.repeat(np.arange(copies, dtype=np.int32), len(index))
+    names = [f"{number:07d}.png".encode() for number in range(copies * len(index))]
+    arrays["name_bytes"] = np.frombuffer(b"".join(names), np.uint8)
+    arrays["name_end"] = np.cumsum([len(name) for name in names], dtype=np.int64)
+    shards = tuple(f"train-{number:06d}.tar" for number in range(copies))
+    write_index(replace(index, shards=shards, lengths=index.lengths * copies, arrays=arrays), root)
+
+
+def _packed(rng: np.random.Generator, count: int, side: int) -> Iterator[PackedImage]:
+    for number in range(count):
+        lies = number % 2
+        about = {"name": f"{number:07d}.png", "label": ("stands", "lies")[lies]}
+        yield PackedImage(_image(rng, side, lies, number % 20 == 0), ".png", 1 - lies, about)
 
 
 def _image(rng: np.random.Generator, side: int, lies: int, odd: bool) -> bytes:
