@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench_desk import BenchDesk, open_desk
-from unspur.errors import UsageError
+from bench_desk import SEEDS, BenchDesk, open_desk
+from unspur import recipes
+from unspur.cli import bench_command
+from unspur.cli.cluster_options import open_pool
+from unspur.cluster import SerialPool, TaskFailure
+from unspur.errors import UnspurError, UsageError
 from unspur.recipes import Recipe
 from unspur.runs.run_records import RunRecords
-from unspur.workflow import ListPart, ManyRuns
+from unspur.workflow import ListPart, ManyRuns, Site, run_on_cluster
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +76,59 @@ def test_a_record_of_other_data_is_not_used(desk: BenchDesk, tmp_path: Path) -> 
     other.run(*other.command("--out", "new.json", "-q"))
     assert other.numbers("new.json") != desk.numbers("serial.json")
     assert len(list((tmp_path / "store").glob("evaluate-*"))) == 6
+
+
+class LossyPool:
+    """Does tasks in this process; the worker of the first one dies."""
+
+    def run(self, function: Any, tasks: Any) -> Iterator[tuple[int, Any]]:
+        yield 0, TaskFailure("its worker died")
+        for number, arguments in list(enumerate(tasks))[1:]:
+            yield number, function(*arguments)
+
+
+def test_a_cluster_that_loses_a_group_keeps_the_others(
+    desk: BenchDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(desk.root)
+    many = ManyRuns([recipes.load("toy.toml"), recipes.load("ordinary.toml")], SEEDS, 2)
+    site, records = (
+        Site("cpu", str(tmp_path / "store"), Path("bars")),
+        RunRecords(tmp_path / "r.json"),
+    )
+    lost = run_on_cluster(many, site, records, ListPart(), LossyPool())
+    assert sorted(lost.runs) == [2, 3, 4, 5]
+    assert lost.failures == [f"toy seed {seed}: its worker died" for seed in (0, 1)]
+    kept = {path: path.read_bytes() for path in (tmp_path / "r.runs").iterdir()}
+    assert len(kept) == 4
+    with pytest.raises(UnspurError, match="2 runs failed; 4 of 6 runs are finished and kept"):
+        bench_command._end(many, lost, ListPart(), tmp_path / "r.json", 1.0)
+
+    made = len(list((tmp_path / "store").glob("evaluate-*")))
+    again = run_on_cluster(many, site, records, ListPart(), SerialPool())
+    assert again.failures == []
+    assert len(list((tmp_path / "store").glob("evaluate-*"))) == made + 2
+    bench_command._end(many, again, ListPart(), tmp_path / "r.json", 1.0)
+    numbers = BenchDesk(tmp_path).numbers("r.json")
+    assert numbers == desk.numbers("serial.json")
+
+
+def test_a_worker_is_given_whole_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNSPUR_STORE", "elsewhere")
+    assert Site("cpu").absolute() == Site("cpu", f"{Path.cwd()}/elsewhere")
+    given = Site(None, "s3://bucket/x", Path("data")).absolute()
+    assert given == Site(None, "s3://bucket/x", Path.cwd() / "data")
+
+
+@pytest.mark.parametrize(("device", "gpus"), [("cuda:1", None), ("cpu", 0.5)])
+def test_options_of_a_cluster_that_contradict_each_other(device: str, gpus: float | None) -> None:
+    with pytest.raises(UsageError, match="Give --device cuda"):
+        open_pool("local", device, 1.0, gpus, lambda state: None)
+
+
+def test_a_group_has_a_gpu_unless_said_otherwise() -> None:
+    for device, gpus, expected in (("cuda", None, 1.0), ("cuda", 0.25, 0.25), ("cpu", None, 0.0)):
+        assert open_pool("auto", device, 2.0, gpus, lambda state: None).gpus == expected
 
 
 def test_a_damaged_record_is_made_again(desk: BenchDesk, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def reproduce(
     options = ReproduceOptions(
         results=results or (QUICK_FOLDER / "results" if quick else Path("results")),
         pages=pages or (QUICK_FOLDER / "pages" if quick else Path("docs/results")),
-        context_of=site.context if ray else lambda recipe: open_run(recipe).context,
+        context_of=site.absolute().context if ray else lambda recipe: open_run(recipe).context,
         load=partial(cache(data.load), root=data_root),
         say=(lambda line: None) if quiet else partial(err.print, markup=False, soft_wrap=True),
         together=together,

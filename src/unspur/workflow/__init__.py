@@ -10,9 +10,10 @@ same result from Python and from the shell:
     carry_out_comparison(runs)    ──> scores of all of them beside each other
     open_audit(images, ...)       ──> Context    an audit and nothing else
     carry_out_audit(context, out) ──> Audit      train its networks, save its folder, write the page
-    run_here, run_on_cluster      ──> FinishedRuns   many runs of recipes, in parts or on a cluster
+    run_here, run_on_cluster      ──> FinishedRuns  many runs of recipes, in parts or on a cluster
 
-May import: audit, cluster, data, deploy, errors, masks, models, recipes, report, runs, stages, store.
+May import: addresses, audit, cluster, data, deploy, errors, masks, models, recipes, report, runs, stages,
+store.
 """
 
 from .auditing import carry_out_audit, open_audit

@@ -6,6 +6,7 @@ Runs are done in groups, side by side. Every finished run of a part or of a clus
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -15,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import data, stages
+from ..addresses import is_address
 from ..cluster import Pool, SerialPool, TaskFailure
 from ..errors import Interrupted, UnspurError, UsageError
 from ..recipes import Recipe
 from ..runs.bench import group_runs, run_group, seeded_recipes
 from ..runs.run_records import RunRecords, is_current
 from ..stages.context import Context, Show
-from ..stages.place import find_place
+from ..stages.place import default_store, find_place
 from .debiasing import open_recipe
 
 RunNumbers = dict[str, Any]
@@ -34,6 +36,15 @@ class Site:
     device: str | None = None
     store: str | None = None
     data_root: Path | None = None
+
+    def absolute(self) -> Site:
+        """Return the same with whole paths, which a worker in another folder understands."""
+        store = self.store or default_store()
+        return Site(
+            self.device,
+            store if is_address(store) else os.path.abspath(store),
+            self.data_root.absolute() if self.data_root else None,
+        )
 
     def opener(self, show: Show) -> Callable[[Recipe], stages.Run]:
         """Return a function that prepares the run of a recipe; runs of one data set share it."""
@@ -123,7 +134,8 @@ def run_on_cluster(
     many: ManyRuns, site: Site, records: RunRecords, part: ListPart, pool: Pool
 ) -> FinishedRuns:
     """Run a part on a cluster; this process alone writes the records, as results come."""
-    tasks = [(site, group, [records.read(each) for each in group]) for group in many.groups(part)]
+    here = site.absolute()
+    tasks = [(here, group, [records.read(each) for each in group]) for group in many.groups(part)]
     return _carry_out(many, pool, run_quietly, tasks, records)
 
 
