@@ -89,7 +89,10 @@ Method = Annotated[
     str, typer.Option(help="Another method: jtt, dfr-mined, erm ...; `unspur methods` lists them.")
 ]
 Source = Annotated[
-    str, typer.Argument(metavar="DATA", help="Folder of class folders or shards, table (.csv), hf:NAME.")
+    str,
+    typer.Argument(
+        metavar="DATA", help="Folder of class folders or shards, table (.csv), hf:NAME."
+    ),
 ]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: key=value.")]
 
