@@ -4,6 +4,7 @@ python -m benchmarks --out speed.json                 all that this machine can 
 python -m benchmarks --out speed.json --only masks    one table
 python -m benchmarks wait -- demo                     what a user waits for, part by part
 python -m benchmarks scaling --device cpu             time and memory against one size at a time
+python -m benchmarks scale                            several processes, and images in shards
 python -m benchmarks --out results/speed.json.gz && make pages    docs/performance.md has the tables
 """
 
@@ -35,7 +36,7 @@ from unspur.training.inputs import Training
 from unspur.training.loop_state import Loop
 from unspur.training.numerics import Precision
 
-from . import plain_loop, scaling, textbook, wait
+from . import plain_loop, scale, scaling, textbook, wait
 from .profiling import demo_method, profile_step
 from .timing import OPTIONS, network, noise_images, photographs, time_steps, training
 
@@ -273,7 +274,8 @@ TABLES: dict[str, Callable[[torch.device, int], list[Row]]] = {
 
 
 def main() -> None:
-    other = {"wait": wait.main, "scaling": scaling.main}.get("".join(sys.argv[1:2]))
+    others = {"wait": wait.main, "scaling": scaling.main, "scale": scale.main}
+    other = others.get("".join(sys.argv[1:2]))
     if other is not None:
         other(sys.argv[2:])
         return

@@ -153,6 +153,8 @@ COMMANDS = [
     ["recipes"],
     ["recipes", "show", "demo"],
     ["data", "list"],
+    ["data", "pack", "photos", "packed"],
+    ["data", "index", "packed"],
     ["methods"],
     ["reproduce", "ablation", "--no-run", "--quiet", "--results", "r", "--pages", "p"],
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from unspur import runs, stages
 from unspur.data.custom.assembly import UserImages
 from unspur.data.splits import Split
 from unspur.errors import DataError
+from unspur.runs import suspects_csv
 from unspur.runs.suspects_csv import read_suspects, write_suspects
 from unspur.stages.corrections import Corrections, NewLabel, sample_names
 from unspur.stages.place import Place
@@ -352,3 +354,68 @@ def test_a_class_that_loses_every_label_is_an_error(tmp_path):
     lines = [f"cat/{i}.png,,dog" for i in range(120)]
     with pytest.raises(DataError, match="every training sample of 'cat' gets another label"):
         opened(tmp_path, *lines)
+
+
+# Parquet, for very many samples
+
+
+def many_suspects(count: int) -> tuple[Split, Suspects]:
+    names = tuple(f"{number:06d}.png" for number in range(count))
+    part = Split(torch.zeros(count, 1, 1, 1, dtype=torch.uint8), torch.arange(count) % 2, names)
+    score = torch.rand(count, generator=torch.Generator().manual_seed(0))
+    return part, Suspects(score, score > 0.9, torch.arange(count) % 2)
+
+
+def test_parquet_beside_the_csv_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(suspects_csv, "MANY", 50)
+    part, suspects = many_suspects(60)
+    write_suspects(tmp_path / "suspects.csv", part, ("cat", "dog"), suspects)
+    rows = parquet.read_table(tmp_path / "suspects.parquet").to_pylist()
+    with (tmp_path / "suspects.csv").open() as file:
+        written = list(csv.DictReader(file))
+    assert len(rows) == 60
+    for one, other in zip(rows, written, strict=True):
+        assert f"{one.pop('score'):.4f}" == other.pop("score")
+        assert one == other
+    names = list(part.names or ())
+    both = [read_suspects(tmp_path / f"suspects.{end}", names) for end in ("csv", "parquet")]
+    assert both[0].digest == both[1].digest
+    assert torch.equal(both[1].conflict, suspects.conflict)
+
+
+def test_few_rows_have_no_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(suspects_csv, "MANY", 50)
+    write_suspects(tmp_path / "suspects.csv", *_of(many_suspects(60)))
+    with pytest.warns(UserWarning, match="is kept as"):  # both files are of another run now
+        write_suspects(tmp_path / "suspects.csv", *_of(many_suspects(50)))
+    assert not (tmp_path / "suspects.parquet").exists()
+
+
+def _of(many: tuple[Split, Suspects]) -> tuple[Split, tuple[str, str], Suspects]:
+    return many[0], ("cat", "dog"), many[1]
+
+
+def test_without_pyarrow_there_is_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suspects_csv, "MANY", 50)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.warns(UserWarning, match=r"pip install 'unspur\[table\]'"):
+        write_suspects(tmp_path / "suspects.csv", *_of(many_suspects(60)))
+    assert not (tmp_path / "suspects.parquet").exists()
+
+
+def test_a_parquet_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "mine.parquet"
+    path.write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(DataError, match="cannot be read as Parquet"):
+        read_suspects(path, ["a"])
+    parquet.write_table(arrow.table({"file": ["a"]}), path)
+    with pytest.raises(DataError, match="columns path"):
+        read_suspects(path, ["a"])
+    parquet.write_table(arrow.table({"path": ["b"], "flag": ["suspect"]}), path)
+    with pytest.raises(DataError, match=r"row 1: 'b' is no training sample"):
+        read_suspects(path, ["a"])
+    parquet.write_table(arrow.table({"path": ["a"], "flag": [None]}), path)
+    assert not read_suspects(path, ["a"]).conflict.any()

@@ -1,6 +1,6 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: audit, boundary, data, deploy, errors, recipes, report, reproduce,
+May import: addresses, audit, boundary, cluster, data, deploy, errors, recipes, report, reproduce,
 review, run_api, runs, stages, store, training, version, workflow.
 """
 

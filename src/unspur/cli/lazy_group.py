@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from .help_text import PlainCommand, PlainGroup
+from .help_text import ClusterCommand, PlainCommand, PlainGroup
 
 
 class CommandPlace(NamedTuple):
@@ -80,6 +80,9 @@ COMMANDS = {
 }
 
 
+ON_CLUSTERS = ("bench", "reproduce")  # commands with the option --ray
+
+
 class LazyGroup(PlainGroup):
     """A group that knows its commands by name and imports the one that is used."""
 
@@ -103,7 +106,8 @@ def load_command(name: str) -> Any:
     app = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False)
-        app.command(name, cls=PlainCommand)(getattr(module, name))
+        kind = ClusterCommand if name in ON_CLUSTERS else PlainCommand
+        app.command(name, cls=kind)(getattr(module, name))
     command = typer.main.get_command(app)
     command.name = name
     return command

@@ -12,7 +12,7 @@ from .. import store as stored
 from ..errors import StoreError, UsageError
 from ..report import console
 from ..report.console import err, size
-from ..store import Store, default_store
+from ..store import Store, default_store, open_store
 from .help_text import PlainCommand, PlainGroup
 from .options import StoreAt
 
@@ -26,7 +26,7 @@ def runs_list(store: StoreAt = None) -> None:
     """List what is stored."""
     table = Table(Column("stage", no_wrap=True), "state", "size", "seconds", "made")
     total = 0
-    for path in Store(store or default_store()).artifacts():
+    for path in open_store(store or default_store()).artifacts():
         total += (bytes_ := stored.folder_size(path))
         state, about = _state(path)
         seconds = str(about.get("seconds", "–"))
@@ -55,7 +55,7 @@ def runs_rm(
             "say what to remove: a name from `unspur runs list`, --unfinished or --all."
         )
     doomed = _matches(
-        Store(store or default_store()), names or [], all_=all_, unfinished=unfinished
+        open_store(store or default_store()), names or [], all_=all_, unfinished=unfinished
     )
     freed, problems = 0, []
     for path in doomed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -25,7 +25,7 @@ class Part(Protocol):
     @property
     def targets(self) -> Tensor: ...
     @property
-    def names(self) -> tuple[str, ...] | None: ...
+    def names(self) -> Sequence[str] | None: ...
     @property
     def shape(self) -> tuple[int, ...]: ...  # of one image
     @property
@@ -42,7 +42,7 @@ class Split:
 
     images: Tensor
     targets: Tensor
-    names: tuple[str, ...] | None = None
+    names: Sequence[str] | None = None
     _placed: dict[torch.device, tuple[Tensor, Tensor]] = field(
         default_factory=dict, init=False, repr=False
     )

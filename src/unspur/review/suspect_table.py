@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from ..data.csv_text import escape_cell, first_line, open_lines, unescape_cell
 from ..errors import DataError
-from ..runs.suspects_csv import COLUMNS, NEW_LABEL, YES
+from ..runs.suspect_rows import COLUMNS, NEW_LABEL
+from ..runs.suspects_csv import YES
 from ..stages.corrections import EXCLUDE, SUSPECT
 
 KNOWN = (*COLUMNS, NEW_LABEL)

@@ -7,7 +7,8 @@
 One row a training sample, the highest score first; samples without a path are named by their index. Given
 back, the flags count: `suspect`, `exclude` (left out of all training), or nothing. A row that is missing is
 no suspect. A column `new_label`, which is there only where a person has corrected labels, has the right class
-of an image. A cell that a spreadsheet would run as a formula has an apostrophe before it.
+of an image. A cell that a spreadsheet would run as a formula has an apostrophe before it. For very many
+samples suspects.parquet is written beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,24 +25,15 @@ from torch import Tensor
 from ..data.csv_text import first_line, open_lines, read_text, render_rows, unescape_cell
 from ..data.splits import Part
 from ..errors import DataError
-from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, NewLabel, sample_names
+from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, NewLabel
 from ..stages.suspects import Suspects
 from ..store import write_bytes
+from .suspect_rows import NEW_LABEL, CorrectedRow, SuspectRows
+from .suspects_parquet import MANY, PARQUET, SUFFIXES, read_parquet, render_parquet
 
-CSV, NEW_LABEL = "suspects.csv", "new_label"
-COLUMNS = ("label", "score", "predicted", "flag", "note")
+CSV = "suspects.csv"
 # What a person, or a spreadsheet, may write in the flag column.
 YES, NO = {SUSPECT, "yes", "true", "1", "x"}, {"", "no", "false", "0"}
-
-
-class CorrectedRow(NamedTuple):
-    """What a person says of one sample, and where: its line in the file."""
-
-    line: int
-    name: str
-    flag: str
-    note: str = ""
-    new_label: str = ""
 
 
 def write_suspects(
@@ -53,30 +44,19 @@ def write_suspects(
     corrections: Corrections | None = None,
 ) -> None:
     """Write the file, with the user's flags, notes and new labels."""
-    content = render_rows(_table(part, classes, suspects, corrections)).encode()
+    rows = SuspectRows(part, classes, suspects, corrections)
+    _write(path, render_rows(rows).encode())
+    beside = path.with_name(PARQUET)
+    content = render_parquet(rows.columns()) if len(part) > MANY else None
+    if content is None:
+        move_aside(beside)
+    else:
+        _write(beside, content)
+
+
+def _write(path: Path, content: bytes) -> None:
     move_aside(path, content)
     write_bytes(path, content)
-
-
-def _table(
-    part: Part, classes: Sequence[str], suspects: Suspects, corrections: Corrections | None
-) -> list[Sequence[str]]:
-    """Return the rows of the file, the names of its columns first."""
-    names = sample_names(part)
-    label, predicted = part.targets.tolist(), suspects.predicted.tolist()
-    flags = [SUSPECT if flagged else "" for flagged in suspects.conflict.tolist()]
-    notes: Mapping[int, str] = corrections.notes if corrections else {}
-    new: Mapping[int, NewLabel] = corrections.labels if corrections else {}
-    for index in corrections.excluded.nonzero().flatten().tolist() if corrections else []:
-        flags[index] = EXCLUDE
-    named = "path" if names is part.names else "index"
-    rows: list[Sequence[str]] = [(named, *COLUMNS, *((NEW_LABEL,) if new else ()))]
-    for i in torch.argsort(suspects.score, descending=True, stable=True).tolist():
-        given = new[i].before if i in new else label[i]
-        row = (names[i], classes[given], f"{float(suspects.score[i]):.4f}", classes[predicted[i]])
-        more = (classes[new[i].after] if i in new else "",) if new else ()
-        rows.append((*row, flags[i], notes.get(i, ""), *more))
-    return rows
 
 
 def move_aside(path: Path, content: bytes = b"") -> None:
@@ -105,8 +85,9 @@ def read_suspects(
     notes: dict[int, str] = {}
     labels: dict[int, NewLabel] = {}
     seen: dict[int, int] = {}
-    for row in _rows(Path(path)):
-        where = f"{path}, line {row.line}"
+    is_parquet = Path(path).suffix.lower() in SUFFIXES
+    for row in (read_parquet if is_parquet else _rows)(Path(path)):
+        where = f"{path}, {'row' if is_parquet else 'line'} {row.line}"
         index = _find(row.name, place, where)
         if index in seen:
             raise DataError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from torch import Tensor
 
 from ..data.splits import Part, Splits, with_targets
@@ -56,11 +57,17 @@ def relabel(splits: Splits, corrections: Corrections | None) -> Splits:
     return replace(splits, train=with_targets(splits.train, targets))
 
 
-def sample_names(part: Part) -> tuple[str, ...]:
+def sample_names(part: Part) -> Sequence[str]:
     """Return the names of samples in suspects.csv: paths, or indices where paths are not unique."""
-    if part.names is not None and len(set(part.names)) == len(part):
+    if part.names is not None and _are_unique(part.names):
         return part.names
     return tuple(map(str, range(len(part))))
+
+
+def _are_unique(names: Sequence[str]) -> bool:
+    """Return whether no name is there twice; hashes take a tenth of the memory of a set of names."""
+    hashes = np.fromiter(map(hash, names), np.int64, len(names))
+    return len(np.unique(hashes)) == len(names) or len(set(names)) == len(names)
 
 
 def check_left(corrections: Corrections, targets: Tensor, classes: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..store import Store
 from .all_stages import stage_records
 from .context import Context
 from .stage import Stage
@@ -19,10 +20,11 @@ class StageKey:
     stage: Stage
     ingredients: Mapping[str, Any]
     path: Path
+    store: Store
 
     @property
     def stored(self) -> bool:
-        return self.path.exists()
+        return self.store.has(self.path)
 
 
 def plan_keys(context: Context) -> dict[str, StageKey]:
@@ -32,5 +34,5 @@ def plan_keys(context: Context) -> dict[str, StageKey]:
         stage = stage_records()[name]
         parents = {before: key.path.name for before, key in found.items()}
         ingredients = stage.ingredients(context, parents)
-        found[name] = StageKey(stage, ingredients, context.store.path(ingredients))
+        found[name] = StageKey(stage, ingredients, context.store.path(ingredients), context.store)
     return found

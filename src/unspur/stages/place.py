@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from ..errors import RecipeError
-from ..store import Store, default_store
+from ..store import Store, default_store, open_store
 from .context import Show
 from .threads import choose_threads
 
@@ -51,7 +51,7 @@ def find_place(
     show: Show,
 ) -> Place:
     """Return the place that the options of a command name."""
-    return Place(pick_device(device), Store(Path(store or default_store())), show)
+    return Place(pick_device(device), open_store(store or default_store()), show)
 
 
 def command_place(

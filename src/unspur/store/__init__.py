@@ -1,6 +1,6 @@
 """Results on disk: artifacts by key, stages in progress, atomic writes, sealed folders, JSON, packed weights.
 
-May import: errors, hashing, version.
+May import: addresses, errors, hashing, version.
 """
 
 from .artifact_store import Store, default_store, key_of
@@ -19,6 +19,7 @@ from .finite import check_finite
 from .folder_lock import claim
 from .json_lines import read_document, read_lines, write_document, write_lines
 from .manifest import Kind, check_folder, damage, folder_kind, mark_unfinished, seal_folder
+from .remote_store import open_store
 from .removal import remove
 from .strict_json import parse_json, read_json
 from .workspace import Workspace, steps_done
@@ -42,6 +43,7 @@ __all__ = [
     "make_folder",
     "mark_unfinished",
     "open_artifact",
+    "open_store",
     "parse_json",
     "read_document",
     "read_json",

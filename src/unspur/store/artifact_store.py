@@ -30,9 +30,9 @@ def key_of(ingredients: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def default_store() -> Path:
-    """Return the folder where stages are stored unless said otherwise."""
-    return Path(os.environ.get("UNSPUR_STORE", "runs/store"))
+def default_store() -> str:
+    """Return the folder or address where stages are stored unless said otherwise."""
+    return os.environ.get("UNSPUR_STORE", "runs/store")
 
 
 class Store:
@@ -43,6 +43,14 @@ class Store:
 
     def path(self, ingredients: Mapping[str, Any]) -> Path:
         return self.root / f"{ingredients['stage']}-{key_of(ingredients)}"
+
+    def has(self, path: Path) -> bool:
+        """Return whether an artifact is stored, without looking into it."""
+        return path.exists()
+
+    def workspace(self, path: Path) -> Workspace:
+        """Return the workspace in which an artifact is made."""
+        return Workspace(path.with_suffix(".partial"))
 
     def find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
         """Return the stored artifact, or None; a damaged one is set aside with a warning."""
@@ -87,7 +95,7 @@ class Store:
                     locks.enter_context(locked(path))
                     artifact = self.find(ingredients)  # made by another process meanwhile
                 if artifact is None:
-                    workspaces[path] = Workspace(path.with_suffix(".partial"))
+                    workspaces[path] = self.workspace(path)
                 else:
                     stored[path] = artifact
             yield stored, workspaces

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import StoreError
+from .lease import leased
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+# What a file system without locks answers.
+WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 UNFINISHED = ".tmp"  # how names of files end until they are whole
 LEFT_OVER = re.compile(r".\.[0-9a-f]{8}\.tmp$")
 
@@ -147,7 +150,14 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     lock = path.with_suffix(".lock")
     while True:
         with open(lock, "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in WITHOUT_LOCKS:
+                    raise
+                with leased(lock.with_suffix(".lease"), wait=wait):
+                    yield
+                return
             if not still_there(
                 lock, file.fileno()
             ):  # whoever had it removed it: wait for the new one

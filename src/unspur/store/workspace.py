@@ -6,7 +6,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +25,10 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 class Workspace:
-    """A stage in progress: its checkpoint and its log."""
+    """A stage in progress: its checkpoint and its log; `finish` is called with the finished artifact."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, *, finish: Callable[[Path], None] = lambda path: None):
+        self.path, self.finish = path, finish
         self.path.mkdir(parents=True, exist_ok=True)
         sweep(self.path)
         self.spent = 0.0
@@ -106,6 +106,7 @@ class Workspace:
         os.rename(self.path, target)
         sync_folder(target.parent)
         artifact = open_artifact(target)
+        self.finish(target)
         hold(artifact)
         return artifact
 

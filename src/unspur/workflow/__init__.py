@@ -11,8 +11,10 @@ same result from Python and from the shell:
     carry_out_comparison(runs)    ──> scores of all of them beside each other
     open_audit(images, ...)       ──> Context    an audit and nothing else
     carry_out_audit(context, out) ──> Audit      train its networks, save its folder, write the page
+    run_here, run_on_cluster      ──> FinishedRuns  many runs of recipes, in parts or on a cluster
 
-May import: audit, data, deploy, errors, masks, models, recipes, report, runs, stages, store.
+May import: addresses, audit, cluster, data, deploy, errors, masks, models, recipes, report, runs, stages,
+store.
 """
 
 from .announcing import Announcement, announce, expect_costs
@@ -20,11 +22,16 @@ from .auditing import carry_out_audit, open_audit
 from .comparing import METHODS, carry_out_comparison, open_comparison
 from .contexts import audit_context, audit_pixels, open_context
 from .debiasing import Outcome, add_audit, carry_out, open_debias, open_recipe, save_outcome
+from .many_runs import FinishedRuns, ListPart, ManyRuns, Site, run_here, run_on_cluster
 
 __all__ = [
     "METHODS",
     "Announcement",
+    "FinishedRuns",
+    "ListPart",
+    "ManyRuns",
     "Outcome",
+    "Site",
     "add_audit",
     "announce",
     "audit_context",
@@ -38,5 +45,7 @@ __all__ = [
     "open_context",
     "open_debias",
     "open_recipe",
+    "run_here",
+    "run_on_cluster",
     "save_outcome",
 ]
