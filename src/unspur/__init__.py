@@ -6,6 +6,7 @@ errors, extras, hashing, noise, version may import: nothing.
 boundary may import: errors.
 api may import: audit, boundary, data, errors, recipes, report, runs, stages, store, workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
+probe_api may import: boundary, data, deploy, errors, probe, recipes, report, run_api, runs, stages.
 """
 
 from .api import DebiasedModel, audit, compare, debias
@@ -13,6 +14,8 @@ from .audit.result import Audit
 from .data import Split, Splits
 from .errors import UnspurError
 from .masks.verbs import apply, attach, bake, density, harden
+from .probe.findings import Probe
+from .probe_api import probe
 from .recipes import Recipe
 from .run_api import evaluate, export, predict, report
 from .runs.classifier import Classifier, load
@@ -29,6 +32,7 @@ __all__ = [
     "DebiasedModel",
     "Evaluation",
     "MethodComparison",
+    "Probe",
     "Recipe",
     "Split",
     "Splits",
@@ -48,6 +52,7 @@ __all__ = [
     "harden",
     "load",
     "predict",
+    "probe",
     "report",
     "verdict",
 ]

@@ -1,7 +1,7 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: audit, boundary, data, deploy, errors, methods, recipes, report, reproduce,
-run_api, runs, stages, store, training, version, workflow.
+May import: audit, boundary, data, deploy, errors, methods, probe, probe_api, recipes, report,
+reproduce, run_api, runs, stages, store, training, version, workflow.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from . import (
     export_command,
     list_commands,
     predict_command,
+    probe_command,
     recipe_commands,
     report_command,
     reproduce_command,
@@ -59,6 +60,7 @@ for command in (
     ),
 ):
     app.command(cls=PlainCommand)(command)
+app.command(cls=probe_command.ProbeCommand)(probe_command.probe)
 app.add_typer(data_commands.app, name="data")
 app.add_typer(recipe_commands.app, name="recipes")
 app.add_typer(store_commands.app, name="runs")
