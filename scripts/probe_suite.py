@@ -6,7 +6,7 @@ Planted shortcuts (a coloured border, a tint, a patch in a corner, light from on
 photographs and faces; a small network is trained on images that nearly all follow the shortcut, and probed
 with other images of the same kind. Clean sets have no shortcut, or have these styles at random. DIR holds
 MNIST, CIFAR-10 and the faces in the layout of BFFHQ; sets that are not there are left out with a note.
-A case that is on record is not run again. About ten minutes on one CPU core. `make pages` writes the tables.
+A case that is on record is not run again. About five minutes on one CPU core. `make pages` writes the tables.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from unspur.probe.measuring import ProbedImages, measure
 from unspur.store import environment, read_document, write_document
 
 TRAIN, PROBED, SHARE = 3000, 600, 0.02
-STEPS, BATCH, WIDTH = 400, 64, 16
+STEPS, BATCH, WIDTH = 250, 32, 12
 FRAME = 3  # pixels: the width of a planted border
 RIGHT = {"border": "border", "tint": "colour", "patch": "corners", "light": "light"}
 BASES = ("digits", "mnist", "photographs", "faces")
-SEEDS = {"development": (0,), "unseen": (1, 2)}
+SEEDS = (1, 2)  # the margin of a claim and the cues were chosen on seed 0
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,12 @@ class Case:
 
 
 def every() -> Iterator[Case]:
-    """Yield the cases: those that settings were chosen on, then those that are reported."""
-    for seeds in SEEDS.values():
-        for seed in seeds:
-            for base in BASES:
-                yield from (Case(base, kind, seed) for kind in RIGHT)
-                yield Case(base, "plain", seed)
-                yield from (Case(base, f"any-{kind}", seed) for kind in RIGHT)
+    """Yield the cases that are reported."""
+    for seed in SEEDS:
+        for base in BASES:
+            yield from (Case(base, kind, seed) for kind in RIGHT)
+            yield Case(base, "plain", seed)
+            yield from (Case(base, f"any-{kind}", seed) for kind in RIGHT)
 
 
 @cache

@@ -171,6 +171,7 @@ LONG = [
         "cpu",
         "-q",
     ],
+    ["check", "photos", "--store", "store", "--steps", "2", "--device", "cpu", "-q"],
     ["theory", "--quick", "--out", "theory", "-q"],
 ]
 ALIKE = {"demo"}  # `run` with a recipe of its own, for a minute

@@ -1,6 +1,6 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: audit, boundary, data, deploy, errors, methods, probe, probe_api, recipes, report,
+May import: audit, boundary, check, data, deploy, errors, methods, probe, probe_api, recipes, report,
 reproduce, run_api, runs, stages, store, training, version, workflow.
 """
 
@@ -20,6 +20,7 @@ from ..version import VERSION
 from . import (
     audit_command,
     bench_command,
+    check_command,
     compare_command,
     data_commands,
     evaluate_command,
@@ -61,6 +62,7 @@ for command in (
 ):
     app.command(cls=PlainCommand)(command)
 app.command(cls=probe_command.ProbeCommand)(probe_command.probe)
+app.command("check", cls=PlainCommand)(check_command.check_data)
 app.add_typer(data_commands.app, name="data")
 app.add_typer(recipe_commands.app, name="recipes")
 app.add_typer(store_commands.app, name="runs")

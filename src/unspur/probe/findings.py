@@ -61,6 +61,7 @@ class ChangeEffect:
     name: str
     title: str
     doubt: str  # why nothing can be claimed; "" if nothing stands against it
+    is_added: bool  # whether something is added to images, not hidden in them
     models: Mapping[str, ModelEffect]
     gap: tuple[float, Interval] | None
     flips: tuple[Flip, ...] = ()

@@ -118,6 +118,7 @@ def _effect(
         trial.change.name,
         trial.change.title,
         trial.doubt,
+        trial.treated is trial.changed,
         models,
         _gap(trial, list(answers.values()), comparisons),
         _flips(trial, probed, labels, next(iter(answers.values()))),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from .findings import MARGIN, ChangeEffect, ClassEffect, ModelEffect, Probe
-from .image_changes import StyleOf
 from .paired import Interval, PairedShare
 
 EXPLANATION = (
@@ -74,13 +73,8 @@ def flip_sentence(change: ChangeEffect, row: ClassEffect) -> str:
     """Say how many images of a class are taken for another one by the change."""
     return (
         f"{row.taken} of {row.recognised} recognised images of {row.name} become {row.taken_for} "
-        f"{_how(change)}."
+        f"{'with' if change.is_added else 'without'} {change.title}."
     )
-
-
-def _how(change: ChangeEffect) -> str:
-    kept = change.name.startswith(("paste", StyleOf("").name.strip())) or change.first.towards
-    return f"with {change.title}" if kept else f"without {change.title}"
 
 
 def flipped_classes(effect: ModelEffect) -> list[ClassEffect]:

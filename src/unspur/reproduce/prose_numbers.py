@@ -16,6 +16,7 @@ from .audit_table import audit_page, audit_table
 from .code_tables import folder_table, method_table
 from .faces_item import within
 from .item import Item, Result, Results, mean_sd_text
+from .loop_tables import loop_text
 from .own_data_tables import clean_table, coverage_table, covered, mean_error, preset_table
 from .pages import cut, gain
 from .records import Records
@@ -206,6 +207,10 @@ class ProseNumbers:
     def clean_sets(self) -> str:
         """Return the table of sets without a shortcut."""
         return clean_table(read_document(self.folder / "clean-sets.json.gz")["sets"])
+
+    def loop(self, name: str) -> str:
+        """Return what was measured of probes and checks."""
+        return loop_text(self.folder, name)
 
     def own_preset(self) -> str:
         """Return the table of settings for own images."""

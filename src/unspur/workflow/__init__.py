@@ -16,10 +16,11 @@ May import: audit, data, deploy, errors, masks, models, recipes, report, runs, s
 
 from .auditing import carry_out_audit, open_audit
 from .comparing import METHODS, carry_out_comparison, open_comparison
-from .contexts import audit_context, audit_pixels, open_context
+from .contexts import AUDIT_PIXELS, audit_context, audit_pixels, open_context
 from .debiasing import Outcome, add_audit, carry_out, open_debias, open_recipe, save_outcome
 
 __all__ = [
+    "AUDIT_PIXELS",
     "METHODS",
     "Outcome",
     "add_audit",
