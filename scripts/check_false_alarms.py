@@ -6,9 +6,9 @@ Clean sets: digits as they are, in random colours, some spoiled, in classes of d
 random samples are taken from the digits that come with unspur, and each is audited: networks are trained on
 it, of a short training (STEPS) on small images (SIZE). Every sample is checked with every other one of its
 set as the baseline, so six samples of four sets give 120 checks. The accuracy of a model is checked on 100
-pairs of samples of images that it was not trained on, by class. As a control, shortcuts are planted into
-further samples: these should raise an alarm. A sample that is on record is not audited again. About five
-minutes on one CPU core.
+pairs of samples of images that it was not trained on, by class. As a control, a shortcut or wrong labels are
+planted into further samples: these should raise an alarm. A sample that is on record is not audited again.
+About five minutes on one CPU core.
 """
 
 from __future__ import annotations
@@ -51,11 +51,22 @@ CLEAN: dict[str, Callable[[Base, int], Splits]] = {
     "spoiled": lambda base, seed: planted.spoiled(base, seed=seed),
     "imbalanced": lambda base, seed: planted.imbalanced(base, seed=seed),
 }
-PLANTED = {
-    kind: lambda base, seed, kind=kind: planted.planted(base, kind, share=0.05, seed=seed)
-    for kind in ("colour", "patch", "texture")
+WRONG = 0.05  # of all images, which get the label 3 in the control of wrong labels
+
+
+def mislabel(base: Base, seed: int) -> Splits:
+    """Give a share of the images the label 3, whatever they are."""
+    labels = base.labels.clone()
+    wrong = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
+    labels[wrong[: round(WRONG * len(labels))]] = 3
+    return planted.plain(Base(base.images, labels, base.name))
+
+
+PLANTED: dict[str, Callable[[Base, int], Splits]] = {
+    "colour": lambda base, seed: planted.planted(base, "colour", share=0.05, seed=seed),
+    "wrong labels": mislabel,
 }
-CONTROLS = 3  # samples of each planted shortcut
+CONTROLS = 2  # samples of each
 
 
 def pool() -> Base:
@@ -104,12 +115,15 @@ def count(samples: dict[str, dict[str, Any]]) -> dict[str, Any]:
             checks["any"] += bool(kinds)
             for kind in kinds:
                 checks[kind] += 1
-    found = [
-        bool(compare_with_baseline(measurement(samples["clean/plain/0"]), measurement(each)).alarms)
-        for key, each in samples.items()
-        if key.startswith("planted/")
-    ]
-    return {"checks": checks, "planted": {"checks": len(found), "alarms": sum(found)}}
+    return {"checks": checks, "planted": {name: planted_alarms(samples, name) for name in PLANTED}}
+
+
+def planted_alarms(samples: dict[str, dict[str, Any]], name: str) -> dict[str, int]:
+    """Compare the samples of a control with every clean sample of plain digits."""
+    clean = [measurement(s) for key, s in samples.items() if key.startswith("clean/plain/")]
+    there = [measurement(s) for key, s in samples.items() if key.startswith(f"planted/{name}/")]
+    found = [compare_with_baseline(before, now).alarms for before in clean for now in there]
+    return {"checks": len(found), "alarms": sum(bool(alarms) for alarms in found)}
 
 
 # -- the accuracy of a model --------------------------------------------------------------------------

@@ -65,7 +65,8 @@ def test_the_cue_that_a_model_goes_by_is_ranked_first() -> None:
     found = probe(Frame())
     assert found.changes[0].name == "border"
     assert found.changes[0].first.pull.difference > 0.9
-    assert "goes by the border" in wording.headline(found)
+    assert wording.headline(found).startswith("The model goes by the border")
+    assert "by the model, and" in wording.effect_sentence(found.changes[0], "model")
 
 
 def test_nothing_is_claimed_of_a_model_that_ignores_the_cues() -> None:

@@ -10,7 +10,8 @@ from .paired import Interval, PairedShare
 EXPLANATION = (
     "Effect: how many more images are taken for the class that a cue comes from, in points, than with a cue "
     "of their own class (a patch: than with a grey one). Brackets: 95 % intervals over images, corrected for "
-    f"all comparisons. A model goes by a cue where the interval lies above {100 * MARGIN:.0f} points."
+    "all comparisons. Accuracy: as images are, to after the change that was asked for. A model goes by a "
+    f"cue where the interval lies above {100 * MARGIN:.0f} points."
 )
 
 
@@ -36,7 +37,12 @@ def headline(found: Probe) -> str:
     if not claims:
         return "No sign that the model goes by what was changed"
     named = claims[0] if len(claims) == 1 else f"{', '.join(claims[:-1])} and {claims[-1]}"
-    return f"The {found.models[0]} model goes by {named}"
+    return f"{_model(found.models[0]).capitalize()} goes by {named}"
+
+
+def _model(name: str) -> str:
+    """Name a model within a sentence."""
+    return "the model" if name == "model" else f"the {name} model"
 
 
 def effect_sentence(change: ChangeEffect, model: str) -> str:
@@ -46,12 +52,12 @@ def effect_sentence(change: ChangeEffect, model: str) -> str:
     numbers = f"{points(pull.difference)} points ({between(pull.interval)}; {p_text(pull.p_value)})"
     if effect.towards:
         return (
-            f"With {change.title}, {percent(pull.after)} of images are taken for {effect.towards} by the "
-            f"{model} model, and {percent(pull.before)} of the control images: {numbers}."
+            f"With {change.title}, {percent(pull.after)} of images are taken for {effect.towards} by "
+            f"{_model(model)}, and {percent(pull.before)} of the control images: {numbers}."
         )
     return (
         f"With {change.title} of an image of another class, {percent(pull.after)} of images are taken for "
-        f"that class by the {model} model, and {percent(pull.before)} with that of an image of their own "
+        f"that class by {_model(model)}, and {percent(pull.before)} with that of an image of their own "
         f"class: {numbers}."
     )
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UnspurError
-from ..runs.intervals import wilson
 from ..runs.tables import markdown_table
 from ..store import read_document
 
@@ -123,17 +122,16 @@ def _alarms(kind: str) -> Callable[[Mapping[str, Any]], str]:
     return text
 
 
-def _upper(document: Mapping[str, Any]) -> str:
-    checks = document["checks"]
-    return f"{100 * wilson(checks['any'], checks['clean'])[1]:.1f} %"
-
-
 def _model_alarms(document: Mapping[str, Any]) -> str:
     return f"{document['model']['alarms']} of {document['model']['checks']}"
 
 
-def _planted_alarms(document: Mapping[str, Any]) -> str:
-    return f"{document['planted']['alarms']} of {document['planted']['checks']}"
+def _controls(name: str) -> Callable[[Mapping[str, Any]], str]:
+    def text(document: Mapping[str, Any]) -> str:
+        found = document["planted"][name]
+        return f"{found['alarms']} of {found['checks']}"
+
+    return text
 
 
 def _number(name: str) -> Callable[[Mapping[str, Any]], str]:
@@ -148,11 +146,13 @@ TEXTS: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
     "probe clean sets": ("probe.json.gz", _clean_sets),
     "probe largest": ("probe.json.gz", _largest),
     "check any": ("check.json.gz", _alarms("any")),
-    "check upper": ("check.json.gz", _upper),
     "check shortcut": ("check.json.gz", _alarms("shortcut")),
     "check suspects": ("check.json.gz", _alarms("suspects")),
     "check model": ("check.json.gz", _model_alarms),
-    "check planted": ("check.json.gz", _planted_alarms),
+    "check colour": ("check.json.gz", _controls("colour")),
+    "check wrong labels": ("check.json.gz", _controls("wrong labels")),
     "check images": ("check.json.gz", _number("images")),
+    "check size": ("check.json.gz", _number("size")),
+    "check audits": ("check.json.gz", lambda document: f"{document['checks']['audits']}"),
     "check steps": ("check.json.gz", _number("steps")),
 }
