@@ -40,7 +40,7 @@ class Alarm:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """The alarms of a check, the kinds that were checked, and what else a user should know."""
 
     alarms: tuple[Alarm, ...]
@@ -51,7 +51,7 @@ class Outcome:
         return [alarm for alarm in self.alarms if alarm.kind == kind]
 
 
-def compare_with_baseline(before: Baseline, now: Baseline) -> Outcome:
+def compare_with_baseline(before: Baseline, now: Baseline) -> CheckOutcome:
     """Return the alarms of a measurement."""
     alarms = [*_shortcut(before, now), *_suspects(before, now)]
     checked: list[AlarmKind] = ["shortcut", "suspects"]
@@ -65,7 +65,7 @@ def compare_with_baseline(before: Baseline, now: Baseline) -> Outcome:
         alarms += _accuracy(before.model.groups, now.model.groups)
     elif before.model is not None:
         notes.append("The baseline has scores of a model, and no model was given with --run.")
-    return Outcome(tuple(alarms), tuple(checked), tuple(notes))
+    return CheckOutcome(tuple(alarms), tuple(checked), tuple(notes))
 
 
 def _shortcut(before: Baseline, now: Baseline) -> Iterator[Alarm]:

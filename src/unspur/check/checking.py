@@ -22,7 +22,7 @@ from ..runs.evaluation import Evaluation, score_models
 from ..runs.named_models import open_models
 from ..stages.place import Place
 from ..store.atomic import file_checksum
-from .alarms import Outcome, compare_with_baseline, plain
+from .alarms import CheckOutcome, compare_with_baseline, plain
 from .baseline import (
     Baseline,
     CheckedData,
@@ -52,7 +52,7 @@ class CheckInput:
 class CheckResult:
     """The outcome of a check; `is_new` where the baseline was written, `is_idle` where nothing was done."""
 
-    outcome: Outcome
+    outcome: CheckOutcome
     is_new: bool = False
     is_idle: bool = False
 
@@ -63,7 +63,7 @@ def check(given: CheckInput, baseline: Path, place: Place, *, update: bool = Fal
     if before is None:
         now = measure(given, None, place)
         write_baseline(baseline, now)
-        return CheckResult(Outcome((), (), tuple(_first_notes(now))), is_new=True)
+        return CheckResult(CheckOutcome((), (), tuple(_first_notes(now))), is_new=True)
     if before.settings != given.settings:
         raise UsageError(
             f"{baseline} was made with {_settings_text(before.settings)}, and this check has "

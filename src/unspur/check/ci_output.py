@@ -9,14 +9,14 @@ from pathlib import Path
 
 from ..errors import StoreError
 from ..store import make_folder, write_bytes
-from .alarms import TITLES, Alarm, Outcome, plain
+from .alarms import TITLES, Alarm, CheckOutcome, plain
 
 SUITE = "unspur check"
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 MARKS = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>])")
 
 
-def junit_xml(outcome: Outcome, seconds: float) -> bytes:
+def junit_xml(outcome: CheckOutcome, seconds: float) -> bytes:
     """Return a test suite with a case for each kind of alarm."""
     cases = {kind: outcome.of(kind) for kind in TITLES}  # type: ignore[arg-type]
     suite = ET.Element(
@@ -60,7 +60,7 @@ def _command_text(text: str) -> str:
     return plain(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def markdown_summary(outcome: Outcome) -> str:
+def markdown_summary(outcome: CheckOutcome) -> str:
     """Return the outcome in Markdown; what comes from the data stays text."""
     failed = len({alarm.kind for alarm in outcome.alarms})
     lines = [

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..check.alarms import Outcome
+from ..check.alarms import CheckOutcome
 from ..check.baseline import CheckSettings
 from ..check.checking import CheckInput, CheckResult, check, exit_code
 from ..check.ci_output import (
@@ -95,7 +95,7 @@ def is_github(format_: Format) -> bool:
     return format_ == "github" or (format_ == "auto" and found)
 
 
-def _write(outcome: Outcome, junit: Path | None, summary: Path | None, seconds: float) -> None:
+def _write(outcome: CheckOutcome, junit: Path | None, summary: Path | None, seconds: float) -> None:
     """Write the files for machines."""
     if junit is not None:
         write_output(junit, junit_xml(outcome, seconds))
