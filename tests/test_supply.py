@@ -131,6 +131,7 @@ COMMANDS = [
     ["export", "out", "--slim", "--packed", "--images", "data/test"],
     ["predict", "out", "data/test/0"],
     ["evaluate", "out", "data"],
+    ["probe", "out", "data", "--hide", "border", "--hide", "region", "0,0,2,2", "--images", "40"],
     [
         "debias",
         "photos",
@@ -172,6 +173,7 @@ LONG = [
         "cpu",
         "-q",
     ],
+    ["check", "photos", "--store", "store", "--steps", "2", "--device", "cpu", "-q"],
     ["theory", "--quick", "--out", "theory", "-q"],
 ]
 ALIKE = {"demo"}  # `run` with a recipe of its own, for a minute

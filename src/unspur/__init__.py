@@ -7,6 +7,7 @@ boundary may import: errors.
 addresses may import: errors, extras.
 api may import: audit, boundary, data, errors, recipes, report, runs, stages, store, workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
+probe_api may import: boundary, data, deploy, errors, probe, recipes, report, run_api, runs, stages.
 """
 
 import sys
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from .audit.result import Audit
     from .data import Split, Splits
     from .masks.verbs import apply, attach, bake, density, harden
+    from .probe.findings import Probe
+    from .probe_api import probe
     from .recipes import Recipe
     from .run_api import evaluate, export, predict, report
     from .runs.classifier import Classifier, load
@@ -37,6 +40,7 @@ __all__ = [
     "DebiasedModel",
     "Evaluation",
     "MethodComparison",
+    "Probe",
     "Recipe",
     "Split",
     "Splits",
@@ -56,6 +60,7 @@ __all__ = [
     "harden",
     "load",
     "predict",
+    "probe",
     "report",
     "verdict",
 ]
@@ -68,6 +73,8 @@ if not TYPE_CHECKING:
             "audit.result": "Audit",
             "data.splits": "Split Splits",
             "masks.verbs": "apply attach bake density harden",
+            "probe.findings": "Probe",
+            "probe_api": "probe",
             "recipes.settings": "Recipe",
             "run_api": "evaluate export predict report",
             "runs.classifier": "Classifier load",

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 
-def need(module: str, *, extra: str = "report") -> ModuleType:
+def need(module: str, extra: str = "report") -> ModuleType:
     """Import a module of an optional dependency, or raise an error that says how to install it."""
     try:
         return importlib.import_module(module)

@@ -18,6 +18,7 @@ from ..runs import bench as benching
 from ..runs.run_records import RunRecords
 from ..workflow import FinishedRuns, ListPart, ManyRuns, Site, run_here, run_on_cluster
 from .cluster_options import open_pool
+from .help_text import ClusterCommand
 from .options import (
     Changes,
     CpusPerGroup,
@@ -30,6 +31,8 @@ from .options import (
     Threads,
     Together,
 )
+
+COMMAND = ClusterCommand
 
 
 def bench(

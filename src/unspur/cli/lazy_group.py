@@ -10,14 +10,19 @@ from typing import Any, NamedTuple
 
 import typer
 
-from .help_text import ClusterCommand, PlainCommand, PlainGroup
+from .help_text import PlainCommand, PlainGroup
 
 
 class CommandPlace(NamedTuple):
-    """The file of a command in this folder, and what it does in one sentence, as its docstring says."""
+    """The file of a command in this folder, and what it does in one sentence, as its docstring says.
+
+    Its function has the name of the command unless said otherwise. A file may name the kind of its command as
+    COMMAND.
+    """
 
     file: str
     help: str
+    function: str = ""
 
 
 COMMANDS = {
@@ -51,6 +56,15 @@ COMMANDS = {
         "review_command",
         "Go through the suspects in the browser: confirm, clear, relabel or exclude them, then debias.",
     ),
+    "probe": CommandPlace(
+        "probe_command",
+        "Test a suspicion: change images, and see whether the model goes by what was changed.",
+    ),
+    "check": CommandPlace(
+        "check_command",
+        "Fail where a change of data brings a shortcut, a model loses accuracy, or a class gains suspects.",
+        "check_data",
+    ),
     "export": CommandPlace(
         "export_command",
         "Write a run's model as files to deploy; each is checked against the model.",
@@ -80,9 +94,6 @@ COMMANDS = {
 }
 
 
-ON_CLUSTERS = ("bench", "reproduce")  # commands with the option --ray
-
-
 class LazyGroup(PlainGroup):
     """A group that knows its commands by name and imports the one that is used."""
 
@@ -106,8 +117,8 @@ def load_command(name: str) -> Any:
     app = getattr(module, "app", None)
     if app is None:
         app = typer.Typer(add_completion=False)
-        kind = ClusterCommand if name in ON_CLUSTERS else PlainCommand
-        app.command(name, cls=kind)(getattr(module, name))
+        kind = getattr(module, "COMMAND", PlainCommand)
+        app.command(name, cls=kind)(getattr(module, COMMANDS[name].function or name))
     command = typer.main.get_command(app)
     command.name = name
     return command

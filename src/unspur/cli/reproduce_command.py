@@ -22,6 +22,7 @@ from ..reproduce import reproduce as reproduce_item
 from ..training.numerics import Precision
 from ..workflow import Site
 from .cluster_options import open_pool
+from .help_text import ClusterCommand
 from .options import CpusPerGroup, Device, GpusPerGroup, Quiet, Ray, Root, StoreAt, Together
 
 QUICK_FOLDER = Path("runs/reproduce-quick")  # apart from the real records and pages
@@ -49,6 +50,8 @@ RunPrecision = Annotated[
 NoRun = Annotated[
     bool, typer.Option("--no-run", help="Run nothing, write the pages of what is on record.")
 ]
+
+COMMAND = ClusterCommand
 
 
 def reproduce(

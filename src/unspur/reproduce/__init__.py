@@ -5,7 +5,7 @@ records, record_lines, run_identity       the runs on record, found again by wha
 runner, pool_runs, run_extras             run what is missing, group by group, here or on a cluster
 pages, figures                            Markdown and SVG
 main, preset, ablation, mining, sweep, pruning, faces, harmless, slim, picture    the items
-prose, prose_numbers                      pages of prose from templates, with the numbers on record
+prose, prose_numbers, prose_documents      pages of prose from templates, with the numbers on record
 audit_table, speed_table, code_tables     their tables: audits, speed, methods and folders
 
 May import: audit, cluster, data, errors, extras, hashing, methods, recipes, report, runs, stages, store,
