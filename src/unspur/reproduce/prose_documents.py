@@ -1,4 +1,4 @@
-"""What templates of prose say of measurements that are no runs of recipes: audits, speed, exports, the code."""
+"""What templates of prose say of measurements other than runs: audits, speed, exports, and of the code."""
 
 from __future__ import annotations
 
