@@ -2,6 +2,9 @@
 
 python -m benchmarks --out speed.json                 all that this machine can run
 python -m benchmarks --out speed.json --only masks    one table
+python -m benchmarks wait -- demo                     what a user waits for, part by part
+python -m benchmarks scaling --device cpu             time and memory against one size at a time
+python -m benchmarks scale                            several processes, and images in shards
 python -m benchmarks --out results/speed.json.gz && make pages    docs/performance.md has the tables
 """
 
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,7 +36,7 @@ from unspur.training.inputs import Training
 from unspur.training.loop_state import Loop
 from unspur.training.numerics import Precision
 
-from . import textbook
+from . import plain_loop, scale, scaling, textbook, wait
 from .profiling import demo_method, profile_step
 from .timing import OPTIONS, network, noise_images, photographs, time_steps, training
 
@@ -246,6 +250,12 @@ def shares(device: torch.device, workers: int) -> list[Row]:
     return rows
 
 
+def plain(device: torch.device, workers: int) -> list[Row]:
+    """Compare a step of ours with that of a plain loop of torch on a CPU, in CPU seconds."""
+    cases = [("convnet", 28, 64, 10), ("resnet18", 28, 64, 3), ("resnet18", 96, 16, 2)]
+    return [row for case in cases for row in plain_loop.compare(*case)]
+
+
 def _batch(device: torch.device) -> int:
     return BATCH if device.type == "cuda" else 64
 
@@ -259,10 +269,16 @@ TABLES: dict[str, Callable[[torch.device, int], list[Row]]] = {
     "together": together,
     "streaming": streaming,
     "shares": shares,
+    "plain": plain,
 }
 
 
 def main() -> None:
+    others = {"wait": wait.main, "scaling": scaling.main, "scale": scale.main}
+    other = others.get("".join(sys.argv[1:2]))
+    if other is not None:
+        other(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument(
         "--out", type=Path, help=".json or .json.gz for the numbers; tables found there stay"

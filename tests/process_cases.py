@@ -30,7 +30,7 @@ from unspur.data.streaming import Streaming
 from unspur.errors import UnspurError
 from unspur.methods import ERM, own_stages
 from unspur.models import builder
-from unspur.parallel.exchange import gather_objects
+from unspur.parallel.agreement import gather_objects
 from unspur.stages.place import pick_device
 from unspur.testing import Subject
 from unspur.testing.tiny import MemoryCheckpointer, TinyNet, resident, shapes_set
@@ -149,13 +149,18 @@ PLAN_CASES: dict[str, Callable[[Path], Tensors]] = {
         run_plan, ["mine.how=epoch-ensemble", "mine.threshold=0.4", "finetune.drop=0.2"]
     ),
     "streamed": partial(run_plan, ["data.source=streaming"]),
-    "adapted": partial(run_plan, ["plan=adapted", "data.style=0.5", "data.mix=0.5"]),
+    "unspur": partial(run_plan, ["plan=unspur", "data.style=0.5", "data.mix=0.5"]),
     "control": partial(run_plan, ["plan=control"]),
     "grasp": partial(run_plan, ["plan=grasp", "prune.how=grasp", "prune.keep=0.5"]),
     "dfr": partial(run_plan, ["plan=dfr"]),
     "channels": partial(run_plan, ["prune.unit=channel"]),
     "audit": run_audit,
 }
+
+FEW = (  # what three processes do: losses of every kind, and the stages of our preset
+    *("erm/resident", "lff/resident", "lc/resident", "groupdro/resident", "dropout/resident"),
+    *("erm/streamed", "debiased/mixed", "erm/streamed, mixed", "unspur"),
+)
 
 
 def train_resnet(device: str, folder: Path) -> Tensors:
@@ -195,6 +200,7 @@ def open_images(folder: Path) -> Tensors:
 GROUPS: dict[str, dict[str, Callable[[Path], Tensors]]] = {
     "steps": STEP_CASES,
     "plans": PLAN_CASES,
+    "few": {name: (STEP_CASES | PLAN_CASES)[name] for name in FEW},
     "images": {"images": open_images},
     "resnet-cpu": {"resnet": partial(train_resnet, "cpu")},
     "resnet-cuda": {"resnet": partial(train_resnet, "cuda")},

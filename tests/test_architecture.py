@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from unspur.cli.lazy_group import COMMANDS
+
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 LIMITS = {1: 30, 2: 12, 3: 30}  # a walk has fewer hops
@@ -96,7 +98,9 @@ def reachable(hops: list[Hop], last: int) -> set[str]:
     """What the first hops call, through single statements in the files of the walk."""
     above = hops[:last]
     names = {name for hop in above for name in mentioned(functions(hop.file)[hop.name])}
-    names |= mentioned(*module_level(above[0].file))  # commands are added where the program begins
+    names |= (
+        mentioned(*module_level(above[0].file)) | COMMANDS.keys()
+    )  # which the program begins with
     between = [pair for file in {hop.file for hop in hops} for pair in steps_between(file)]
     between.append(("method", {"forward"}))  # torch calls `forward` of a module
     while more := {n for name, leads in between if name in names for n in leads} - names:

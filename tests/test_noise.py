@@ -164,3 +164,20 @@ def test_the_streams_of_one_seed_are_apart():
     named.append(noise.HOLD_OUT)
     assert len(set(named)) == len(named)
     assert max(named) < noise.FIRST_WEIGHT
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+@pytest.mark.parametrize("shape", [(1,), (3, 256), (258, 256), (7, 5, 3), (100_003,)])
+@pytest.mark.parametrize("step", [0, 7, 2**31 + 5, 2**33 + 1])
+def test_one_kernel_draws_the_same_numbers(shape, step):
+    """The fused form on a GPU against the definition on the CPU, with keys of either sign."""
+    for seed, stream in ((0, 0), (2**40 + 5, noise.MIX), (-3, noise.FIRST_WEIGHT + 2)):
+        at = torch.tensor(step, device="cuda")
+        assert noise.is_fused(at)
+        fused = noise.uniform(seed, at, stream, shape)
+        assert torch.equal(fused.cpu(), noise.uniform(seed, step, stream, shape))
+
+
+def test_a_compiled_or_a_cpu_step_is_drawn_by_plain_operations():
+    assert not noise.is_fused(torch.tensor(3))

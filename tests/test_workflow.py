@@ -149,8 +149,8 @@ def test_debias_is_the_same_from_python_and_from_the_shell(photos: Path, tmp_pat
 
 def test_debias_works_without_a_model(thumbnails: Path, tmp_path: Path) -> None:
     done = unspur.debias(thumbnails, device="cpu", out=tmp_path, anyway=True, settings=SHORT)
-    assert read(tmp_path / "model.json")["builder"]["name"] == "resnet18"
-    assert type(done.model).__name__ == "ResNet18"
+    assert read(tmp_path / "model.json")["builder"]["name"] == "convnet"
+    assert type(done.model).__name__ == "ConvNet"  # the images are small
 
 
 def test_debias_takes_a_name_or_a_network(thumbnails: Path) -> None:

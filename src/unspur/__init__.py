@@ -1,25 +1,36 @@
 """Remove shortcuts from image classifiers.
 
 The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate) → runs → report, deploy. Each
-folder says in its `__init__` what it may import. The flat files:
-errors, extras, hashing, noise, version may import: nothing.
+folder says in its `__init__` what it may import. Names are imported when they are first used. The flat files:
+errors, extras, hashing, lazy, noise, version may import: nothing.
 boundary may import: errors.
+addresses may import: errors, extras.
 api may import: audit, boundary, data, errors, parallel, recipes, report, runs, stages, store, workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
+probe_api may import: boundary, data, deploy, errors, probe, recipes, report, run_api, runs, stages.
 """
 
-from .api import DebiasedModel, audit, compare, debias
-from .audit.result import Audit
-from .data import Split, Splits
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from .errors import UnspurError
-from .masks.verbs import apply, attach, bake, density, harden
-from .recipes import Recipe
-from .run_api import evaluate, export, predict, report
-from .runs.classifier import Classifier, load
-from .runs.comparison_record import MethodComparison
-from .runs.evaluation import Evaluation
-from .stages.suspects import Suspects, Verdict, verdict
+from .lazy import lazy_names
 from .version import VERSION
+
+if TYPE_CHECKING:
+    from .api import DebiasedModel, audit, compare, debias
+    from .audit.result import Audit
+    from .data import Split, Splits
+    from .masks.verbs import apply, attach, bake, density, harden
+    from .probe.findings import Probe
+    from .probe_api import probe
+    from .recipes import Recipe
+    from .run_api import evaluate, export, predict, report
+    from .runs.classifier import Classifier, load
+    from .runs.comparison_record import MethodComparison
+    from .runs.evaluation import Evaluation
+    from .stages.suspects import Suspects, Verdict, verdict
 
 __version__ = VERSION
 
@@ -29,6 +40,7 @@ __all__ = [
     "DebiasedModel",
     "Evaluation",
     "MethodComparison",
+    "Probe",
     "Recipe",
     "Split",
     "Splits",
@@ -48,6 +60,40 @@ __all__ = [
     "harden",
     "load",
     "predict",
+    "probe",
     "report",
     "verdict",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "api": "DebiasedModel audit compare debias",
+            "audit.result": "Audit",
+            "data.splits": "Split Splits",
+            "masks.verbs": "apply attach bake density harden",
+            "probe.findings": "Probe",
+            "probe_api": "probe",
+            "recipes.settings": "Recipe",
+            "run_api": "evaluate export predict report",
+            "runs.classifier": "Classifier load",
+            "runs.comparison_record": "MethodComparison",
+            "runs.evaluation": "Evaluation",
+            "stages.suspects": "Suspects Verdict verdict",
+        },
+    )
+
+
+class _Package(ModuleType):
+    """This package, in which functions keep the names that folders have too: `audit` and `report`."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in __all__ and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package

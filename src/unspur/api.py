@@ -12,6 +12,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from . import workflow
+from .audit.power import PowerPlan
+from .audit.power_measurement import PowerMeasurement
 from .audit.result import Audit
 from .boundary import explain_system
 from .data.custom.assembly import Images, Source, UserImages
@@ -65,8 +67,9 @@ def debias(
 
     `train` is a dataset or a Split, or a whole set: Splits, an image folder, a table of paths and labels.
     `model` is an nn.Module, whose weights are the starting point and which is not changed, or a name as on
-    the command line (`resnet18`, `timm:NAME`, `file.py:builder`); ResNet-18 by default. `pretrained` starts
-    from its published weights, `init` from those in a file. Steps follow the size
+    the command line (`resnet18`, `timm:NAME`, `file.py:builder`); by default ResNet-18, or a small
+    convolutional network for images of at most 28 pixels. `pretrained` starts from its published weights,
+    `init` from those in a file. Steps follow the size
     of the data and the device; `settings` are changes of them, as {"pretrain.steps": 2000}, or a Recipe,
     which is run as it is. An audit is asked first: without a sign of a shortcut the ordinary model is
     returned, unless `anyway`. Only the scores read `bias`: labels of the shortcut by split, or for files
@@ -109,6 +112,8 @@ def audit(
     device: str | None = None,
     out: Path | str | None = None,
     store: Path | str | None = None,
+    explain: Path | str | None = None,
+    power: PowerPlan | bool = False,
     show: Show | bool = False,
 ) -> Audit:
     """Decide whether there is a shortcut in these training images, and which of them contradict it.
@@ -116,7 +121,9 @@ def audit(
     `train` is as for `debias`. The error rates of the verdict are those of the built-in small network; a
     `model` of yours has others. `settings` are dotted changes, as {"mine.steps": 2000}: `mine` for the
     network that follows what is easy, `pretrain` for all others. With `out`, audit.json, suspects.csv and
-    report.html are written; trainings are stored as by `debias`.
+    report.html are written; trainings are stored as by `debias`. `explain` is a table with columns that may
+    explain the suspects; what is known of the files and their pixels is tried anyway (`explanation`). With
+    `power`, shortcuts are planted into the images to measure which would be found: True, or what to plant.
     """
     _refuse_model(train, "audit")
     folder = _folder(out)
@@ -130,7 +137,15 @@ def audit(
             changes=settings,
         )
         source = str(train) if isinstance(train, Path | str) else ""
-        found = workflow.carry_out_audit(context, folder, source=source)[0]
+        table = Path(explain) if explain is not None else None
+        plan = PowerPlan() if power is True else power or None
+        found = workflow.carry_out_audit(
+            context,
+            folder,
+            source=source,
+            table=table,
+            measure=(lambda context: PowerMeasurement(context, plan).carry_out()) if plan else None,
+        )[0]
     if crowded := crowded_classes(
         found.suspects, context.splits.train.targets, context.splits.classes
     ):

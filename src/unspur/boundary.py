@@ -12,13 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-import torch
-from torch import nn
-
 from .errors import DataError, ModelError, StoreError, TrainingError, UnspurError
 
-OURS, TORCH = str(Path(__file__).parent), str(Path(torch.__file__).parent)
-CALL = nn.Module.__call__.__code__.co_filename  # where torch calls the `forward` of a module
+OURS = str(Path(__file__).parent)
 ADVICE = {
     errno.ENOENT: "Was it removed while it was in use?",
     errno.EEXIST: "A file is where a folder should be.",
@@ -62,10 +58,8 @@ def _memory(error: Exception) -> UnspurError | None:
     """Explain a lack of memory, of the computer or of a GPU."""
     text = str(error).lower()
     said = "out of memory" in text or "can't allocate memory" in text or "std::bad_alloc" in text
-    if not isinstance(error, MemoryError | torch.cuda.OutOfMemoryError) and not (
-        said and isinstance(error, RuntimeError)
-    ):
-        return None
+    if not isinstance(error, MemoryError) and not (said and isinstance(error, RuntimeError)):
+        return None  # torch.cuda.OutOfMemoryError is a RuntimeError that says so
     return TrainingError(
         f"there is not enough memory ({_line(error)}). Lower batch, data.size or the network's width; "
         "finished stages and the last checkpoint are kept."
@@ -84,7 +78,9 @@ def _system(error: Exception) -> UnspurError | None:
 
 def _network(error: Exception) -> UnspurError | None:
     """Explain what was raised in a network, or because of what it returned."""
-    if not any(frame.filename == CALL for frame in traceback.extract_tb(error.__traceback__)):
+    if not any(
+        frame.filename == _module_file() for frame in traceback.extract_tb(error.__traceback__)
+    ):
         return None
     explained = ModelError(
         f"the network failed, or its outputs could not be used: {_line(error)}. Does it return one logit a "
@@ -109,9 +105,22 @@ def _users_part(trace: TracebackType | None) -> TracebackType | None:
         if _file(part).startswith(OURS):
             after = part.tb_next
         part = part.tb_next
-    while after is not None and _file(after).startswith(TORCH):
+    while after is not None and _file(after).startswith(_torch_folder()):
         after = after.tb_next
     return after
+
+
+def _module_file() -> str:
+    """Return the file in which torch calls the `forward` of a module."""
+    from torch import nn
+
+    return nn.Module.__call__.__code__.co_filename
+
+
+def _torch_folder() -> str:
+    import torch
+
+    return str(Path(torch.__file__).parent)
 
 
 def _file(trace: TracebackType) -> str:

@@ -10,14 +10,14 @@ from types import ModuleType
 from typing import Any
 
 
-def need(module: str) -> ModuleType:
+def need(module: str, extra: str = "report") -> ModuleType:
     """Import a module of an optional dependency, or raise an error that says how to install it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         raise ModuleNotFoundError(
-            f"this needs {package}, which is not installed. Run: pip install 'unspur[report]'"
+            f"this needs {package}, which is not installed. Run: pip install 'unspur[{extra}]'"
         ) from error
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
-import numpy as np
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def digest(text: str, *tensors: Tensor) -> str:
     """A short content hash of a text and tensors."""
+    import numpy as np
+    import torch
+
     sha = hashlib.sha256(text.encode())
     for tensor in tensors:
         array = tensor.detach().cpu().contiguous().reshape(-1)

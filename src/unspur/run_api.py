@@ -79,7 +79,7 @@ def evaluate(
         _rename(models.values(), classes)
     if isinstance(images, Path | str):
         groups = GroupSource(group if isinstance(group, str) else "", pattern)
-        opened = _open(str(images), first, groups, ratio, data_root)
+        opened = open_images(str(images), first, groups, ratio, data_root)
     elif isinstance(images, Splits):
         opened = of_splits(images)
     elif isinstance(group, str) or pattern:
@@ -105,7 +105,7 @@ def _rename(models: Iterable[Classifier], classes: tuple[str, ...]) -> None:
         each.classes = tuple(classes)
 
 
-def _open(
+def open_images(
     source: str, model: Classifier, groups: GroupSource, ratio: str, root: Path | None
 ) -> LabelledImages:
     """Open a benchmark by name, a folder in the layout of one, or a user's own images."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from audits import context, page_of, tinted
-from unspur.audit import audit_networks, preparation
+from unspur.audit import audit_networks
+from unspur.audit.audit_cost import audit_cost
 from unspur.audit.audit_networks import NETWORKS, AuditNetwork, behind_view
 from unspur.runs import audit_folder
 from unspur.store import Store
@@ -52,6 +53,7 @@ def test_phases_are_in_order_and_hold_every_network_once():
     assert [[network.name for network in phase] for phase in phases] == [
         ["mine"],
         ["deprived", "matched", "taught", "grey", "centre", "detail"],
+        ["coarse"],
     ]
 
 
@@ -75,7 +77,9 @@ def test_a_view_added_to_the_table_is_trained_and_weighed(added):
     assert list(saved.evidence.networks) == ["taught", "grey", "centre", "detail", "green"]
     assert saved.evidence.networks["green"].reliance is not None
     small = context(Store(added.parents[1] / "store"))
-    assert preparation.cost(small).trainings == 2 * (len(NETWORKS) + 1)
+    assert audit_cost(small).trainings == 0  # all of them are stored
+    fresh = context(Store(added.parents[1] / "empty"))
+    assert audit_cost(fresh).trainings == 2 * (len(NETWORKS) + 1 + 3)
 
 
 def test_a_view_added_to_the_table_explains_the_verdict_and_is_on_the_page(added):

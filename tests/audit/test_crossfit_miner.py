@@ -11,11 +11,14 @@ from torch import Tensor
 
 import audits
 from toys import Counting
-from unspur.audit import auditor, crossfit_miner
+from unspur import models
+from unspur.audit import audit_networks, auditor, crossfit_miner, half_training, preparation
+from unspur.audit.crossfit import CrossFit
 from unspur.audit.crossfit_miner import CrossFitMiner
 from unspur.data.splits import Split, Splits
 from unspur.errors import DataError
 from unspur.recipes import Recipe, change
+from unspur.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +89,29 @@ def test_too_few_images_are_an_error_where_a_recipe_insists(tmp_path: Path) -> N
     few = audits.context(Counting(tmp_path), audits.tinted("shortcut", n=60, odd=6))
     with pytest.raises(DataError, match="60 training images are too few"):
         crossfit_miner.of(few, change(Recipe(), {"mine.how": "crossfit"}))
+
+
+def test_networks_are_trained_two_at_a_time_and_say_the_same(tmp_path: Path) -> None:
+    """With two threads there are two lanes; every artifact is that of one thread."""
+    said: dict[int, list[dict[str, Tensor]]] = {}
+    plain = models.builder(preparation.NETWORK, 2, {"width": 2})
+    for threads in (1, 2):
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            audited = audits.context(Store(tmp_path / str(threads)), **{"mine.steps": 6})
+            assert half_training.lanes(audited) == 1  # a network that is not the audit's own
+            audited = replace(audited, builder=plain)
+            assert half_training.lanes(audited) == threads
+            crossfit = CrossFit(audited)
+            wanted = half_training.half_trainings(
+                crossfit, [audit_networks.find(audit_networks.MINER)]
+            )
+            found = list(half_training.train(wanted, 1))
+        finally:
+            torch.set_num_threads(before)
+        said[threads] = [artifact.tensors for artifact in found]
+        assert {artifact.about["with"]["threads"] for artifact in found} == {"1"}
+    for alone, beside in zip(said[1], said[2], strict=True):
+        assert alone.keys() == beside.keys()
+        assert all(torch.equal(alone[name], beside[name]) for name in alone)

@@ -230,7 +230,7 @@ def test_separation_turns_above_what_hard_samples_and_wrong_labels_reach_togethe
 
 
 def test_an_answer_that_rests_on_what_is_hidden_is_a_shortcut():
-    for value, p, code in ((0.62, 1e-9, "shortcut"), (0.62, 0.01, "nothing"), (0.55, 0, "nothing")):
+    for value, p, code in ((0.62, 1e-9, "shortcut"), (0.62, 0.01, "nothing"), (0.54, 0, "nothing")):
         networks = {"taught": network(), "detail": network(reliance=Statistic(value, p))}
         found = judge(evidence(networks=networks, full=40))
         assert found.code == code

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from unspur.audit.border_evidence import BorderEvidence
 from unspur.audit.conclusions import VERDICTS
 from unspur.audit.evidence import Evidence, NetworkEvidence
+from unspur.audit.far_labels import FarLabels
 from unspur.audit.questions import QUESTIONS
 from unspur.audit.statistics import Statistic
-from unspur.audit.thresholds import THRESHOLDS
+from unspur.audit.thresholds import BEFORE, THRESHOLDS, Thresholds
 from unspur.audit.verdict import (
     conclude,
     is_settled,
@@ -60,7 +62,7 @@ def rule(e):
     if e.error > T.learned * e.blind:
         return "unclear"
     if e.error > T.error:
-        return "nothing"
+        return "noise" if e.far_labels and e.far_labels.lower >= T.wrong_labels else "nothing"
     if e.suspects < T.fewest:
         return "unclear"
     insistence = e.full / e.clear if e.clear else 0.0
@@ -69,11 +71,23 @@ def rule(e):
         return "shortcut"
     if enough and insistence >= T.resting and passes(e, "reliance", T.reliance):
         return "shortcut"
+    sure = passes(e, "separation", max(T.mixed, T.together - insistence))
+    if enough and insistence >= T.doubted and sure:
+        return "shortcut"
+    if border_passes(e.border):
+        return "shortcut"
     if enough and insistence >= T.insistence:
-        if passes(e, "separation", max(T.mixed, T.together - insistence)):
-            return "shortcut"
         return "unclear" if separation(e) >= T.mixed else "noise"
     return "nothing"
+
+
+def border_passes(border):
+    """Whether a look at the border alone shows a shortcut."""
+    if border is None or border.separation is None or border.full < T.fewest_full:
+        return False
+    insistence, (value, p) = border.full / border.clear, vars(border.separation).values()
+    least = max(T.mixed, T.border_together - insistence)
+    return insistence >= T.border_insistence and value >= least and p <= T.p_value
 
 
 def views_of_the_rule(e):
@@ -87,7 +101,7 @@ def views_of_the_rule(e):
         (
             "separation",
             max(T.mixed, T.together - insistence),
-            enough and insistence >= T.insistence,
+            enough and insistence >= T.doubted,
         ),
     ]
     found = []
@@ -116,6 +130,18 @@ def network(gain, separation, reliance):
     )
 
 
+BORDERS = (
+    None,
+    BorderEvidence(0.4),
+    BorderEvidence(0.02, 200, 100, 59, Statistic(0.9, 1e-9)),
+    BorderEvidence(0.02, 200, 100, 61, Statistic(0.78, 1e-9)),
+    BorderEvidence(0.02, 200, 100, 61, Statistic(0.8, 1e-9)),
+    BorderEvidence(0.02, 200, 100, 70, Statistic(0.9, 0.01)),
+    BorderEvidence(0.02, 200, 4, 4, Statistic(0.9, 1e-9)),
+)
+FAR = (None, FarLabels(1000, 150, 20, 0.5), FarLabels(1000, 150, 50, 0.5))
+
+
 def grid():
     """Evidence around every threshold, with one to three networks, some without numbers to compare."""
     open_ = [(0.004, 300, 0.9), (0.35, 10, 0.9)]
@@ -142,7 +168,8 @@ def grid():
             taught = network(numbers[(7 * i) % len(numbers)][0], one[1], None)
             more = {"detail": network(*numbers[(11 * i + 5) % len(numbers)])} if i % 2 else {}
             networks = {"taught": taught, "grey": network(*one), **more}
-            yield Evidence(**plain, clear=clear, full=full, networks=networks)
+            further = {"border": BORDERS[i % len(BORDERS)], "far_labels": FAR[i % len(FAR)]}
+            yield Evidence(**plain, clear=clear, full=full, networks=networks, **further)
 
 
 @pytest.fixture(scope="module")
@@ -157,12 +184,14 @@ def test_the_questions_decide_as_the_rule(everything):
         reached.add((rule(e), next(step.name for step in steps(e) if step.conclusion)))
     assert reached == {
         ("unclear", "learned"),
+        ("noise", "labels"),
         ("nothing", "easy"),
         ("unclear", "enough"),
         ("shortcut", "gain"),
         ("shortcut", "reliance"),
         ("nothing", "insistence"),
         ("shortcut", "separation"),
+        ("shortcut", "border"),
         ("unclear", "doubt"),
         ("noise", "doubt"),
     }
@@ -192,7 +221,7 @@ def test_the_miner_settles_it_where_no_other_network_changes_the_verdict(everyth
         alone = e.error > T.learned * e.blind or e.error > T.error or e.suspects < T.fewest
         assert is_settled(e) == alone
         if alone:
-            settled, whole = judge(replace(e, networks={}, clear=0, full=0)), judge(e)
+            settled, whole = judge(replace(e, networks={}, clear=0, full=0, border=None)), judge(e)
             assert (settled.code, settled.text) == (whole.code, whole.text)
 
 
@@ -202,7 +231,10 @@ def test_one_step_decides_and_every_number_is_shown(everything):
         assert [step.name for step in found] == [question.name for question in QUESTIONS]
         assert [step.conclusion for step in found if step.conclusion] == [conclude(e)]
         asked = {step.name for step in found if step.answer != "not asked"}
-        assert asked == {q.name for q in QUESTIONS if q.miner_only or e.networks}
+        further = {"border": e.border, "labels": e.far_labels and e.error > T.error}
+        assert asked == {
+            q.name for q in QUESTIONS if further.get(q.name, q.miner_only or e.networks)
+        }
         each = [n for network in e.networks.values() for n in vars(network).values()]
         count = sum(isinstance(number, Statistic) for number in each)
         assert len(table_rows(e)) == 3 + (count + 1 if e.networks else 0)
@@ -227,7 +259,8 @@ def test_the_text_begins_with_the_headline(everything):
 
 def recorded(table):
     """Evidence as a record of results has it."""
-    plain = {k: v for k, v in table.items() if k not in ("networks", "insistence")}
+    apart = ("networks", "insistence", "border", "far_labels")
+    plain = {k: v for k, v in table.items() if k not in apart}
     networks = {
         name: network(
             *(each[n] and tuple(each[n].values()) for n in ("gain", "separation", "reliance"))
@@ -237,14 +270,37 @@ def recorded(table):
     rights = {name: (each["before"], each["right"]) for name, each in table["networks"].items()}
     for name, (before, right) in rights.items():
         networks[name] = replace(networks[name], before=before, right=right)
-    return Evidence(**plain, networks=networks)
+    far = FarLabels(**table["far_labels"]) if table.get("far_labels") else None
+    border = None
+    if seen := table.get("border"):
+        separation = seen["separation"] and Statistic(**seen["separation"])
+        border = BorderEvidence(**{**seen, "separation": separation})
+    return Evidence(**plain, networks=networks, border=border, far_labels=far)
 
 
 @pytest.mark.parametrize("name", ["audit.json.gz", "audit-dev.json.gz"])
 def test_recorded_audits_keep_their_verdict_and_text(name):
     if not (RESULTS / name).is_file():
         pytest.skip("not run from a source tree")
-    cases = read_document(RESULTS / name)["cases"]
-    for case in cases:
-        found = judge(recorded(case["evidence"]))
+    document = read_document(RESULTS / name)
+    thresholds = Thresholds.from_record(document["thresholds"])
+    for case in document["cases"]:
+        found = judge(recorded(case["evidence"]), thresholds=thresholds)
         assert (found.code, found.text) == (case["verdict"], case["text"]), case["name"]
+
+
+def test_the_earlier_thresholds_ask_no_more_than_before():
+    earlier = {k: v for k, v in vars(T).items() if k not in BEFORE and k != "doubted"}
+    limits = Thresholds.from_record(earlier)
+    assert limits.doubted == limits.insistence
+    strong = Evidence(
+        1000,
+        300,
+        0.3,
+        0.9,
+        networks={"taught": network((0, 1), None, None)},
+        border=BORDERS[4],
+        far_labels=FAR[2],
+    )
+    assert judge(strong).code == "shortcut"
+    assert judge(strong, thresholds=limits).code == "nothing"

@@ -159,19 +159,17 @@ def test_a_dry_run_runs_nothing(photos: Path, tmp_path: Path) -> None:
         ("cpu", 2000, 625, 64),
         ("cpu", 100_000, 1000, 64),
         ("cuda", 100, 500, 25),
-        ("cuda", 5252, 1641, 64),
-        ("cuda", 100_000, 3000, 64),
+        ("cuda", 5252, 4923, 64),
+        ("cuda", 100_000, 10_000, 256),
         ("cpu", 4, 300, 2),
     ],
 )
 def test_the_budget(device: str, images: int, steps: int, batch: int) -> None:
     made = budget.settings(images, torch.device(device), name="x", model="resnet18", init="w.pth")
     assert (made.mine.steps, made.pretrain.steps) == (steps, steps)
-    assert (made.adapt.steps, made.prune.steps, made.finetune.steps) == (
-        *(steps // 2, steps // 2),
-        steps,
-    )
-    assert (made.plan, made.prune.unit, made.prune.keep) == ("adapted", "channel", 0.5)
+    assert made.adapt.steps == steps
+    assert (made.prune.steps, made.finetune.steps) == (min(steps // 2, 2000), min(steps, 3000))
+    assert (made.plan, made.prune.unit, made.prune.keep) == ("unspur", "channel", 0.5)
     assert {made.mine.batch, made.pretrain.batch, made.prune.batch, made.finetune.batch} == {batch}
     assert (made.model.name, made.model.init) == ("resnet18", "w.pth")
     travel = (
@@ -185,7 +183,7 @@ def test_the_budget(device: str, images: int, steps: int, batch: int) -> None:
 def test_a_preference_changes_how_often_suspects_are_seen(photos: Path, tmp_path: Path) -> None:
     preset = budget.settings(500, torch.device("cpu"), name="x", model="resnet18")
     shares = {}
-    for prefer in budget.PREFERENCES:
+    for prefer in budget.SHARES:
         changed = recipes.change(preset, budget.preference(prefer))
         shares[prefer] = changed.finetune.share
         assert changed.prune.share == changed.finetune.share
@@ -204,7 +202,7 @@ def test_a_preference_reaches_the_run(photos: Path, tmp_path: Path) -> None:
         device="cpu", out=tmp_path / "out", store=tmp_path / "store",
     )  # fmt: skip
     saved = recipes.load(str(tmp_path / "out" / "recipe.toml"))
-    assert (saved.finetune.share, saved.prune.noise) == (0.2, "logit")
+    assert (saved.finetune.share, saved.prune.share) == (0.25, 0.25)
     with pytest.raises(RecipeError, match="leave prefer='aligned' out"):
         unspur.debias(photos / "train", settings=saved, prefer="aligned", device="cpu")
 

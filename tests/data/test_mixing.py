@@ -8,6 +8,7 @@ from torch import Tensor
 
 from toys import NoSync
 from unspur import noise
+from unspur.data import mixing
 from unspur.data.batches import Preprocess, Resident
 from unspur.data.mixing import Mixing, exchange_spectrum, exchange_style, mix_within_class
 from unspur.data.splits import Split
@@ -184,3 +185,29 @@ def test_spectrum_keeps_phases_and_takes_amplitudes() -> None:
     angle = (after[inner] / before[inner]).angle()
     torch.testing.assert_close(angle, torch.zeros_like(angle), atol=1e-3, rtol=0)
     assert not torch.allclose(after.abs(), before.abs(), atol=1e-2)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+@pytest.mark.parametrize("n", [1, 2, 12, 255, 256, 257, 700])
+@pytest.mark.parametrize("probability", [0.4, 1.0])
+def test_kernels_choose_the_same_partners(n: int, probability: float) -> None:
+    """Partners and amounts by one kernel each, against plain operations on the CPU."""
+    generator = torch.Generator().manual_seed(n)
+    y = torch.randint(0, 5, (n,), generator=generator)
+    conflict = torch.rand(n, generator=generator) < 0.3
+    for step in (torch.tensor(0), torch.tensor(2**31 + 9)):
+        plain = mixing._partners(
+            n, probability, noise.STYLE, seed=3, step=step, device=torch.device("cpu")
+        )
+        fused = mixing._partners(
+            n, probability, noise.STYLE, seed=3, step=step.cuda(), device=torch.device("cuda")
+        )
+        assert all(torch.equal(a, b.cpu()) for a, b in zip(plain, fused, strict=True))
+        plain = mixing._of_same_class(y, conflict, probability, seed=3, step=step)
+        fused = mixing._of_same_class(
+            y.cuda(), conflict.cuda(), probability, seed=3, step=step.cuda()
+        )
+        taken = plain[1] > 0  # an image without another of its class takes nothing of any
+        assert torch.equal(plain[1], fused[1].cpu())
+        assert torch.equal(plain[0][taken], fused[0].cpu()[taken])

@@ -162,7 +162,7 @@ def test_a_decoding_process_that_dies_is_an_error_and_is_replaced(
     files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoders = readers.Decoders(1)
-    monkeypatch.setattr(readers, "_decoders", lambda count: decoders)
+    monkeypatch.setattr(readers, "shared_decoders", lambda count: decoders)
     source = streaming_of(files)
     assert torch.equal(torch.cat(list(source.plain(32))), Preprocess()(held(files).images))
     process = decoders.idle.get()

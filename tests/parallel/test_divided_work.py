@@ -1,4 +1,6 @@
-"""Two and three processes give the losses, weights and masks of one, for every method and every stage."""
+"""Two processes give the losses, weights and masks of one, for every method and stage; three for some."""
+
+from functools import cache
 
 import pytest
 import torch
@@ -7,6 +9,7 @@ import process_cases
 from toys import shapes_set
 
 WORK = ("steps", "plans")
+GROUPS = {2: "steps,plans,images", 3: "few,images"}  # what so many processes do
 EXACT = 1e-9  # after 50 steps, in float64: nothing but rounding
 TOLERANCE = 1e-5  # after 50 steps of every stage, in float32
 
@@ -16,18 +19,27 @@ def alone(tmp_path_factory):
     """What one process gets."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    found = {group: process_cases.do(group, tmp_path_factory.mktemp("alone")) for group in WORK}
+    found = process_cases.do(",".join(WORK), tmp_path_factory.mktemp("alone"))
     torch.set_num_threads(threads)
     return found
 
 
-@pytest.fixture(scope="module", params=[2, 3])
-def together(request, tmp_path_factory):
-    """What several processes get."""
-    folder = tmp_path_factory.mktemp("together")
-    groups = (*WORK, "images")
-    found = process_cases.run_in_processes(request.param, ",".join(groups), folder)
-    return {g: {case: found[case] for case in process_cases.GROUPS[g]} for g in groups}
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """What several processes get, by their number: each number is started once."""
+
+    @cache
+    def run(count):
+        folder = tmp_path_factory.mktemp("together")
+        return process_cases.run_in_processes(count, GROUPS[count], folder)
+
+    return run
+
+
+def counted(cases):
+    """The cases with the numbers of processes that do them."""
+    few = [(3, case) for case in cases if case in process_cases.FEW]
+    return pytest.mark.parametrize(("count", "case"), [*((2, case) for case in cases), *few])
 
 
 def assert_equal(found, expected, tolerance):
@@ -43,20 +55,21 @@ def assert_equal(found, expected, tolerance):
         )
 
 
-def test_images_are_opened_once_and_shared(together):
-    found = together["images"]["images"]
+@pytest.mark.parametrize("count", GROUPS)
+def test_images_are_opened_once_and_shared(together, count):
+    found = together(count)["images"]
     whole = int(shapes_set(samples=process_cases.LARGE).train.images.long().sum())
     assert int(found["readers"]) == 1
     assert int(found["sum"]) - whole == 3 * 8 * 8  # one image was made brighter, once
 
 
-@pytest.mark.parametrize("case", process_cases.STEP_CASES)
-def test_every_method_trains_as_in_one_process(alone, together, case):
+@counted(process_cases.STEP_CASES)
+def test_every_method_trains_as_in_one_process(alone, together, count, case):
     in_float32 = case.startswith("lc/") or "mixed" in case
     tolerance = TOLERANCE if in_float32 else EXACT
-    assert_equal(together["steps"][case], alone["steps"][case], tolerance)
+    assert_equal(together(count)[case], alone[case], tolerance)
 
 
-@pytest.mark.parametrize("case", process_cases.PLAN_CASES)
-def test_every_stage_gives_what_one_process_gives(alone, together, case):
-    assert_equal(together["plans"][case], alone["plans"][case], TOLERANCE)
+@counted(process_cases.PLAN_CASES)
+def test_every_stage_gives_what_one_process_gives(alone, together, count, case):
+    assert_equal(together(count)[case], alone[case], TOLERANCE)

@@ -126,5 +126,5 @@ def test_torchrun_audits_a_folder_and_shows_everything_once(tmp_path):
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("The numbers are in") == 1
-    assert ended.stderr.count("mine 1/2: step 6 of 6") == 1
+    assert ended.stderr.count("detail 2/2: step 6 of 6") == 1
     assert (tmp_path / "audit" / "manifest.json").exists()

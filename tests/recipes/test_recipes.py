@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from unspur import recipes
+from unspur.audit.preparation import mining
 from unspur.errors import RecipeError
 from unspur.methods import all_methods, own_stages, plans
-from unspur.recipes import published
+from unspur.recipes import budget, published
 from unspur.recipes.settings import MineSettings, Recipe, recipe_class
 
 RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
@@ -20,6 +22,11 @@ RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
 
 def changed(*changes: str) -> Recipe:
     return recipes.change(Recipe(), recipes.parse_changes(changes))
+
+
+def audit_mining(images: int) -> dict[str, Any]:
+    """The settings with which own images are mined."""
+    return {"how": "crossfit", "decay_every": 0, **mining(images)}
 
 
 def flat(table: dict[str, Any]) -> dict[str, Any]:
@@ -178,12 +185,35 @@ def test_what_the_papers_text_reads_differently() -> None:
     }
 
 
-@pytest.mark.parametrize("ratio", RATIOS)
-def test_our_preset_is_the_default_and_knows_nothing_of_the_bias(ratio: str) -> None:
-    ours = recipes.load(f"cmnist/{ratio}-unspur")
-    assert differences(Recipe(), ours).keys() <= {"data.name", "data.ratio"}
+PRESET_ON = [name for name in recipes.names() if name.endswith(("-unspur", "/unspur"))]
+
+
+@pytest.mark.parametrize("name", PRESET_ON)
+def test_our_preset_is_the_same_everywhere_and_knows_nothing_of_the_bias(name: str) -> None:
+    """Recipes of the preset differ in what the data sets say of their images, and in lengths."""
+    ours, base = recipes.load(name), recipes.load("cmnist/1pct-unspur")
+    of_the_data = {"data.name", "data.ratio", "data.size", "data.augment", "data.mean", "data.std"}
+    of_the_data |= {"model.name", "model.options", "select.every"}
+    lengths = {f"{stage}.{what}" for stage in ours.stages for what in ("steps", "batch")}
+    assert differences(base, ours).keys() <= of_the_data | lengths
     assert ours.prune.up == ours.finetune.up == 0.0
     assert ours.select.rule == "heldout"
+    assert ours.mine.how == "crossfit"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_own_images_get_the_same_preset(device: str) -> None:
+    """All but lengths, pixels, and the rate of masks that are learned in few steps."""
+    own = budget.settings(45_000, torch.device(device), name="x", model="resnet18")
+    own = recipes.change(own, {f"mine.{k}": v for k, v in audit_mining(45_000).items()})
+    ours = recipes.load("cifar10c/1pct-unspur")
+    found = differences(ours, own).keys()
+    of_the_data = {"data.name", "data.ratio", "data.augment", "data.mean", "data.std", "judge"}
+    of_the_data |= {"watch_every", "select.every"}
+    lengths = {f"{stage}.{what}" for stage in ours.stages for what in ("steps", "batch")}
+    if device == "cuda":
+        assert found <= of_the_data
+    assert found <= of_the_data | lengths | {"prune.rate"}
 
 
 # -- strictness ---------------------------------------------------------------------------------------

@@ -215,9 +215,11 @@ def test_without_templates_the_run_is_whole_and_a_line_says_so(tmp_path, monkeyp
         CliRunner().invoke(cli.app, ["report", str(tmp_path / "out")], catch_exceptions=False)
 
 
-def test_without_scikit_learn_there_are_no_maps(folder, monkeypatch):
+def test_without_scikit_learn_there_are_no_maps_by_tsne(folder, monkeypatch):
     refuse(monkeypatch, "sklearn")
     read = Page(page.write(folder).read_text("utf-8"))
+    assert "the two principal components of the features" in read.text
+    read = Page(page.write(folder, tsne=True).read_text("utf-8"))
     assert read.sections() == SECTIONS
     assert "No maps: this needs sklearn" in read.text
 

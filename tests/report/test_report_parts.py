@@ -387,6 +387,24 @@ def test_a_map_keeps_neighbours_together_and_is_the_same_each_time():
     assert torch.equal(torch.cdist(points, middles).argmin(1), groups)
 
 
+def test_maps_are_principal_components_unless_tsne_is_asked_for(monkeypatch):
+    features = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
+    tensors = {"map.features.ordinary": features, "map.targets": torch.arange(30) % 2}
+    asked = []
+    monkeypatch.setattr(triptych, "layout", lambda x: asked.append(x) or [(0.0, 0.0)] * len(x))
+    networks, classes = {"ordinary": "ordinary model"}, ("a", "b")
+    (row,) = triptych.rows(tensors, networks, classes, ())
+    assert not asked
+    assert "ordinary" in row.pictures
+    assert triptych.principal_plane(features) == [tuple(p) for p in features[:, :2].tolist()]
+    triptych.rows(tensors, networks, classes, (), tsne=True)
+    assert len(asked) == 1
+
+
+def test_a_plane_of_one_component_has_a_second_coordinate_of_zero():
+    assert triptych.principal_plane(torch.tensor([[1.5], [2.5]])) == [(1.5, 0.0), (2.5, 0.0)]
+
+
 @pytest.mark.parametrize("width", [1, 3])
 def test_maps_of_narrow_and_constant_features(width):
     pytest.importorskip("sklearn", reason="maps are made with the extra 'report'")

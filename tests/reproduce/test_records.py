@@ -94,14 +94,15 @@ def test_the_records_are_small_and_hold_each_recipe_once(real: Records) -> None:
 
 def test_runs_made_before_some_settings_existed_are_found(real: Records) -> None:
     found = look_up(ITEMS["main-cmnist"].cells(), real)  # type: ignore[union-attr]
-    assert found["DCWP", "1pct"].n == found["unspur", "0.5pct"].n == 4
+    assert found["DCWP", "1pct"].n == found["unspur, first preset", "0.5pct"].n == 4
     assert found["DCWP", "1pct"].recorded[0].item == "cmnist"
     assert real.find(recipes.load("cmnist/1pct-dcwp"), 54321) is None
     assert real.find(recipes.load("cmnist/1pct-dcwp"), 55, extras=("iterates",)) is None
 
 
 def test_the_main_results_were_made_with_the_recipes_that_ship(real: Records) -> None:
-    for row in real.bench("cmnist")["results"]:
+    rows = [row for item in ("cmnist", "preset/cmnist") for row in real.bench(item)["results"]]
+    for row in rows:
         name = row["recipe"]["name"]
         assert identity_of(row["recipe"]) == identity(recipes.load(name)), name
 

@@ -44,14 +44,16 @@ def test_every_table_and_figure_is_there() -> None:
         "main-cmnist main-cifar10c ablation readings mining sparsity pruning reset iterations"
     )
     pictures = "tsne faces celeba examples theory"
-    besides = "harmless slim"  # asked for by no table of the paper
+    besides = "harmless slim preset augmentation"  # asked for by no table of the paper
     assert set(ITEMS) == set(f"{promised} {pictures} {besides}".split())
 
 
 def test_an_unknown_name() -> None:
     with pytest.raises(RecipeError, match=r"nothing called 'ablatoin'.*Did you mean ablation"):
         select_items(["ablatoin"])
-    with pytest.raises(RecipeError, match=r"nothing called 'zzz'.*Choose: main, all, main-cmnist"):
+    with pytest.raises(
+        RecipeError, match=r"nothing called 'zzz'.*Choose: main, all, preset, main-cmnist"
+    ):
         select_items(["zzz"])
 
 
@@ -259,7 +261,7 @@ def test_seeds_of_the_main_tables() -> None:
     found = TABLES["main-cifar10c"].cells()
     counts = {name: len(found[name, "1pct"].seeds) for name, ratio in found}
     four = {name for name, count in counts.items() if count == 4}
-    assert four == {"ERM", "DCWP", "DCWP, released code", "unspur"}
+    assert four == {"ERM", "DCWP", "DCWP, released code", "unspur", "unspur, first preset"}
     assert counts["MRM"] == counts["LfF"] == 2
     assert {ratio for _, ratio in found} == {"0.5pct", "1pct", "2pct", "5pct"}
     assert {len(each.seeds) for each in TABLES["main-cmnist"].cells().values()} == {4}

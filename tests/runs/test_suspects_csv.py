@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import csv
+import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 import toys
 from toys import shapes_set, without_valid
 from unspur import runs, stages
+from unspur.data.custom.assembly import UserImages
 from unspur.data.splits import Split
 from unspur.errors import DataError
+from unspur.runs import suspects_csv
 from unspur.runs.suspects_csv import read_suspects, write_suspects
-from unspur.stages.corrections import Corrections, sample_names
+from unspur.stages.corrections import Corrections, NewLabel, sample_names
+from unspur.stages.place import Place
 from unspur.stages.suspects import Suspects
+from unspur.store import Store
+from unspur.workflow import open_debias
 
 CLASSES = ("cat", "dog")
 NAMES = ("cat/a.png", "cat/=b, <c>.png", "dog/d\n.png", "dog/é.png")
@@ -271,3 +279,143 @@ def test_a_file_that_a_person_worked_on_is_kept(file, suspects):
     assert file.read_text() == new
     assert file.with_name("suspects-1.csv").read_text() == "first"
     assert file.with_name("suspects-2.csv").read_text() == "second"
+
+
+# New labels
+
+
+def read_labels(tmp_path, *lines):
+    path = written(tmp_path, *lines)
+    targets = torch.tensor([0, 0, 1, 1])
+    return read_suspects(path, NAMES, targets=targets, classes=CLASSES)
+
+
+def test_new_labels_are_read_and_those_that_change_nothing_are_not(tmp_path):
+    given = read_labels(
+        tmp_path,
+        "path,flag,new_label",
+        "cat/a.png,,dog",
+        "dog/é.png,suspect,dog",
+        '"cat/=b, <c>.png",exclude,dog',
+    )
+    assert given.labels == {0: NewLabel(0, 1)}
+    assert given.excluded.tolist() == [False, True, False, False]
+
+
+def test_a_new_label_that_is_no_class_is_an_error(tmp_path):
+    with pytest.raises(DataError, match=r"line 2: the new label 'horse' is none of the classes"):
+        read_labels(tmp_path, "path,flag,new_label", "cat/a.png,,horse")
+
+
+def test_new_labels_go_out_and_come_back(tmp_path, suspects):
+    nobody = torch.zeros(4, dtype=torch.bool)
+    given = Corrections(suspects.conflict, nobody, {}, {3: NewLabel(1, 0)})
+    relabelled = replace(part(), targets=torch.tensor([0, 0, 1, 0]))
+    path = tmp_path / "suspects.csv"
+    write_suspects(path, relabelled, CLASSES, suspects, given)
+    row = next(row for row in rows(path) if row["path"] == NAMES[3])
+    assert (row["label"], row["new_label"]) == ("dog", "cat")
+    back = read_suspects(path, NAMES, targets=part().targets, classes=CLASSES)
+    assert back.labels == given.labels
+
+
+def labels_of(context):
+    return context.splits.train.targets
+
+
+def photos(folder):
+    """Small images of two classes in files."""
+    for label in ("cat", "dog"):
+        for i in range(120):
+            path = folder / "photos" / label / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            image = torch.randint(0, 255, (8, 8, 3), generator=torch.Generator().manual_seed(i))
+            Image.fromarray(image.byte().numpy()).save(path)
+    return UserImages(str(folder / "photos"))
+
+
+def opened(folder, *lines):
+    path = written(folder, "path,flag,new_label", *lines)
+    place = Place(torch.device("cpu"), Store(folder / "store"), lambda stage: nullcontext())
+    settings = {"judge": False, "mine.how": "gce"}
+    return open_debias(photos(folder), place, model="convnet", settings=settings, suspects=path)
+
+
+def test_all_networks_of_a_run_learn_new_labels(tmp_path):
+    before = opened(tmp_path, "cat/0.png,,").context
+    after = opened(tmp_path, "cat/0.png,,dog").context
+    assert labels_of(before)[0] == 0
+    assert labels_of(after)[0] == 1
+    assert torch.equal(labels_of(after)[1:], labels_of(before)[1:])
+    assert before.splits.digest != after.splits.digest
+
+
+def test_a_class_that_loses_every_label_is_an_error(tmp_path):
+    lines = [f"cat/{i}.png,,dog" for i in range(120)]
+    with pytest.raises(DataError, match="every training sample of 'cat' gets another label"):
+        opened(tmp_path, *lines)
+
+
+# Parquet, for very many samples
+
+
+def many_suspects(count: int) -> tuple[Split, Suspects]:
+    names = tuple(f"{number:06d}.png" for number in range(count))
+    part = Split(torch.zeros(count, 1, 1, 1, dtype=torch.uint8), torch.arange(count) % 2, names)
+    score = torch.rand(count, generator=torch.Generator().manual_seed(0))
+    return part, Suspects(score, score > 0.9, torch.arange(count) % 2)
+
+
+def test_parquet_beside_the_csv_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(suspects_csv, "MANY", 50)
+    part, suspects = many_suspects(60)
+    write_suspects(tmp_path / "suspects.csv", part, ("cat", "dog"), suspects)
+    rows = parquet.read_table(tmp_path / "suspects.parquet").to_pylist()
+    with (tmp_path / "suspects.csv").open() as file:
+        written = list(csv.DictReader(file))
+    assert len(rows) == 60
+    for one, other in zip(rows, written, strict=True):
+        assert f"{one.pop('score'):.4f}" == other.pop("score")
+        assert one == other
+    names = list(part.names or ())
+    both = [read_suspects(tmp_path / f"suspects.{end}", names) for end in ("csv", "parquet")]
+    assert both[0].digest == both[1].digest
+    assert torch.equal(both[1].conflict, suspects.conflict)
+
+
+def test_few_rows_have_no_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(suspects_csv, "MANY", 50)
+    write_suspects(tmp_path / "suspects.csv", *_of(many_suspects(60)))
+    with pytest.warns(UserWarning, match="is kept as"):  # both files are of another run now
+        write_suspects(tmp_path / "suspects.csv", *_of(many_suspects(50)))
+    assert not (tmp_path / "suspects.parquet").exists()
+
+
+def _of(many: tuple[Split, Suspects]) -> tuple[Split, tuple[str, str], Suspects]:
+    return many[0], ("cat", "dog"), many[1]
+
+
+def test_without_pyarrow_there_is_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suspects_csv, "MANY", 50)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.warns(UserWarning, match=r"pip install 'unspur\[table\]'"):
+        write_suspects(tmp_path / "suspects.csv", *_of(many_suspects(60)))
+    assert not (tmp_path / "suspects.parquet").exists()
+
+
+def test_a_parquet_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "mine.parquet"
+    path.write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(DataError, match="cannot be read as Parquet"):
+        read_suspects(path, ["a"])
+    parquet.write_table(arrow.table({"file": ["a"]}), path)
+    with pytest.raises(DataError, match="columns path"):
+        read_suspects(path, ["a"])
+    parquet.write_table(arrow.table({"path": ["b"], "flag": ["suspect"]}), path)
+    with pytest.raises(DataError, match=r"row 1: 'b' is no training sample"):
+        read_suspects(path, ["a"])
+    parquet.write_table(arrow.table({"path": ["a"], "flag": [None]}), path)
+    assert not read_suspects(path, ["a"]).conflict.any()

@@ -14,7 +14,7 @@ from unspur.data.mixing import Mixing
 from unspur.methods import Amplified, Confident
 
 MIXED = ("data.style=1.0", "data.mix=1.0", "data.spectrum=0.5")
-ADAPTED = ("plan=adapted", "adapt.steps=12", "adapt.batch=16", *MIXED)
+ADAPTED = ("plan=unspur", "adapt.steps=12", "adapt.batch=16", *MIXED)
 
 
 def who_mixes(folder, changes, monkeypatch):

@@ -15,7 +15,7 @@ from unspur import masks, noise
 from unspur.errors import Interrupted, TrainingError
 from unspur.methods import ERM, Amplified, Confident, Debiased, MaskSearch
 from unspur.store import Workspace
-from unspur.training import sampling
+from unspur.training import loop_state, sampling
 from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.inputs import Training
 from unspur.training.loop import fit
@@ -126,15 +126,29 @@ def test_named_losses_add_up_to_the_loss():
         assert row["loss"] == pytest.approx(parts, rel=1e-5)
 
 
-def test_progress_is_told_where_losses_are_read():
-    told, checkpointer = [], MemoryCheckpointer()
+class Follower:
+    def __init__(self):
+        self.told = []
 
-    class Follower:
-        def update(self, step, steps, loss):
-            told.append((step, steps, loss))
+    def update(self, step, steps, loss):
+        self.told.append((step, steps, loss))
 
-    run(make("erm"), checkpointer=checkpointer, progress=Follower())
-    assert told == [(row["step"], 24, row["loss"]) for row in checkpointer.rows]
+
+def test_progress_is_told_after_the_first_step_and_where_losses_are_read(monkeypatch):
+    monkeypatch.setattr(loop_state, "SHOWN_EVERY", 1e6)
+    follower, checkpointer = Follower(), MemoryCheckpointer()
+    run(make("erm"), checkpointer=checkpointer, progress=follower)
+    (step, steps, loss), *rest = follower.told
+    assert (step, steps) == (1, 24)
+    assert math.isnan(loss)
+    assert rest == [(row["step"], 24, row["loss"]) for row in checkpointer.rows]
+
+
+def test_progress_is_told_by_the_clock_between_two_readings(monkeypatch):
+    monkeypatch.setattr(loop_state, "SHOWN_EVERY", 0.0)
+    follower = Follower()
+    run(make("erm"), progress=follower)
+    assert [step for step, _, _ in follower.told] == list(range(1, 25))
 
 
 def test_watchers_see_an_evaluating_method_every_so_often_and_last():

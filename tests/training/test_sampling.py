@@ -195,3 +195,22 @@ def test_fixed_odds():
     odds = fixed_odds(SUSPECTS, up=80)
     assert odds.tolist() == [80.0, 80.0, 1.0, 1.0]
     assert odds.dtype == torch.float64
+
+
+def test_graded_suspects_are_drawn_in_proportion_to_their_grades():
+    """Each class keeps its share of suspects; within it the grades decide, whatever their scale."""
+    targets = torch.tensor([0] * 50 + [1] * 50)
+    conflict = torch.zeros(100, dtype=torch.bool)
+    conflict[[0, 1, 50, 51, 52]] = True
+    grades = torch.ones(100, dtype=torch.float64)
+    grades[[0, 1]] = torch.tensor([1.0, 4.0], dtype=torch.float64)
+    grades[[50, 51, 52]] = torch.tensor([20.0, 30.0, 50.0], dtype=torch.float64)
+    flat, odds = (derived_odds(conflict, targets, share=0.4, grades=g) for g in (None, grades))
+    assert odds[1] / odds[0] == pytest.approx(4)
+    assert odds[52] / odds[50] == pytest.approx(2.5)
+    for label in (0, 1):
+        among = (targets == label) & conflict
+        assert odds[among].sum() == pytest.approx(flat[among].sum())
+        assert torch.allclose(
+            odds[~conflict & (targets == label)], flat[~conflict & (targets == label)]
+        )

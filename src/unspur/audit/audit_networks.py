@@ -14,6 +14,9 @@ from . import views
 from .views import Transform
 
 MINER, DEPRIVED = "mine", "deprived"  # the evidence refers to these two by name
+CENTRE = "centre"
+# Networks of a look at the border alone: two that see it, and one that sees the rest.
+BORDER_NETWORKS = (MINER, DEPRIVED, CENTRE)
 
 Samples = Literal["all", "without suspects", "suspects oversampled", "matched oversampled"]
 
@@ -53,11 +56,11 @@ class AuditNetwork:
         return self.samples in ("suspects oversampled", "matched oversampled")
 
 
-def behind_view(name: str, view: Transform, **words: str) -> AuditNetwork:
+def behind_view(name: str, view: Transform, *, phase: int = 2, **words: str) -> AuditNetwork:
     """Return a network behind a view: trained like the deprived one, which is its control."""
     return AuditNetwork(
         name,
-        phase=2,
+        phase=phase,
         samples="without suspects",
         view=view,
         control=DEPRIVED,
@@ -109,7 +112,7 @@ NETWORKS: tuple[AuditNetwork, ...] = (
         hint="Look at the colours first.",
     ),
     behind_view(
-        "centre",
+        CENTRE,
         views.centre,
         role="as deprived, and sees no border; its control network is deprived",
         difference="that sees the centre alone",
@@ -130,6 +133,18 @@ NETWORKS: tuple[AuditNetwork, ...] = (
         mark="✓ detail",
         hidden="light, shade and the colour of large areas",
         hint="Look at light, shade and the colour of large areas first.",
+    ),
+    behind_view(
+        "coarse",
+        views.coarse,
+        phase=3,
+        role="as deprived, and sees light and colour of large areas alone; its control network is deprived",
+        difference="that sees nothing fine",
+        label="sees nothing fine",
+        filter="right from large areas alone",
+        mark="✓ coarse",
+        hidden="texture and small things",
+        hint="Look at texture and small things first.",
     ),
 )
 

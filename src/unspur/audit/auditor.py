@@ -2,20 +2,24 @@
 
 Small networks are trained on either half of the training split and asked about the other
 (half_training.py). evidence.py turns their answers into numbers, questions.py has the rule of the verdict.
-Where the miner settles it alone, no other network is trained.
+Networks are trained phase by phase, later ones only where they can change the verdict: where the miner
+settles it alone, no other network is trained. Where no shortcut is found, border_look.py looks at the border
+alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..stages.context import Context
 from ..store import Artifact
 from . import audit_networks
+from .border_look import look_at_borders
 from .crossfit import CrossFit
-from .half_training import half_trainings, train
+from .half_training import half_trainings, train_all
 from .result import Audit, TrainingRecord
-from .verdict import judge
+from .verdict import is_open, judge, rests_on_border
 
 TOGETHER = 16  # trainings side by side on a GPU
 
@@ -28,24 +32,34 @@ def audit(context: Context) -> Audit:
 def audit_together(contexts: Sequence[Context], *, together: int = 1) -> list[Audit]:
     """Audit several contexts of one store; on a GPU, train up to `together` networks at a time."""
     crossfits = [CrossFit(context) for context in contexts]
-    for phase in audit_networks.phases():
-        open_ = [crossfit for crossfit in crossfits if not crossfit.is_settled]
-        wanted = [training for each in open_ for training in half_trainings(each, phase)]
-        for training, artifact in zip(wanted, train(wanted, together), strict=True):
-            training.crossfit.artifacts[training.network.name, training.half] = artifact
-    return [_result(crossfit) for crossfit in crossfits]
+    for number, phase in enumerate(audit_networks.phases(), 1):
+        open_ = [each for each in crossfits if number == 1 or is_open(each.evidence(), number)]
+        train_all(
+            [training for each in open_ for training in half_trainings(each, phase)], together
+        )
+    looks = look_at_borders(crossfits, together)
+    return [_result(crossfit, look) for crossfit, look in zip(crossfits, looks, strict=True)]
 
 
-def _result(crossfit: CrossFit) -> Audit:
-    evidence, artifacts = crossfit.evidence(), crossfit.artifacts
+def _result(crossfit: CrossFit, look: CrossFit | None) -> Audit:
+    """Return what was found; the suspects are those of the border where the verdict rests on it."""
+    evidence = crossfit.evidence()
+    found = look if look is not None and rests_on_border(evidence) else crossfit
+    names = dict.fromkeys(name for name, _ in found.artifacts)
+    trainings = _records(crossfit) + (_records(look, "border: ") if look else ())
     return Audit(
         finding=judge(evidence),
         evidence=evidence,
-        suspects=crossfit.flagged(),
-        mistakes=crossfit.suspects.conflict,
-        predictions={name: crossfit.predictions(name) for name, half in artifacts if half == 0},
-        trainings=tuple(_record(*key, artifact) for key, artifact in artifacts.items()),
+        suspects=found.flagged(),
+        mistakes=found.suspects.conflict,
+        predictions={name: found.predictions(name) for name in names},
+        trainings=trainings,
     )
+
+
+def _records(crossfit: CrossFit, prefix: str = "") -> tuple[TrainingRecord, ...]:
+    records = (_record(*key, artifact) for key, artifact in crossfit.artifacts.items())
+    return tuple(replace(each, network=prefix + each.network) for each in records)
 
 
 def _record(name: str, half: int, artifact: Artifact) -> TrainingRecord:

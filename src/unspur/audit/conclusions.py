@@ -136,6 +136,26 @@ def _weak_doubt(e: Evidence) -> str:
     )
 
 
+def _far(e: Evidence) -> str:
+    far = e.far_labels
+    assert far is not None, "the labels were counted"
+    return (
+        f"nothing easy gives the class away. Of the {far.mistakes} mistakes that a network is surest of, "
+        f"{far.far} have a label from the half of the classes that it finds less likely. If {far.share:.0%} "
+        "of them were wrong labels there would be so many; hard images have far fewer."
+    )
+
+
+WRONG_LABELS_AMONG_HARD = Conclusion(
+    "noise",
+    _far,
+    meaning="Some labels look wrong, though most images are hard, so that it cannot be said of each image. A "
+    "classifier trained on them learns the mistakes, too.",
+    advice="Look through the suspects with the highest scores, repair the labels that are wrong, or flag "
+    'them "exclude" and go on with:',
+    command="debias anyway",
+)
+
 WEAK_DOUBT = Conclusion(
     "unclear",
     _weak_doubt,
@@ -162,13 +182,39 @@ def _shortcut(number: NumberName, reason: Callable[[Evidence, str], str]) -> Con
     return Conclusion(
         "shortcut",
         why,
-        meaning="Something easy gives the class away in nearly all of these images, and some images "
-        "contradict it. A classifier trained on them is likely to go by it, and to fail where it does not "
-        "hold.",
+        meaning=SHORTCUT_MEANING,
         advice="Look through the suspects, correct their flags, then debias with them:",
         command="debias",
     )
 
+
+SHORTCUT_MEANING = (
+    "Something easy gives the class away in nearly all of these images, and some images contradict it. A "
+    "classifier trained on them is likely to go by it, and to fail where it does not hold."
+)
+
+
+def _border(e: Evidence) -> str:
+    seen = e.border
+    assert seen is not None, "the border was looked at"
+    assert seen.separation is not None, "some suspects are insisted on"
+    return (
+        f"a network that sees the border alone gets {1 - seen.error:.1%} of unseen images right, and is sure "
+        f"of another class for {seen.full} of the {seen.suspects} others. A network that sees the centre "
+        f"alone doubts that (separation {seen.separation.value:.2f}, by chance 0.50; "
+        f"p = {seen.separation.p_value:.1g}). A small network that sees everything learns something else "
+        "first; others may not. Look at the border first."
+    )
+
+
+SHORTCUT_IN_BORDER = Conclusion(
+    "shortcut",
+    _border,
+    meaning="The border gives the class away in nearly all of these images, and some images contradict it. A "
+    "small network learns something else first; a larger one, or longer training, may go by the border.",
+    advice="Look through the suspects, correct their flags, then debias with them, or remove the border:",
+    command="debias",
+)
 
 SHORTCUT_BY_GAIN = _shortcut(
     "gain",

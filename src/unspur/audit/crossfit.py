@@ -12,10 +12,11 @@ from ..stages.suspects import Suspects
 from ..store import Artifact
 from . import audit_networks
 from .audit_networks import DEPRIVED, MINER
+from .border_evidence import BorderEvidence
 from .evidence import Comparison, Evidence, Predictions, weigh
+from .far_labels import FarLabels, count_far_labels
 from .halves import HALVES, cut_in_halves, matched_sample
 from .preparation import check
-from .verdict import is_settled
 
 
 @dataclass
@@ -24,16 +25,15 @@ class CrossFit:
 
     context: Context
     artifacts: dict[tuple[str, int], Artifact] = field(default_factory=dict)  # by network and half
+    border_only: bool = (
+        False  # whether its networks see nothing but the border, unless they have a view
+    )
+    border: BorderEvidence | None = None  # of a second look at the same images
 
     def __post_init__(self) -> None:
         check(self.context)
         self.targets = self.context.splits.train.targets
         self.half_of = cut_in_halves(self.targets, seed=self.context.seed("audit/folds"))
-
-    @property
-    def is_settled(self) -> bool:
-        """Return whether the networks so far decide the verdict."""
-        return bool(self.artifacts) and is_settled(self.evidence())
 
     def held_out(self, name: str, what: str) -> Tensor:
         """Gather a tensor of both networks of a name, each for the half it was not trained on."""
@@ -85,6 +85,19 @@ class CrossFit:
 
     def evidence(self) -> Evidence:
         """Compute the evidence of the networks trained so far."""
+        return replace(self._weigh(), border=self.border, far_labels=self._far_labels())
+
+    def _far_labels(self) -> FarLabels | None:
+        """Count labels that the miner finds unlikely; None for trainings stored before that was asked."""
+        miners = [self.artifacts[MINER, half].tensors for half in range(HALVES)]
+        if any("far" not in tensors for tensors in miners):
+            return None
+        far, margin = self.held_out(MINER, "far"), self.held_out(MINER, "margin")
+        chances = [float(tensors["far_chance"]) for tensors in miners]
+        chance = sum(chances) / HALVES if all(chances) else 0.0
+        return count_far_labels(far, margin, self.suspects.conflict, chance)
+
+    def _weigh(self) -> Evidence:
         if (DEPRIVED, 0) not in self.artifacts:
             return weigh(self.targets, self.suspects)
         said = {name: self.predictions(name) for name, half in self.artifacts if half == 0}
@@ -92,9 +105,9 @@ class CrossFit:
             each.name: Comparison(
                 said[each.name],
                 control=said[each.control],
-                sees_all=said[each.sees_all] if each.sees_all else None,
+                sees_all=said.get(each.sees_all) if each.sees_all else None,
             )
             for each in audit_networks.compared()
-            if each.control
+            if each.control and each.name in said
         }
         return weigh(self.targets, self.suspects, said[DEPRIVED], comparisons)

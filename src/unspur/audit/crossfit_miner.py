@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ..data.splits import Part
-from ..parallel import first_says
 from ..recipes import Recipe, change
 from ..stages.context import Context
 from ..stages.suspects import Suspects
+from .audit_cost import AuditCost, audit_cost
 from .audit_networks import DEPRIVED, MINER, find
 from .crossfit import CrossFit
-from .half_training import half_trainings, train
-from .preparation import check, cost, is_enough, mining
+from .half_training import half_trainings, train_all
+from .preparation import check, is_enough, mining
 
 NETWORKS = (MINER, DEPRIVED)  # a sample that both get wrong is a suspect
 
@@ -64,15 +64,18 @@ class CrossFitMiner:
         crossfit = self._crossfit
         for name in NETWORKS:
             wanted = half_trainings(crossfit, [find(name)])
-            for each, artifact in zip(wanted, train(wanted, len(wanted)), strict=True):
-                crossfit.artifacts[name, each.half] = artifact
+            train_all(wanted, len(wanted))
         return {split: crossfit.flagged_in(split) for split in self.context.splits.parts()}
+
+    def parts(self) -> dict[str, float]:
+        """Return about the seconds of the trainings that are not stored yet, by name."""
+        return self._cost.parts
+
+    @cached_property
+    def _cost(self) -> AuditCost:
+        return audit_cost(self.context, [find(name) for name in NETWORKS])
 
     def cost(self) -> tuple[int, float]:
         """Return the steps and about the seconds of the trainings that are not stored yet."""
-        store = self.context.store
-        missing = first_says(sum(not (store.root / key).exists() for key in self.keys.values()))
-        if not missing:
-            return 0, 0.0
-        found = cost(self.context, trainings=missing)
+        found = self._cost
         return found.trainings * found.steps, found.seconds

@@ -4,8 +4,9 @@ The training data are cut into two halves. Each network is trained on one half a
 
     miner           learns what is easy; the samples it gets wrong are the suspects
     deprived        an ordinary network that has not seen the suspects of its half
-    grey, centre,   as deprived, but they see no colours, no border, or nothing coarse (light and shade, large
-      detail        areas)
+    grey, centre,   as deprived, but they see no colours, no border, nothing coarse (light and shade, large
+      detail,       areas), or nothing fine
+      coarse
     taught          an ordinary network that has seen the suspects more often
     matched         an ordinary network that has seen as many random samples of each class more often
 
@@ -53,6 +54,8 @@ from torch import Tensor
 
 from ..stages.suspects import Suspects
 from . import statistics
+from .border_evidence import BorderEvidence
+from .far_labels import FarLabels
 from .statistics import Statistic, relative_margin, strongest
 
 CLEAR_MARGIN, FULL_MARGIN = 0.25, 0.75  # relative margins from which an answer is clear, and full
@@ -110,6 +113,8 @@ class Evidence:
     clear: int = 0  # suspects to which the deprived network clearly gives the miner's answer
     full: int = 0  # of these, with a full margin: the insisted ones
     networks: Mapping[str, NetworkEvidence] = field(default_factory=dict)  # taught, grey, ...
+    border: BorderEvidence | None = None  # of a second look, where nothing else was found
+    far_labels: FarLabels | None = None  # None where there are too few classes
 
     @property
     def insistence(self) -> float:

@@ -7,6 +7,7 @@ one does no work.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,19 +16,24 @@ from torch import Tensor, nn
 
 from ..data.splits import Part
 from ..methods import ERM, Amplified
+from ..parallel import process_count
+from ..stages.context import Context
 from ..store import Artifact
 from ..training import sampling
 from ..training.inputs import Training
 from ..training.loop import fit_together
 from ..training.method import Method
 from ..training.metrics import surprise
+from ..training.numerics import one_thread
 from ..training.prediction import predict
 from ..training.sections import TrainingSettings
 from .audit_networks import DEPRIVED, MINER, AuditNetwork, find
 from .crossfit import CrossFit
 from .evidence import Predictions
+from .far_labels import label_distance
 from .halves import HALVES
-from .views import ViewedNetwork
+from .preparation import NETWORK
+from .views import Transform, ViewedNetwork, border
 
 VERSION = 1  # raised where the same settings would give another result
 
@@ -70,6 +76,7 @@ class HalfTraining:
             "data": context.splits.train.digest,
             **self._asked_key(),
             "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
+            **({"sees": "border"} if self.crossfit.border_only else {}),
             "builder": context.builder.source,
             "initial": context.initial_digest,
         }
@@ -103,13 +110,19 @@ class HalfTraining:
         return Training(self._method(), source, self._order(seed), plan)
 
     def _method(self) -> Method:
-        context, view = self.crossfit.context, self.network.view
+        context, view = self.crossfit.context, self._view
         network: nn.Module = context.network(seed=self.seed_name)
+        network = ViewedNetwork(network, view) if view else network
         if self.network.is_miner:
             settings = context.recipe.mine
             released = settings.gce_form == "released"
             return context.place(Amplified(network, q=settings.q, released=released))
-        return context.place(ERM(ViewedNetwork(network, view) if view else network))
+        return context.place(ERM(network))
+
+    @property
+    def _view(self) -> Transform | None:
+        """Return what its input goes through: its own view, or that of all networks of the crossfit."""
+        return self.network.view or (border if self.crossfit.border_only else None)
 
     def _order(self, seed: int) -> sampling.Order:
         """Return the order of its samples, as the table of networks says."""
@@ -139,7 +152,8 @@ class HalfTraining:
         others = self._ask_other_splits(method)
         if self.network.is_miner:
             score = surprise(logits, self.crossfit.targets[unseen])
-            return {**Predictions.from_logits(logits).tensors(), "score": score, **others}
+            far = label_distance(logits, self.crossfit.targets[unseen])
+            return {**Predictions.from_logits(logits).tensors(), "score": score, **far, **others}
         answer = self.crossfit.suspects.predicted[unseen]
         return {**Predictions.from_logits(logits, answer).tensors(), **others}
 
@@ -158,17 +172,35 @@ def half_trainings(crossfit: CrossFit, networks: Sequence[AuditNetwork]) -> list
     return [HalfTraining(crossfit, network, h) for network in networks for h in range(HALVES)]
 
 
+def train_all(trainings: Sequence[HalfTraining], together: int) -> None:
+    """Train networks, or find them in the store, and give each to its crossfit."""
+    for training, artifact in zip(trainings, train(trainings, together), strict=True):
+        training.crossfit.artifacts[training.network.name, training.half] = artifact
+
+
 def train(trainings: Sequence[HalfTraining], together: int) -> Iterator[Artifact]:
     """Yield the artifact of every training, in their order: stored ones, and the rest trained."""
     if not trainings:
         return
-    # On a CPU trainings go one after another: each is stored as soon as it is done.
-    count = together if trainings[0].crossfit.context.device.type == "cuda" else 1
-    for start in range(0, len(trainings), count):
-        yield from _train_at_once(trainings[start : start + count])
+    context = trainings[0].crossfit.context
+    count = together if context.device.type == "cuda" else lanes(context)
+    alone = context.device.type == "cuda" or count == 1
+    for start in range(0, len(trainings), count):  # each is stored as soon as it is done
+        with nullcontext() if alone else one_thread():
+            yield from _train_at_once(trainings[start : start + count], count)
 
 
-def _train_at_once(trainings: Sequence[HalfTraining]) -> Iterator[Artifact]:
+def lanes(context: Context) -> int:
+    """Return how many networks are trained at a time on a CPU: one a thread if it is the audit's own network.
+
+    A small network gains little from a second thread; two networks gain all of it. Several processes train
+    one network at a time, as they must exchange in one order.
+    """
+    own = context.builder.how.get("name") == NETWORK and process_count() == 1
+    return torch.get_num_threads() if own and context.device.type == "cpu" else 1
+
+
+def _train_at_once(trainings: Sequence[HalfTraining], at_once: int) -> Iterator[Artifact]:
     """Find or make the artifacts of some trainings, all at the same time."""
     context = trainings[0].crossfit.context
     ingredients = [training.ingredients() for training in trainings]
@@ -182,9 +214,9 @@ def _train_at_once(trainings: Sequence[HalfTraining]) -> Iterator[Artifact]:
         for workspace in workspaces.values():
             workspace.beside = len(workspaces)
         if fits:
-            name = _progress_name([wanted[path][0] for path in fits])
+            name = progress_name([wanted[path][0] for path in fits])
             with context.training(name) as progress:
-                fit_together(list(fits.values()), progress=progress)
+                fit_together(list(fits.values()), progress=progress, lanes=at_once)
         for path, fit in fits.items():
             training, about = wanted[path]
             answers = training.ask(fit.method)
@@ -192,8 +224,10 @@ def _train_at_once(trainings: Sequence[HalfTraining]) -> Iterator[Artifact]:
     yield from (found[path] for path in paths)
 
 
-def _progress_name(trainings: Sequence[HalfTraining]) -> str:
+def progress_name(trainings: Sequence[HalfTraining]) -> str:
     """Name trainings that go side by side, for the progress bar."""
     first = trainings[0]
-    single = f"{first.network.name} {first.half + 1}/{HALVES}"
-    return single if len(trainings) == 1 else f"{len(trainings)} networks"
+    if len(trainings) == 1:
+        return f"{first.network.name} {first.half + 1}/{HALVES}"
+    names = list(dict.fromkeys(t.network.title or t.network.name for t in trainings))
+    return ", ".join(names) if len(names) <= 2 else f"{len(trainings)} networks"

@@ -1,8 +1,7 @@
-"""Before an audit: its settings, whether the data can be audited, and what it costs."""
+"""Before an audit: its settings, and whether the data can be audited."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,15 +9,12 @@ import torch
 from ..data.splits import Part
 from ..errors import DataError
 from ..recipes import Recipe, parse
+from ..recipes.lengths import audit_lengths
 from ..stages.batch_check import check_batches
 from ..stages.context import Context
-from ..stages.estimate import step_seconds
-from . import audit_networks
-from .halves import HALVES
 
 FEWEST = 100  # samples that an audit needs
 SMALLEST = 8  # pixels of a side that its networks can take
-BATCH, PASSES, STEPS = 64, 8, (300, 1500)  # of a training on one half, and bounds on its steps
 NETWORK = "convnet"
 WIDTH = 16  # of the network; the thresholds belong to it
 
@@ -44,10 +40,9 @@ def settings(
 
 def _half_training(images: int, steps: int = 0) -> dict[str, Any]:
     """Return the settings of a training on one half of so many images."""
-    half = images // HALVES
-    batch = max(2, min(BATCH, half // 4))
-    usual = min(max(PASSES * half // batch, STEPS[0]), STEPS[1])
-    return {"batch": batch, "steps": steps or usual, "rate": 5e-3, "schedule": "cosine"}
+    usual = audit_lengths(images)
+    length = {**usual, "steps": steps or usual["steps"]}
+    return {**length, "rate": 5e-3, "schedule": "cosine"}
 
 
 def mining(images: int, steps: int = 0) -> dict[str, Any]:
@@ -82,20 +77,3 @@ def check(context: Context) -> None:
             f"{SMALLEST} pixels on each side."
         )
     check_batches(context, ("mine", "pretrain"))  # raises also if the network does not fit the data
-
-
-@dataclass(frozen=True)
-class AuditCost:
-    """What an audit costs at most: trainings of so many steps, and about how many seconds."""
-
-    trainings: int
-    steps: int
-    seconds: float
-
-
-def cost(context: Context, *, trainings: int = 0) -> AuditCost:
-    """Estimate what trainings of an audit cost, measured on a few steps; by default all it can need."""
-    trainings = trainings or HALVES * len(audit_networks.every())
-    training = context.recipe.pretrain
-    each = step_seconds(context, training.batch)
-    return AuditCost(trainings, training.steps, trainings * training.steps * each)

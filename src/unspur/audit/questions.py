@@ -11,8 +11,15 @@ from __future__ import annotations
 from . import conclusions
 from .evidence import Evidence
 from .formatting import beside, digits_apart, p_value, percent, percent_beside
-from .question_kinds import Margin, NetworkQuestion, Question, TableRow, has_insistence
-from .thresholds import Thresholds
+from .question_kinds import (
+    Margin,
+    NetworkQuestion,
+    Question,
+    TableRow,
+    has_insistence,
+    is_significant,
+)
+from .thresholds import THRESHOLDS, Thresholds
 
 # -- about the miner ----------------------------------------------------------------------------------
 
@@ -40,6 +47,27 @@ class HasLearned(Question):
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
         turn = f"> {percent(limits.learned * e.blind)}: nothing learned"
         return [("error of the miner", percent_beside(e.error, limits.learned * e.blind), turn)]
+
+
+class HasLikelyLabels(Question):
+    name = "labels"
+    asks = "Where most images are hard: are the labels of the surest mistakes among the likely classes?"
+    no = conclusions.WRONG_LABELS_AMONG_HARD
+    miner_only = True
+
+    def is_asked(self, e: Evidence) -> bool:
+        return e.far_labels is not None and e.error > THRESHOLDS.error
+
+    def holds(self, e: Evidence, limits: Thresholds) -> bool:
+        far = e.far_labels
+        return far is None or e.error <= limits.error or far.lower < limits.wrong_labels
+
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
+        far = e.far_labels
+        return f"{far.far:,} of {far.mistakes:,} are not" if far else ""
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        return f"fewer than if surely {percent(limits.wrong_labels, 0)} of them were wrong labels"
 
 
 class IsEasy(Question):
@@ -135,6 +163,40 @@ class ShowsReliance(NetworkQuestion):
         )
 
 
+class ShowsBorder(Question):
+    name = "border"
+    asks = "Does the border alone give the class away, against the rest of some images?"
+    yes = conclusions.SHORTCUT_IN_BORDER
+
+    def is_asked(self, e: Evidence) -> bool:
+        return e.border is not None
+
+    def holds(self, e: Evidence, limits: Thresholds) -> bool:
+        seen = e.border
+        if seen is None or seen.separation is None or seen.full < limits.fewest_full:
+            return False
+        enough = seen.insistence >= limits.border_insistence
+        least = max(limits.mixed, limits.border_together - seen.insistence)
+        return enough and is_significant(seen.separation, least, limits)
+
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
+        seen = e.border
+        if seen is None:
+            return ""
+        right = f"right on {percent(1 - seen.error)} from the border alone"
+        if seen.separation is None:
+            return right
+        doubt = f"separation {seen.separation.value:.2f}, {p_value(seen.separation.p_value)}"
+        return f"{right}; insistence {seen.insistence:.2f} on {seen.full:,}; {doubt}"
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        return (
+            f"at least {percent(1 - limits.error)} right, insistence of at least "
+            f"{limits.border_insistence:g}, with separation {limits.border_together:g}, p at most "
+            f"{limits.p_value:g}"
+        )
+
+
 class HasInsistence(Question):
     name = "insistence"
     asks = "Does a network that has not seen them insist on another class?"
@@ -174,13 +236,16 @@ class ShowsSeparation(NetworkQuestion):
         return limits.separation(e.insistence)
 
     def counts(self, e: Evidence, limits: Thresholds) -> bool:
-        return has_insistence(e, limits, limits.insistence)
+        return has_insistence(e, limits, limits.doubted)
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         threshold = limits.separation(e.insistence)
         digits = digits_apart(e.separation[1].value, threshold) if e.separation else 2
         least = f"{threshold:.{digits}f} with this insistence"
-        return f"separation of at least {least}, p at most {limits.p_value:g}"
+        return (
+            f"separation of at least {least}, p at most {limits.p_value:g}, insistence of at least "
+            f"{limits.doubted:g} on at least {limits.fewest_full} suspects"
+        )
 
 
 class HasDoubt(Question):
@@ -210,12 +275,14 @@ class HasDoubt(Question):
 
 QUESTIONS: tuple[Question, ...] = (
     HasLearned(),
+    HasLikelyLabels(),
     IsEasy(),
     HasEnoughSuspects(),
     ShowsGain(),
     ShowsReliance(),
-    HasInsistence(),
     ShowsSeparation(),
+    ShowsBorder(),
+    HasInsistence(),
     HasDoubt(),
 )
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..stages.context import Context
+from .audit_cost import AuditCost, audit_cost
 from .auditor import audit
 from .conclusions import VERDICTS, VerdictCode
-from .preparation import AuditCost, cost
 from .result import Audit
+from .verdict import rests_on_border
 
+BORDER = (
+    "A small network does not go by it, so the suspects of a run would be others. Run `unspur audit`, look "
+    "through its suspects.csv, and give it to `unspur debias` with --suspects."
+)
 OVERRIDE = "To debias all the same, give --anyway (Python: anyway=True)."
 
 
@@ -25,7 +30,7 @@ class Judge:
 
     def cost(self) -> AuditCost:
         """Return the most that the audit takes, measured on a few steps."""
-        return cost(self.context)
+        return audit_cost(self.context)
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,8 @@ def recommend(result: Audit) -> Recommendation:
     """Recommend debiasing only where the audit found a shortcut; otherwise say why not."""
     finding = result.finding
     against = VERDICTS[finding.code].against_debiasing
+    if rests_on_border(result.evidence):
+        against = BORDER
     text = finding.full_text
     if not against:
         return Recommendation(finding.code, True, text)

@@ -12,6 +12,8 @@ from torch import Tensor
 from ..stages.suspects import Suspects
 from .audit_networks import DEPRIVED
 from .evidence import FULL_MARGIN, Evidence, Predictions
+from .explanation import Explanation
+from .power import Power
 from .statistics import relative_margin
 from .thresholds import THRESHOLDS
 from .verdict import Finding
@@ -37,6 +39,8 @@ class Audit:
     mistakes: Tensor  # what the miner gets wrong: all that the evidence calls suspects
     predictions: Mapping[str, Predictions]  # of each network, in the order of samples
     trainings: tuple[TrainingRecord, ...]
+    explanation: Explanation | None = None  # what goes with being a suspect, if that was asked
+    power: Power | None = None  # what it would find of planted shortcuts, if that was asked
 
     @property
     def seconds(self) -> float:
@@ -60,4 +64,6 @@ class Audit:
             "flagged": int(self.suspects.conflict.sum()),
             "thresholds": asdict(THRESHOLDS),
             "seconds": round(self.seconds, 1),
+            **({"explanation": self.explanation.as_json()} if self.explanation else {}),
+            **({"power": self.power.as_json()} if self.power else {}),
         }

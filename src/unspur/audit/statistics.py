@@ -95,6 +95,17 @@ def strongest(statistics: Mapping[str, Statistic]) -> tuple[str, Statistic] | No
     return name, found[name]
 
 
+def wilson(hits: int, count: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share, which keeps its width where all or none are right."""
+    if count == 0:
+        return float("nan"), float("nan")
+    z, share = 1.96, hits / count
+    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
+    spread = z / (1 + z * z / count)
+    spread *= (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5
+    return max(0.0, centre - spread), min(1.0, centre + spread)
+
+
 def _upper_tail(z: float) -> float:
     """Return the probability that a standard normal variable exceeds z."""
     return 0.5 * math.erfc(z / math.sqrt(2))

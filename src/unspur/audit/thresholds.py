@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -13,6 +15,7 @@ class Thresholds:
     reliance: float  # from which reliance on what a view hides shows a shortcut
     resting: float  # least insistence for reliance to count
     insistence: float  # from which suspects are more than hard samples
+    doubted: float  # least insistence for separation to count
     together: float  # least insistence + separation that shows a shortcut
     mixed: float  # separation below which suspects look like wrong labels
     p_value: float  # largest p-value of a significant number, corrected for the choice of a network
@@ -22,6 +25,9 @@ class Thresholds:
     learned: (
         float  # largest error of a miner that has learned anything, as a share of a blind guess's
     )
+    border_insistence: float  # least insistence of networks that see the border alone
+    border_together: float  # least insistence + separation of these that shows a shortcut
+    wrong_labels: float  # share of a miner's surest mistakes that look like wrong labels
 
     def separation(self, insistence: float) -> float:
         """Return the separation that shows a shortcut; it falls as insistence rises.
@@ -30,13 +36,22 @@ class Thresholds:
         """
         return max(self.mixed, self.together - insistence)
 
+    @staticmethod
+    def from_record(table: Mapping[str, float]) -> Thresholds:
+        """Read recorded thresholds; what an earlier version did not ask never turns the verdict."""
+        return Thresholds(**{**BEFORE, "doubted": table["insistence"], **table})  # type: ignore[arg-type]
+
+
+# Of questions that earlier versions did not ask.
+BEFORE = dict.fromkeys(("border_insistence", "border_together", "wrong_labels"), math.inf)
 
 # Chosen on digits and CIFAR-10, 10,000 images each (docs/audit.md gives the reason for each).
 THRESHOLDS = Thresholds(
     gain=0.15,
-    reliance=0.6,
+    reliance=0.55,
     resting=0.25,
     insistence=0.4,
+    doubted=0.35,
     together=1.2,
     mixed=0.6,
     p_value=0.001,
@@ -44,4 +59,7 @@ THRESHOLDS = Thresholds(
     fewest_full=5,
     error=0.35,
     learned=0.9,
+    border_insistence=0.6,
+    border_together=1.4,
+    wrong_labels=0.38,
 )

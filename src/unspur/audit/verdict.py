@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import audit_networks
-from .conclusions import Conclusion, VerdictCode
+from .conclusions import SHORTCUT_IN_BORDER, Conclusion, VerdictCode
 from .evidence import Evidence
-from .question_kinds import Answer, Margin, Question, TableRow
+from .question_kinds import Answer, Margin, Question, TableRow, has_insistence
 from .questions import QUESTIONS, network_questions
 from .thresholds import THRESHOLDS, Thresholds
 
@@ -86,6 +86,30 @@ def _next(place: int, e: Evidence, limits: Thresholds) -> Conclusion | None:
 def is_settled(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> bool:
     """Return whether the miner alone decides, so that no other network can change the verdict."""
     return any(q.conclusion(e, thresholds) for q in QUESTIONS if q.miner_only)
+
+
+def is_open(e: Evidence, phase: int, *, thresholds: Thresholds = THRESHOLDS) -> bool:
+    """Return whether the networks of a later phase can change the verdict.
+
+    Those of the third matter by what suspects that are insisted on lose behind their view.
+    """
+    if is_settled(e, thresholds=thresholds):
+        return False
+    return phase == 2 or (
+        conclude(e, thresholds=thresholds).verdict != "shortcut"
+        and has_insistence(e, thresholds, thresholds.resting)
+    )
+
+
+def wants_border(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> bool:
+    """Return whether a look at the border alone can change the verdict."""
+    settled = is_settled(e, thresholds=thresholds)
+    return not settled and conclude(e, thresholds=thresholds).verdict != "shortcut"
+
+
+def rests_on_border(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> bool:
+    """Return whether the verdict is given by what networks see that see the border alone."""
+    return conclude(e, thresholds=thresholds) is SHORTCUT_IN_BORDER
 
 
 def steps(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> list[Step]:

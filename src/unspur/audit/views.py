@@ -1,4 +1,4 @@
-"""Views: transforms of the input that hide colours, the border, or everything coarse.
+"""Views: transforms of the input that hide colours, the border, all but the border, what is coarse or fine.
 
 A network behind a view cannot use what the view hides. A view shows nothing more than the image does: nothing
 is enlarged and no contrast is raised.
@@ -35,6 +35,18 @@ def detail(x: Tensor) -> Tensor:
     cells = (max(1, min(8, high // 4)), max(1, min(8, wide // 4)))
     coarse = F.interpolate(F.adaptive_avg_pool2d(x, cells), size=(high, wide), mode="bilinear")
     return x - coarse
+
+
+def coarse(x: Tensor) -> Tensor:
+    """Average over areas of a quarter of each side, which removes texture and shapes."""
+    high, wide = x.shape[2:]
+    areas = F.adaptive_avg_pool2d(x, (min(4, high), min(4, wide)))
+    return F.interpolate(areas, size=(high, wide), mode="bilinear")
+
+
+def border(x: Tensor) -> Tensor:
+    """Blank everything but the border, three sixteenths of each side."""
+    return x - centre(x)
 
 
 class ViewedNetwork(nn.Module):

@@ -1,7 +1,7 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: audit, boundary, data, deploy, errors, methods, parallel, recipes, report, reproduce,
-run_api, runs, stages, store, training, version, workflow.
+May import: addresses, audit, boundary, check, cluster, data, deploy, errors, parallel, probe, probe_api,
+recipes, report, reproduce, review, run_api, runs, stages, store, training, version, workflow.
 """
 
 from __future__ import annotations
@@ -15,54 +15,16 @@ import typer
 
 from ..boundary import explain_system
 from ..errors import UnspurError
-from ..report.terminal import err, out
+from ..report.console import err, out
 from ..version import VERSION
-from . import (
-    audit_command,
-    bench_command,
-    compare_command,
-    data_commands,
-    evaluate_command,
-    export_command,
-    list_commands,
-    predict_command,
-    recipe_commands,
-    report_command,
-    reproduce_command,
-    run_commands,
-    store_commands,
-)
-from .help_text import PlainCommand, PlainGroup
+from .lazy_group import LazyGroup
 from .process_scope import several_processes
 
 app = typer.Typer(
-    cls=PlainGroup,
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for command in (
-    *(
-        run_commands.run,
-        run_commands.debias,
-        run_commands.demo,
-        compare_command.compare,
-        bench_command.bench,
-        audit_command.audit,
-        report_command.report,
-        export_command.export,
-    ),
-    *(
-        reproduce_command.reproduce,
-        list_commands.methods,
-        list_commands.theory,
-        predict_command.predict,
-        evaluate_command.evaluate,
-    ),
-):
-    app.command(cls=PlainCommand)(command)
-app.add_typer(data_commands.app, name="data")
-app.add_typer(recipe_commands.app, name="recipes")
-app.add_typer(store_commands.app, name="runs")
 
 
 def _version(asked: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,15 +11,20 @@ import typer
 from rich.table import Table
 
 from .. import recipes, workflow
-from ..audit import preparation, verdict
+from ..audit import verdict
+from ..audit.audit_cost import audit_cost
+from ..audit.power import KINDS, RATES, Power, PowerPlan
+from ..audit.power_measurement import PowerMeasurement
 from ..audit.result import Audit
 from ..data.custom.assembly import UserImages
-from ..report import terminal
+from ..errors import UsageError
+from ..report import explanation_words, power_words, terminal
 from ..report.audit_words import next_step
+from ..report.run_clock import duration
 from ..report.terminal import err
 from ..runs import audit_folder
 from ..stages.context import Context
-from ..stages.place import find_place
+from ..stages.place import command_place
 from ..stages.suspects import crowded_classes
 from .options import (
     Changes,
@@ -29,9 +35,12 @@ from .options import (
     Size,
     Source,
     StoreAt,
+    Threads,
     check_out,
     command_line,
 )
+
+USUAL_RATES = ",".join(f"{100 * rate:g}" for rate in RATES)
 
 
 def audit(
@@ -49,16 +58,45 @@ def audit(
         int,
         typer.Option(min=0, show_default=False, help="Of each training; by the data unless given."),
     ] = 0,
+    explain: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Columns that may explain the suspects: a table (.csv) with path and anything else.",
+        ),
+    ] = None,
+    power: Annotated[
+        bool,
+        typer.Option(
+            "--power", help="Plant shortcuts into your images and measure which are found (long)."
+        ),
+    ] = False,
+    power_kinds: Annotated[
+        str, typer.Option(help="What to plant, separated by commas.")
+    ] = ",".join(KINDS),
+    power_rates: Annotated[
+        str, typer.Option(help="Exceptions in percent, separated by commas.")
+    ] = USUAL_RATES,
+    power_repeats: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            show_default=False,
+            help="Times that each is planted; as many as an hour allows (2 to 10) unless given.",
+        ),
+    ] = 0,
     device: Device = None,
+    threads: Threads = None,
     store: StoreAt = None,
     set_: Changes = None,
     quiet: Quiet = False,
 ) -> None:
     """Say whether there is a shortcut in your images, and which of them contradict it."""
     began = time.perf_counter()
+    plan = _power_plan(power_kinds, power_rates, power_repeats) if power else None
     context = workflow.open_audit(
         UserImages(source),
-        find_place(device, store, terminal.show(quiet=quiet)),
+        command_place(device, store, terminal.show(quiet=quiet), threads),
         model=model,
         size=size,
         seed=seed,
@@ -67,19 +105,27 @@ def audit(
     )
     if not quiet:
         _say_cost(context)
-    found, page = workflow.carry_out_audit(context, out, command=command_line(), source=source)
+    found, page = workflow.carry_out_audit(
+        context,
+        out,
+        command=command_line(),
+        source=source,
+        table=explain,
+        measure=_power_measure(plan, quiet=quiet) if plan else None,
+    )
     _say(found, context)
     _say_where(out, page, time.perf_counter() - began)
     _say_next(found, source, out, context.recipe.mine.steps)
 
 
 def _say_cost(context: Context) -> None:
-    cost = preparation.cost(context)
-    time_ = f"{cost.seconds / 60:.0f} minutes" if cost.seconds >= 120 else f"{cost.seconds:.0f} s"
+    cost = audit_cost(context)
+    workflow.expect_costs(context, cost.parts)
     err.print(
         f"{context.splits.name}: {len(context.splits.train)} images of {len(context.splits.classes)} "
         "classes. At most "
-        f"{cost.trainings} trainings of {cost.steps} steps, about {time_} on {context.device}.",
+        f"{cost.trainings} trainings of {cost.steps} steps, about "
+        f"{duration(cost.seconds)} on {context.device}.",
         markup=False,
         soft_wrap=True,
     )
@@ -92,6 +138,11 @@ def _say(found: Audit, context: Context) -> None:
     splits = context.splits
     if crowded := crowded_classes(found.suspects, splits.train.targets, splits.classes):
         _print(crowded)
+    if found.explanation is not None:
+        _print(" ".join(explanation_words.sentences(found.explanation)))
+    if found.power is not None:
+        terminal.out.print(power_table(found.power))
+        _print(" ".join(power_words.sentences(found.power)))
 
 
 def _say_where(out: Path, report: Path | None, seconds: float) -> None:
@@ -111,6 +162,43 @@ def _say_next(found: Audit, source: str, out: Path, steps: int) -> None:
 
 def _print(text: str) -> None:
     terminal.out.print(text, markup=False, soft_wrap=True)
+
+
+def _power_plan(kinds: str, rates: str, repeats: int) -> PowerPlan:
+    """Return the plan that the options ask for."""
+    names = tuple(dict.fromkeys(name.strip() for name in kinds.split(",") if name.strip()))
+    try:
+        shares = tuple(
+            dict.fromkeys(float(rate) / 100 for rate in rates.split(",") if rate.strip())
+        )
+    except ValueError:
+        raise UsageError(
+            f"--power-rates {rates!r} is no list of numbers. Give percent, as in 0.5,2,10."
+        ) from None
+    return PowerPlan(names, shares, repeats)
+
+
+def _power_measure(plan: PowerPlan, *, quiet: bool) -> Callable[[Context], Power]:
+    """Return a function that measures the power of an audit and says how far it is."""
+
+    def say(text: str) -> None:
+        if not quiet:
+            err.print(text, markup=False, soft_wrap=True)
+
+    def measure(context: Context) -> Power:
+        measurement = PowerMeasurement(context, plan)
+        say(power_words.announcement(measurement.cost()))
+        return measurement.carry_out(lambda *state: say(power_words.progress(*state)))
+
+    return measure
+
+
+def power_table(power: Power) -> Table:
+    """Return what is found of planted shortcuts as a table."""
+    shown = Table("planted", "exceptions", "found", "95 % interval")
+    for row in power_words.rows(power):
+        shown.add_row(*row)
+    return shown
 
 
 def table(found: Audit) -> Table:

@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
-from functools import cache
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from .. import data, recipes, stages, workflow
-from ..errors import RecipeError
+from .. import recipes
+from ..addresses import is_address
+from ..errors import RecipeError, UnspurError
 from ..report import terminal
+from ..report.pool_table import show_pool
 from ..runs import bench as benching
-from ..stages.place import find_place
-from .options import Changes, Device, Quiet, Root, StoreAt, Together
+from ..runs.run_records import RunRecords
+from ..workflow import FinishedRuns, ListPart, ManyRuns, Site, run_here, run_on_cluster
+from .cluster_options import open_pool
+from .help_text import ClusterCommand
+from .options import (
+    Changes,
+    CpusPerGroup,
+    Device,
+    GpusPerGroup,
+    Quiet,
+    Ray,
+    Root,
+    StoreAt,
+    Threads,
+    Together,
+)
+
+COMMAND = ClusterCommand
 
 
 def bench(
     names: Annotated[list[str], typer.Argument(help="Recipes by name or file; a * matches names.")],
-    out: Annotated[Path, typer.Option("--out", help="JSON file; tables go beside it.")],
+    out: Annotated[
+        str, typer.Option("--out", help="JSON file, or its address; tables go beside it.")
+    ],
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
     together: Together = 1,
+    part: Annotated[
+        str, typer.Option(help="Do one of several parts of the runs, as 1/8; the last one ends it.")
+    ] = "1/1",
+    ray: Ray = "",
+    cpus_per_group: CpusPerGroup = 1.0,
+    gpus_per_group: GpusPerGroup = None,
     device: Device = None,
+    threads: Threads = None,
     store: StoreAt = None,
     data_root: Root = None,
     set_: Changes = None,
@@ -34,14 +61,50 @@ def bench(
     """
     changes = recipes.parse_changes(set_ or [])
     wanted = [recipes.load(each, changes) for name in names for each in recipes.match(name)]
-    load = cache(data.load)  # the runs of one data set share it
-    place = find_place(device, store, terminal.show(quiet=quiet))
+    many, chosen = ManyRuns(wanted, _numbers(seeds), together), ListPart.parse(part)
+    where = out if is_address(out) else Path(out)
+    site, records, began = (
+        Site(device, store, data_root, threads),
+        RunRecords(where),
+        time.perf_counter(),
+    )
+    if ray:
+        with show_pool(quiet=quiet) as show:
+            pool = open_pool(ray, device, cpus_per_group, gpus_per_group, show)
+            finished = run_on_cluster(many, site, records, chosen, pool)
+    else:
+        open_run = site.opener(terminal.show(quiet=quiet))
+        finished = run_here(many, open_run, records, chosen)
+    _end(many, finished, chosen, where, time.perf_counter() - began)
 
-    def open_run(recipe: recipes.Recipe) -> stages.Run:
-        return workflow.open_recipe(recipe, place, root=data_root, load=load)
 
-    results = benching.bench(wanted, _numbers(seeds), open_run, together=together)
+def _end(
+    many: ManyRuns, finished: FinishedRuns, part: ListPart, out: Path | str, seconds: float
+) -> None:
+    """Write and print the tables if every run is finished; otherwise say what is missing."""
+    if finished.failures:
+        done = f"{len(finished.runs)} of {len(many.wanted)} runs are finished and kept"
+        raise UnspurError(
+            f"{len(finished.failures)} runs failed; {done}. Give the same command again for the others.\n"
+            + "\n".join(finished.failures)
+        )
+    if len(finished.runs) < len(many.wanted):
+        terminal.out.print(
+            f"Part {part.number} of {part.count} is done: {len(finished.runs)} of {len(many.wanted)} runs "
+            "are finished. The part that ends last writes the tables, and so does the same command "
+            "without --part.",
+            markup=False,
+        )
+        return
+    runs = [finished.runs[place] for place in range(len(many.wanted))]
+    results = benching.put_together(
+        many.recipes, many.seeds, runs, together=many.together, seconds=seconds
+    )
     benching.save(results, out)
+    _print_tables(results)
+
+
+def _print_tables(results: dict[str, Any]) -> None:
     table = Table(*benching.HEADER)
     for row in results["results"]:
         table.add_row(*benching.table_row(row))

@@ -13,21 +13,23 @@ from .. import recipes, workflow
 from ..data.custom.assembly import UserImages
 from ..data.splits import describe
 from ..report import comparison_page, terminal
+from ..report.run_clock import duration
 from ..report.terminal import err, show
 from ..runs.comparison_record import PARTS, ComparedMethod, MethodComparison
 from ..stages import Run
 from ..stages.estimate import estimate
-from ..stages.place import find_place
+from ..stages.place import command_place
 from .options import (
     Bias,
     Changes,
     Device,
-    Model,
+    OwnModel,
     Quiet,
     Seed,
     Size,
     Source,
     StoreAt,
+    Threads,
     check_out,
     command_line,
 )
@@ -40,11 +42,12 @@ def compare(
         str, typer.Option(help="Names from `unspur methods`, separated by commas.")
     ] = ",".join(workflow.METHODS),
     bias: Bias = None,
-    model: Model = "resnet18",
+    model: OwnModel = None,
     init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
     size: Size = 0,
     seed: Seed = 0,
     device: Device = None,
+    threads: Threads = None,
     store: StoreAt = None,
     set_: Changes = None,
     suspects: Annotated[
@@ -57,7 +60,7 @@ def compare(
     images = UserImages(source, bias=bias)
     opened = workflow.open_comparison(
         images,
-        find_place(device, store, show(quiet=quiet)),
+        command_place(device, store, show(quiet=quiet), threads),
         [name.strip() for name in methods.split(",") if name.strip()],
         model=model,
         init=init,
@@ -84,7 +87,7 @@ def _say_plan(opened: dict[str, Run], *, dry_run: bool) -> None:
     stages = f"{len(costs)} stages for {len(opened)} methods"
     end = "; nothing was run." if dry_run else "."
     terminal.out.print(
-        f"{stages}, about {sum(costs.values()) / 60:.1f} minutes on {first.context.device}{end}",
+        f"{stages}, about {duration(sum(costs.values()))} on {first.context.device}{end}",
         markup=False,
     )
 

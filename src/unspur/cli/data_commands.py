@@ -12,6 +12,10 @@ from .. import data
 from ..data.benchmarks import cifar10c, cmnist, groups, layout, mnist, sheet
 from ..data.custom import hub
 from ..data.custom.assembly import UserImages
+from ..data.custom.packing_images import index_shards, pack_images
+from ..data.custom.sources import USUAL_GROUPS, GroupSource
+from ..data.sharded.shard_index import ShardIndex
+from ..data.sharded.shard_writer import PER_SHARD
 from ..data.splits import Splits, describe
 from ..errors import DataError, RecipeError
 from ..recipes import budget
@@ -22,7 +26,10 @@ from .help_text import PlainCommand, PlainGroup
 from .options import Bias, Root
 
 app = typer.Typer(
-    cls=PlainGroup, help="Make, check and show the benchmark data sets.", no_args_is_help=True
+    cls=PlainGroup,
+    add_completion=False,
+    help="Make, check and show the benchmark data sets.",
+    no_args_is_help=True,
 )
 
 Name = Annotated[str, typer.Argument(help=f"{', '.join(groups.RATIOS)}.")]
@@ -100,6 +107,31 @@ def show(
     splits = _loaded(name, ratio, data_root)
     sheet.save(splits, out, columns=columns)
     err.print(f"wrote {out}", markup=False)
+
+
+@app.command("pack", cls=PlainCommand)
+def pack(
+    source: Annotated[
+        str, typer.Argument(metavar="DATA", help="Folder of class folders, or table.")
+    ],
+    out: Annotated[Path, typer.Argument(help="New folder for the shards.")],
+    bias: Bias = None,
+    per_shard: Annotated[int, typer.Option(min=1, help="Most images in a shard.")] = PER_SHARD,
+) -> None:
+    """Write images as WebDataset tar shards with an index, for sets larger than memory."""
+    groups = GroupSource.of(bias) if bias else USUAL_GROUPS
+    _say_packed(pack_images(source, out, groups=groups, per_shard=per_shard), out)
+
+
+@app.command("index", cls=PlainCommand)
+def index(folder: Annotated[Path, typer.Argument(help="Folder of tar shards.")]) -> None:
+    """Make the index of WebDataset shards of another program (again)."""
+    _say_packed(index_shards(folder), folder)
+
+
+def _say_packed(index: ShardIndex, out: Path) -> None:
+    counts = f"{len(index):,} images of {len(index.classes)} classes in {len(index.shards)} shards"
+    err.print(f"{out}: {counts}", markup=False)
 
 
 def _made(name: str, root: Path, ratio: str, seed: int, severity: int) -> Splits:

@@ -1,10 +1,16 @@
-"""Help without a type beside flags, which take no value."""
+"""Commands: help without a type beside flags, and an option whose value may be left out."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
+
+from ..cluster import LOCAL
+
+# What may follow --ray; anything else is the next argument.
+CLUSTER_ADDRESS = re.compile(r"auto|local|[\w.+-]+://.+|[\w.-]+:\d+")
 
 
 class PlainCommand(TyperCommand):
@@ -12,6 +18,23 @@ class PlainCommand(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_flag_types(super().get_params(ctx))
+
+
+class ClusterCommand(PlainCommand):
+    """A command whose option --ray may stand without an address."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _with_address(args))
+
+
+def _with_address(args: list[str]) -> list[str]:
+    """Put the address of a local cluster after a --ray that no address follows."""
+    found = []
+    for this, following in zip(args, [*args[1:], ""], strict=True):
+        found.append(this)
+        if this == "--ray" and not CLUSTER_ADDRESS.fullmatch(following):
+            found.append(LOCAL)
+    return found
 
 
 class PlainGroup(TyperGroup):

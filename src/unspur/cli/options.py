@@ -23,12 +23,34 @@ Out = Annotated[
     Path | None, typer.Option("--out", callback=check_out, help="Folder for the result.")
 ]
 StoreAt = Annotated[
-    Path | None, typer.Option("--store", help="Folder of finished stages (runs/store).")
+    str | None,
+    typer.Option(
+        "--store", help="Folder of finished stages (runs/store), or an address as s3://bucket/name."
+    ),
 ]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads on a CPU; all cores, or one where the machine is busy."),
+]
 Root = Annotated[Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Together = Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")]
+Ray = Annotated[
+    str,
+    typer.Option(
+        "--ray",
+        metavar="[ADDRESS]",
+        help="Run groups on a Ray cluster; without an address, on one of this machine.",
+    ),
+]
+CpusPerGroup = Annotated[
+    float, typer.Option(min=0.01, help="CPUs, and threads, of a group of runs on a Ray cluster.")
+]
+GpusPerGroup = Annotated[
+    float | None,
+    typer.Option(min=0, help="GPUs of a group on a Ray cluster, as 0.25; 1 if the device is one."),
+]
 Seed = Annotated[int, typer.Option(help="Seed of all training.")]
 Size = Annotated[
     int,
@@ -40,6 +62,13 @@ Size = Annotated[
 ]
 Model = Annotated[
     str, typer.Option(help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME.")
+]
+OwnModel = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME; by the images' size.",
+    ),
 ]
 Pretrained = Annotated[
     bool, typer.Option("--pretrained", help="Start from the network's published weights.")
@@ -71,7 +100,10 @@ Method = Annotated[
     str, typer.Option(help="Another method: jtt, dfr-mined, erm ...; `unspur methods` lists them.")
 ]
 Source = Annotated[
-    str, typer.Argument(metavar="DATA", help="Folder of class folders, table (.csv), or hf:NAME.")
+    str,
+    typer.Argument(
+        metavar="DATA", help="Folder of class folders or shards, table (.csv), hf:NAME."
+    ),
 ]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: key=value.")]
 

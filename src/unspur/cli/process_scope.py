@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ..parallel import joined, launched_rank
-from ..report.terminal import err, out
+from ..parallel import is_launched, launched_rank
+from ..report.console import err, out
 
 TOGETHER = ("run", "debias", "demo", "audit", "compare")  # commands that processes do together
 
@@ -18,6 +18,9 @@ def several_processes(arguments: Sequence[str]) -> Iterator[None]:
 
     Only the first process prints.
     """
+    if not is_launched():
+        yield
+        return
     rank = launched_rank()
     command = next((each for each in arguments if not each.startswith("-")), "")
     if command not in TOGETHER:
@@ -25,6 +28,8 @@ def several_processes(arguments: Sequence[str]) -> Iterator[None]:
             sys.exit(0)
         yield
         return
+    from ..parallel import joined  # which needs torch
+
     out.quiet = err.quiet = rank > 0
     with joined():
         yield

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..recipes import loading, parse_changes
-from ..recipes.display import show as show_recipe
-from ..recipes.published import METRICS
-from ..recipes.settings import Recipe
-from ..reproduce.item import SEEDS
-from ..reproduce.records import Records
-from ..runs.bench import summarise
-from ..runs.tables import percent
+from ..recipes.catalogue_files import catalogue
 from .help_text import PlainGroup
 from .options import Changes
 
+if TYPE_CHECKING:
+    from ..recipes.settings import Recipe
+
 RESULTS = (Path("results"),)  # where results are looked for unless named
 
-app = typer.Typer(cls=PlainGroup, invoke_without_command=True, no_args_is_help=False)
+app = typer.Typer(
+    cls=PlainGroup, add_completion=False, invoke_without_command=True, no_args_is_help=False
+)
 
 
 @app.callback()
 def recipes(context: typer.Context) -> None:
     """List the built-in recipes, or show one."""
     if context.invoked_subcommand is None:
-        print("\n".join(loading.names()))
+        print("\n".join(catalogue().recipes))
 
 
 @app.command()
@@ -39,6 +37,9 @@ def show(
     ] = None,
 ) -> None:
     """Print a whole recipe as TOML, with where each value comes from."""
+    from ..recipes import loading, parse_changes
+    from ..recipes.display import show as show_recipe
+
     texts = set_ or []
     loaded = loading.load_with_origins(name, parse_changes(texts))
     folder = results or next((each for each in RESULTS if each.is_dir()), None)
@@ -48,6 +49,12 @@ def show(
 
 def _results(recipe: Recipe, folder: Path) -> str:
     """Return our results with a recipe and the paper's seeds as a sentence, if there are any."""
+    from ..recipes.published import METRICS
+    from ..reproduce.item import SEEDS
+    from ..reproduce.records import Records
+    from ..runs.bench import summarise
+    from ..runs.tables import percent
+
     records = Records(folder)
     known = [records.find(recipe, seed) for seed in SEEDS.get(recipe.data.name, ())]
     runs = [each.run for each in known if each is not None]

@@ -21,6 +21,9 @@ def report(
     store: Annotated[
         Path | None, typer.Option("--store", help="Folder of finished stages, if it was moved.")
     ] = None,
+    tsne: Annotated[
+        bool, typer.Option("--tsne", help="Maps of the samples by t-SNE: seconds for each network.")
+    ] = False,
     tensorboard: Annotated[
         Path | None, typer.Option(help="Write the course of training for TensorBoard here, too.")
     ] = None,
@@ -31,7 +34,7 @@ def report(
     if store is not None and not store.is_dir():
         raise UnspurError(f"there is no folder {store} to take finished stages from.")
     try:
-        path = page.write(folder, store, out=out)
+        path = page.write(folder, store, out=out, tsne=tsne)
     except ModuleNotFoundError as error:
         raise UnspurError(str(error)) from error
     terminal.out.print(f"Open {path}.", markup=False, soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, get_args
@@ -11,17 +12,18 @@ import torch
 import typer
 from rich.table import Column, Table
 
-from .. import data, workflow
+from .. import data
 from ..errors import RecipeError, UnspurError
-from ..recipes import Recipe
 from ..report import terminal
+from ..report.pool_table import show_pool
 from ..report.terminal import err
 from ..reproduce import GROUPS, ITEMS, ItemOutcome, ReproduceOptions, select_items
 from ..reproduce import reproduce as reproduce_item
-from ..stages.context import Context
-from ..stages.place import find_place
 from ..training.numerics import Precision
-from .options import Device, Quiet, Root, StoreAt, Together
+from ..workflow import Site
+from .cluster_options import open_pool
+from .help_text import ClusterCommand
+from .options import CpusPerGroup, Device, GpusPerGroup, Quiet, Ray, Root, StoreAt, Together
 
 QUICK_FOLDER = Path("runs/reproduce-quick")  # apart from the real records and pages
 
@@ -49,6 +51,8 @@ NoRun = Annotated[
     bool, typer.Option("--no-run", help="Run nothing, write the pages of what is on record.")
 ]
 
+COMMAND = ClusterCommand
+
 
 def reproduce(
     names: Names,
@@ -63,6 +67,9 @@ def reproduce(
     only: Only = "*",
     precision: RunPrecision = "",
     no_run: NoRun = False,
+    ray: Ray = "",
+    cpus_per_group: CpusPerGroup = 1.0,
+    gpus_per_group: GpusPerGroup = None,
     quiet: Quiet = False,
 ) -> None:
     """Run what is missing of the paper's tables and figures, and write their pages.
@@ -71,17 +78,13 @@ def reproduce(
     """
     if quick:
         torch.set_num_threads(1)  # for networks this small, more threads only wait for each other
-    selected, load = select_items(names), cache(data.load)
-    place = find_place(device, store, terminal.show(quiet=quiet))
-
-    def context_of(recipe: Recipe) -> Context:
-        return workflow.open_recipe(recipe, place, root=data_root, load=load).context
-
+    selected, site = select_items(names), Site(device, store, data_root)
+    open_run = site.opener(terminal.show(quiet=quiet))
     options = ReproduceOptions(
         results=results or (QUICK_FOLDER / "results" if quick else Path("results")),
         pages=pages or (QUICK_FOLDER / "pages" if quick else Path("docs/results")),
-        context_of=context_of,
-        load=partial(load, root=data_root),
+        context_of=site.absolute().context if ray else lambda recipe: open_run(recipe).context,
+        load=partial(cache(data.load), root=data_root),
         say=(lambda line: None) if quiet else partial(err.print, markup=False, soft_wrap=True),
         together=together,
         until=time.monotonic() + 60 * minutes if minutes is not None else float("inf"),
@@ -90,7 +93,12 @@ def reproduce(
         run=not no_run,
         quick=quick,
     )
-    _report({name: reproduce_item(name, ITEMS[name], options) for name in selected})
+    with show_pool(quiet=quiet or not ray) as show:
+        if ray:
+            pool = open_pool(ray, device, cpus_per_group, gpus_per_group, show)
+            options = replace(options, pool=pool)
+        outcomes = {name: reproduce_item(name, ITEMS[name], options) for name in selected}
+    _report(outcomes)
 
 
 def _precision(name: str) -> str:

@@ -6,27 +6,27 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
 from rich.table import Table
 
 from .. import recipes, workflow
-from ..audit.recommendation import Judge
 from ..data.custom.assembly import UserImages
 from ..data.splits import describe
 from ..recipes import budget, own_methods
 from ..report import terminal
+from ..report.run_clock import duration
 from ..report.terminal import err, score_table, show, summary
 from ..stages import Run
-from ..stages.estimate import estimate
-from ..stages.place import find_place
-from ..workflow import Outcome
+from ..stages.place import command_place
+from ..workflow import Announcement, Outcome
 from .options import (
     Bias,
     Changes,
     Device,
     Method,
-    Model,
     Out,
+    OwnModel,
     Prefer,
     Pretrained,
     Quiet,
@@ -35,6 +35,7 @@ from .options import (
     Size,
     Source,
     StoreAt,
+    Threads,
     check_out,
     command_line,
 )
@@ -44,6 +45,7 @@ def run(
     name: Annotated[str, typer.Argument(help="A recipe by name (see `unspur recipes`) or file.")],
     seed: Annotated[int | None, typer.Option(help="Seed of all training.")] = None,
     device: Device = None,
+    threads: Threads = None,
     out: Out = None,
     store: StoreAt = None,
     data_root: Root = None,
@@ -56,7 +58,7 @@ def run(
     """Run a recipe: mine, pretrain, prune, fine-tune, evaluate."""
     seeded = {} if seed is None else {"seed": seed}
     recipe = recipes.load(name, {**recipes.parse_changes(set_ or []), **seeded})
-    place = find_place(device, store, show(quiet=quiet))
+    place = command_place(device, store, show(quiet=quiet), threads)
     opened = workflow.open_recipe(recipe, place, root=data_root)
     if dry_run:
         _say_plan(opened)
@@ -67,12 +69,13 @@ def run(
 def debias(
     source: Source,
     out: Annotated[Path, typer.Option("--out", callback=check_out, help="Folder for the result.")],
-    model: Model = "resnet18",
+    model: OwnModel = None,
     init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
     pretrained: Pretrained = False,
     size: Size = 0,
     seed: Seed = 0,
     device: Device = None,
+    threads: Threads = None,
     store: StoreAt = None,
     set_: Changes = None,
     suspects: Annotated[
@@ -91,7 +94,7 @@ def debias(
     images = UserImages(source, bias=bias)
     opened = workflow.open_debias(
         images,
-        find_place(device, store, show(quiet=quiet)),
+        command_place(device, store, show(quiet=quiet), threads),
         model=model,
         init=init,
         pretrained=pretrained,
@@ -116,10 +119,11 @@ def demo(
         "runs/demo"
     ),
     store: StoreAt = None,
+    threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the whole chain on embedded data, on the CPU, in about a minute."""
-    place = find_place("cpu", store, show(quiet=quiet))
+    place = command_place("cpu", store, show(quiet=quiet), threads)
     _finish(workflow.open_recipe(recipes.load("demo"), place), out)
 
 
@@ -129,13 +133,17 @@ def _finish(opened: Run, folder: Path, *, source: str = "") -> None:
     opened.check()
     opened.settle()
     stored = opened.stored
-    outcome = workflow.carry_out(opened, folder, command=command_line(), source=source)
-    terminal.out.print(score_table(outcome.numbers))
-    for line in summary(outcome.numbers):
-        terminal.out.print(line, markup=False)
-    for line in _size_lines(outcome):
-        terminal.out.print(line, markup=False)
+    outcome = workflow.carry_out(
+        opened, folder, command=command_line(), source=source, scored=_say_scores
+    )
     _say_where(outcome, folder, stored, time.perf_counter() - began)
+
+
+def _say_scores(outcome: Outcome) -> None:
+    """Print the scores, the findings, and size and speed."""
+    terminal.out.print(score_table(outcome.numbers))
+    for line in [*summary(outcome.numbers), *_size_lines(outcome)]:
+        terminal.out.print(line, markup=False)
 
 
 def _size_lines(outcome: Outcome) -> list[str]:
@@ -157,31 +165,38 @@ def _say_where(outcome: Outcome, folder: Path, stored: list[str], seconds: float
 def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
     """Show every stage: is it stored, and what would it cost?"""
     table = Table("stage", "steps", "stored", "about", "disk")
-    rows = estimate(opened)
-    for row in rows:
-        cost = ("–", "–") if row.stored else (f"{row.seconds:.0f} s", terminal.size(row.disk))
-        table.add_row(row.stage, str(row.steps), "yes" if row.stored else "no", *cost)
+    found = workflow.announce(opened)
+    for row in found.stages:
+        cost = ("–", "–") if row.stored else (duration(row.seconds), terminal.size(row.disk))
+        steps = f"{row.steps_left} of {row.steps}" if row.is_resumed else str(row.steps)
+        table.add_row(row.stage, steps, "yes" if row.stored else "no", *cost)
     terminal.out.print(table)
-    seconds = sum(row.seconds for row in rows) + _say_judge(opened)
+    _say_judge(found)
     end = "; nothing was run." if dry_run else "."
-    text = f"about {_duration(seconds)} on {opened.context.device}{end}"
-    terminal.out.print(text, markup=False)
+    early = (
+        f", {duration(found.least_seconds)} if the audit soon sees no shortcut"
+        if found.audit
+        else ""
+    )
+    text = f"about {duration(found.seconds)} on {_where(opened)}{early}{end}"
+    terminal.out.print(text, markup=False, soft_wrap=True)
 
 
-def _say_judge(opened: Run) -> float:
-    """Say what the judge costs, if one is asked; return the seconds."""
-    judge = opened.context.judge
-    if not isinstance(judge, Judge):
-        return 0.0
-    cost = judge.cost()
+def _where(opened: Run) -> str:
+    """Name the device, and the threads on a CPU."""
+    if opened.context.device.type != "cpu":
+        return str(opened.context.device)
+    threads = torch.get_num_threads()
+    return f"cpu with {threads} thread{'s' * (threads > 1)}"
+
+
+def _say_judge(found: Announcement) -> None:
+    """Say what the judge costs, if one is asked."""
+    if found.audit is None:
+        return
     terminal.out.print(
-        f"First an audit asks if there is a shortcut: at most {cost.trainings} trainings of {cost.steps} "
-        f"steps, about {_duration(cost.seconds)}. --anyway leaves it out.",
+        f"First an audit asks if there is a shortcut: at most {found.audit.trainings} trainings of "
+        f"{found.audit.steps} steps, about {duration(found.audit.seconds)}. --anyway leaves it out.",
         markup=False,
         soft_wrap=True,
     )
-    return cost.seconds
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"

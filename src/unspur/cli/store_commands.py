@@ -10,14 +10,15 @@ from rich.table import Column, Table
 
 from .. import store as stored
 from ..errors import StoreError, UsageError
-from ..report import terminal
-from ..report.terminal import err, size
-from ..stages.place import default_store
-from ..store import Store
+from ..report import console
+from ..report.console import err, size
+from ..store import Store, default_store, open_store
 from .help_text import PlainCommand, PlainGroup
 from .options import StoreAt
 
-app = typer.Typer(cls=PlainGroup, help="See and free what is stored.", no_args_is_help=True)
+app = typer.Typer(
+    cls=PlainGroup, add_completion=False, help="See and free what is stored.", no_args_is_help=True
+)
 
 
 @app.command("list", cls=PlainCommand)
@@ -25,14 +26,14 @@ def runs_list(store: StoreAt = None) -> None:
     """List what is stored."""
     table = Table(Column("stage", no_wrap=True), "state", "size", "seconds", "made")
     total = 0
-    for path in Store(store or default_store()).artifacts():
+    for path in open_store(store or default_store()).artifacts():
         total += (bytes_ := stored.folder_size(path))
         state, about = _state(path)
         seconds = str(about.get("seconds", "–"))
         made = about.get("made", "–").replace("T", " ")[:16]
         table.add_row(path.name.partition(".")[0], state, size(bytes_), seconds, made)
-    terminal.out.print(table)
-    terminal.out.print(f"{size(total)} in {store or default_store()}", markup=False)
+    console.out.print(table)
+    console.out.print(f"{size(total)} in {store or default_store()}", markup=False)
 
 
 @app.command("rm", cls=PlainCommand)
@@ -54,7 +55,7 @@ def runs_rm(
             "say what to remove: a name from `unspur runs list`, --unfinished or --all."
         )
     doomed = _matches(
-        Store(store or default_store()), names or [], all_=all_, unfinished=unfinished
+        open_store(store or default_store()), names or [], all_=all_, unfinished=unfinished
     )
     freed, problems = 0, []
     for path in doomed:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -50,11 +50,12 @@ def first_line(text: str) -> str:
 
 def render_rows(rows: Iterable[Sequence[str]]) -> str:
     """Return rows as CSV; all cells are quoted if one has a carriage return, which csv leaves bare."""
-    cells = [list(map(escape_cell, row)) for row in rows]
-    odd = any("\r" in cell for row in cells for cell in row)
+    again = list(rows) if isinstance(rows, Iterator) else rows  # they are gone through twice
+    odd = any("\r" in cell for row in again for cell in row)
     text = io.StringIO(newline="")
     quoting: Literal[0, 1] = csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
-    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(cells)
+    writer = csv.writer(text, lineterminator="\n", quoting=quoting)
+    writer.writerows(map(escape_cell, row) for row in again)
     return text.getvalue()
 
 

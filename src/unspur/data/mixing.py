@@ -57,6 +57,10 @@ def _partners(
     n: int, probability: float, stream: int, *, seed: int, step: Tensor, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Return another image for each by a random permutation, and how much is taken of it (0: nothing)."""
+    if noise.is_fused(step):
+        from .mixing_kernels import partners
+
+        return partners(n, probability, step, *noise.stream_keys(seed, stream))
     order, chance, amount = noise.uniform(seed, step, stream, (3, n), device)
     a = torch.where(chance < probability, amount, 0.0)
     return torch.sort(order, stable=True).indices, a[:, None, None, None]
@@ -84,11 +88,23 @@ def mix_within_class(
     The other image is the one with the largest u · (1 + [it is a suspect]), u uniform in (0, 1) for every
     pair: suspects are preferred. An image without another of its class is left as it is. Labels stay.
     """
-    n = len(x)
-    u = noise.uniform(seed, step, noise.MIX, (n + 2, n), x.device)
+    index, b = _of_same_class(y, conflict, probability, seed=seed, step=step)
+    return torch.lerp(x, x[index], b[:, None, None, None])
+
+
+def _of_same_class(
+    y: Tensor, conflict: Tensor, probability: float, *, seed: int, step: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return another image of its class for each, and how much is taken of it (0: nothing)."""
+    n = len(y)
+    if noise.is_fused(step):
+        from .mixing_kernels import of_same_class
+
+        return of_same_class(y, conflict, probability, step, *noise.stream_keys(seed, noise.MIX))
+    u = noise.uniform(seed, step, noise.MIX, (n + 2, n), y.device)
     pairs, chance, amount = u[:n], u[n], u[n + 1]
-    itself = torch.eye(n, dtype=torch.bool, device=x.device)
+    itself = torch.eye(n, dtype=torch.bool, device=y.device)
     eligible = (y[:, None] == y) & ~itself
     best = torch.where(eligible, pairs * (1 + conflict.float()), 0.0).max(dim=1)
     b = torch.where((best.values > 0) & (chance < probability), amount / 2, 0.0)
-    return torch.lerp(x, x[best.indices], b[:, None, None, None])
+    return best.indices, b

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -26,7 +26,7 @@ class Part(Protocol):
     @property
     def targets(self) -> Tensor: ...
     @property
-    def names(self) -> tuple[str, ...] | None: ...
+    def names(self) -> Sequence[str] | None: ...
     @property
     def shape(self) -> tuple[int, ...]: ...  # of one image
     @property
@@ -43,7 +43,7 @@ class Split:
 
     images: Tensor
     targets: Tensor
-    names: tuple[str, ...] | None = None
+    names: Sequence[str] | None = None
     _placed: dict[torch.device, tuple[Tensor, Tensor]] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -260,6 +260,13 @@ def _resize(part: Part, size: tuple[int, int]) -> Split:
             images.round().clamp(0, 255).byte() if part.dtype == torch.uint8 else images
         )
     return Split(resized, part.targets, part.names)
+
+
+def with_targets(part: Part, targets: Tensor) -> Part:
+    """Return the same images with other labels."""
+    if isinstance(part, Split):
+        return Split(part.images, targets, part.names)
+    return replace(part, targets=targets)  # type: ignore[type-var]
 
 
 def with_validation(

@@ -18,6 +18,7 @@ from ..parallel.team import Rows, rows_of
 from .augmentation import Augment
 from .batches import CHUNK, NO_MIXING, Batch, Labelled, Preprocess
 from .custom.listing import printable
+from .decoding.pixels import describe_file
 from .decoding.readers import Bad, Memory, Reader, reader
 from .mixing import Mixing
 from .splits import Part, Split
@@ -143,7 +144,7 @@ class _Reading:
         for part in self.work:
             for file, reason in part.result().items():
                 raise DataError(
-                    f"{printable(file)} cannot be read as an image ({reason}). Replace it."
+                    f"{printable(describe_file(file))} cannot be read as an image ({reason}). Replace it."
                 )
         return memory.slots[self.slot : self.slot + self.count]
 

@@ -13,15 +13,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ..noise.fused import uniform_at
+
 _BLOCK = 1024
 _PLAIN = ["n", "first", "second", "inner", "outer"]  # numbers not worth a kernel of their own
-
-
-@triton.jit
-def _mix(x):
-    x = (x ^ (x >> 16)) * 0x7FEB352D
-    x = (x ^ (x >> 15)) * 0x846CA68B
-    return x ^ (x >> 16)
 
 
 @triton.jit
@@ -29,11 +24,7 @@ def _uniform(at, step, first, second, inner, outer):
     """Compute `noise.uniform` for the weights at the memory positions `at`."""
     rest = at % outer
     place = at - rest + (rest % inner) * (outer // inner) + rest // inner
-    low = step.to(tl.uint32)
-    a = _mix(first.to(tl.uint32) + low)
-    b = _mix(second.to(tl.uint32) ^ (low * 0x846CA68B))
-    bits = _mix(_mix(place.to(tl.uint32) + a) + b)
-    return ((bits >> 9).to(tl.float32) + 0.5) * 1.1920928955078125e-07  # 2 ** -23
+    return uniform_at(place, step, first, second)
 
 
 @triton.jit

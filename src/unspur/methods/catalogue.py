@@ -16,7 +16,7 @@ BUILT_IN: tuple[MethodEntry, ...] = (
     erm.ENTRY,
     dcwp.DCWP,
     dcwp.PRESET,
-    dcwp.ADAPTED,
+    dcwp.FIRST_PRESET,
     dcwp.RELEASED,
     dcwp.PAPER_TEXT,
     dcwp.EARLY_STOPPED,

@@ -87,13 +87,15 @@ PAPER = "Park et al., CVPR 2023"
 TWO = "2: miner, main"
 
 DCWP = MethodEntry("dcwp", "DCWP", PAPER, TWO, STAGES)
-PRESET = MethodEntry("unspur", "unspur", "our preset of DCWP", TWO, STAGES, plan="dcwp")
-ADAPTED = MethodEntry(
-    "adapted",
-    "DCWP, adapted",
-    "our preset for own images",
+PRESET = MethodEntry(
+    "unspur",
+    "unspur",
+    "our preset, for every data set and for own images",
     "3: miner, ordinary, main",
     stages=("mine", "pretrain", "adapt", "prune", "finetune"),
+)
+FIRST_PRESET = MethodEntry(
+    "unspur-1", "unspur, first preset", "our first preset of DCWP", TWO, STAGES, plan="dcwp"
 )
 RELEASED = MethodEntry("released-code", "DCWP, released code", PAPER, TWO, STAGES, plan="dcwp")
 PAPER_TEXT = MethodEntry("paper-text", "DCWP, paper's text", PAPER, TWO, STAGES, plan="dcwp")

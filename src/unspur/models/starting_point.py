@@ -17,6 +17,12 @@ class StartingPoint:
     model: nn.Module | str
     init: str = ""
     pretrained: bool = False
+    by_default: bool = False  # whether nobody asked for this network
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether neither a network nor weights were asked for, so that one may be chosen by the images."""
+        return self.by_default and not self.init and not self.pretrained
 
     @property
     def name(self) -> str | None:

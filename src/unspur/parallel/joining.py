@@ -15,23 +15,13 @@ import torch
 import torch.distributed as dist
 
 from ..errors import TrainingError
-from .exchange import any_of
+from .agreement import any_of
+from .launch import is_launched
 from .lifeline import Lifeline
 from .team import Team, current, working_in
 
 # The lifeline finds out who has died; the others may wait for the first process as long as it works.
 WAIT = timedelta(days=7)
-
-
-def launched_rank() -> int:
-    """Return the rank that a launcher such as torchrun gave this process; 0 without one."""
-    return int(os.environ["RANK"]) if _is_launched() else 0
-
-
-def _is_launched() -> bool:
-    """Return whether a launcher has started this process as one of several."""
-    names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    return all(name in os.environ for name in names) and int(os.environ["WORLD_SIZE"]) > 1
 
 
 @contextmanager
@@ -40,7 +30,7 @@ def joined() -> Iterator[Team | None]:
 
     All processes must do the same within it. If one of them fails or dies, it ends in all of them.
     """
-    if current() is not None or not _is_launched():
+    if current() is not None or not is_launched():
         yield current()
         return
     team = _join()

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .exchange import attempt, broadcast, sendable
+from .agreement import attempt, broadcast, sendable
 from .team import alone, current
 
 T = TypeVar("T")

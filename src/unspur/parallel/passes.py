@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from .exchange import gather_objects
+from .agreement import gather_objects
 from .team import Team, current, rows_of
 
 _passes: list[SharedPass] = []

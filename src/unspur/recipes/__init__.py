@@ -1,11 +1,25 @@
 """Recipes: every setting and its default, composition by name, published numbers, settings for own data.
 
-May import: data, errors, methods, training.
+Names are imported when they are first used. May import: data, errors, lazy, methods, training.
 """
 
-from .changes import parse_changes
-from .loading import as_toml, change, dump, load, match, names, parse
-from .settings import Recipe
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy_names
+
+if TYPE_CHECKING:
+    from .changes import parse_changes
+    from .loading import as_toml, change, dump, load, match, names, parse
+    from .settings import Recipe
+else:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "changes": "parse_changes",
+            "loading": "as_toml change dump load match names parse",
+            "settings": "Recipe",
+        },
+    )
 
 __all__ = [
     "Recipe",

@@ -1,56 +1,47 @@
-"""Choose settings for a user's own data, from the number of images and the device alone.
+"""Choose settings for a user's own data: our preset, as long as the images and the device suggest.
 
-The ordinary model takes twenty passes through the data, within the bounds below; adapting it to mixed
-images and the search for masks take half of that each, fine-tuning as much. Whole channels are pruned, so
-that the result is smaller and faster: half of the multiply–adds remain. The network is ResNet-18 at the
-images' size, at most 96 pixels on a CPU and 128 on a GPU. From pretrained weights everything is trained at
-lower rates, after a warm-up, the new head first (`_gentler`).
+The numbers are those of the catalogue's method `unspur` (catalogue/preset.toml), the lengths those of
+lengths.py. The network is ResNet-18 at the images' size, at most 96 pixels on a CPU and 128 on a GPU. Images
+of at most 28 pixels get the small convolutional network, as ResNet-18 leaves one pixel of them
+(docs/decisions/own-network.md). From pretrained weights everything is trained at lower rates, after a
+warm-up, the new head first (`_gentler`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import torch
 
 from ..errors import RecipeError
+from .composition import method_tables
+from .lengths import BOUNDS, Bounds, lengths
 from .loading import parse
 from .settings import PruneSettings, Recipe
 
 NETWORK = "resnet18"
-PASSES, BATCH = 20, 64
+SMALL_NETWORK, SMALL_OPTIONS = "convnet", {"width": 64}
+SMALL_PIXELS = 28  # the largest side of images that get the small network
 TRAVEL = 15.0  # how far a mask's logit can come in its stage; it starts 1.5 above the cut
+BY_CHANNEL = ("unit", "cut", "keep", "weigh")  # settings of masks on whole channels
 
-
-# docs/decisions/mixing.md and own-preset.md have the measurements.
-MIXING = {"spectrum": 0.5, "style": 1.0, "mix": 1.0}
-CHANNELS = {"unit": "channel", "cut": "share", "keep": 0.5, "weigh": "macs"}
-
-
-# How much accuracy on images that follow the shortcut may be given for that on images that contradict it.
-PREFERENCES: dict[str, dict[str, object]] = {
-    "balanced": {},
-    "aligned": {"prune.noise": "logit", "prune.share": 0.2, "finetune.share": 0.2},
-    "conflicting": {"prune.share": 0.5, "finetune.share": 0.5},
-}
-
-
-class Budget(NamedTuple):
-    """Bounds on the steps of a stage, and the largest side of an image."""
-
-    fewest: int
-    most: int
-    pixels: int
-
-
-BUDGETS = {"cpu": Budget(300, 1000, 96), "cuda": Budget(500, 3000, 128)}
+# The share of suspects in a batch: how much accuracy on images that follow the shortcut may be given for that
+# on images that contradict it (docs/decisions/mixing.md).
+SHARES = {"balanced": None, "aligned": 0.25, "conflicting": 0.75}
 # Of ImageNet: what published weights expect, and near enough for photographs.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-def of(device: torch.device) -> Budget:
+def of(device: torch.device) -> Bounds:
     """Return what a kind of device can do in reasonable time."""
-    return BUDGETS["cuda" if device.type == "cuda" else "cpu"]
+    return BOUNDS["cuda" if device.type == "cuda" else "cpu"]
+
+
+def fitting_network(pixels: int) -> tuple[str, dict[str, Any]]:
+    """Return the network, by name and options, for images whose larger side has so many pixels."""
+    if pixels <= SMALL_PIXELS:
+        return SMALL_NETWORK, dict(SMALL_OPTIONS)
+    return NETWORK, {}
 
 
 def settings(
@@ -59,6 +50,7 @@ def settings(
     *,
     name: str,
     model: str,
+    options: dict[str, Any] | None = None,
     init: str = "",
     pretrained: bool = False,
     mean: tuple[float, ...] = MEAN,
@@ -68,40 +60,35 @@ def settings(
 
     `init` and `pretrained` are as in a recipe; `mean` and `std` are what the network expects.
     """
-    budget = of(device)
-    batch = max(2, min(BATCH, images // 4))
-    steps = min(max(PASSES * images // batch, budget.fewest), budget.most)
-    half = steps // 2
-    debias = {"batch": batch, "steps": half, "align": 1.0}
+    length = lengths(images, "cuda" if device.type == "cuda" else "cpu")
+    preset = method_tables("unspur", length)
+    rate = max(1e-2, TRAVEL / length["search"])
     table = {
+        **preset,
         "name": name,
-        "plan": "adapted",
         "judge": True,
-        "watch_every": max(1, steps // 4),
-        "data": {"augment": "flip", "mean": mean, "std": std, **MIXING},
-        "model": {"name": model, "init": init},
-        "mine": {"batch": batch, "steps": steps, **_adam(1e-3)},
-        "pretrain": {"batch": batch, "steps": steps, "schedule": "cosine", **_adam(1e-3)},
-        "adapt": {"batch": batch, "steps": half, "rate": 1e-3},
-        "prune": {**debias, "rate": max(1e-2, TRAVEL / half), "sparsity": 1e-8, **CHANNELS},
-        "finetune": {**debias, "steps": steps, "rate": 5e-4, "schedule": "cosine"},
-        "select": {"every": max(1, steps // 20)},
+        "watch_every": max(1, length["whole"] // 4),
+        "data": {"augment": "flip", "mean": mean, "std": std, **preset["data"]},
+        "model": {"name": model, "init": init, "options": options or {}},
+        "mine": {"batch": length["wide"], "steps": length["whole"], **_adam(1e-3)},
+        "prune": {**preset["prune"], "rate": rate},
     }
-    changes = _gentler(steps, pretrained) if init or pretrained else {}
+    changes = _gentler(length["whole"], pretrained) if init or pretrained else {}
     return parse(table, changes, where=name)
 
 
 def preference(name: str) -> dict[str, object]:
     """Return the changes that move the result towards aligned or conflicting images."""
-    if name not in PREFERENCES:
-        raise RecipeError(f"prefer {name!r}: choose one of {', '.join(PREFERENCES)}.")
-    return dict(PREFERENCES[name])
+    if name not in SHARES:
+        raise RecipeError(f"prefer {name!r}: choose one of {', '.join(SHARES)}.")
+    share = SHARES[name]
+    return {} if share is None else {"prune.share": share, "finetune.share": share}
 
 
 def with_single_weights(recipe: Recipe) -> Recipe:
     """Return a recipe that masks single weights, for a network whose channels cannot be removed."""
     usual = PruneSettings()
-    reset = {name: getattr(usual, name) for name in CHANNELS}
+    reset = {name: getattr(usual, name) for name in BY_CHANNEL}
     return recipe.model_copy(update={"prune": recipe.prune.model_copy(update=reset)})
 
 

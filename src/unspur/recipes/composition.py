@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ..errors import RecipeError
 from ..methods import plans
 from .catalogue_files import Catalogue, Combination, DataEntry, RecipeMethod, Settings, catalogue
+from .lengths import lengths
 from .messages import suggestion
 from .settings import recipe_class
 
@@ -75,6 +76,17 @@ def compose(name: str, entries: Catalogue | None = None) -> Composition:
     )
 
 
+def method_tables(name: str, values: Settings) -> Settings:
+    """Return the settings of a method of the catalogue, as tables, with these values in their places."""
+    known = catalogue()
+    layers = [
+        Layer(Origin(f"method {each}", entry.file), entry.set)
+        for each, entry in _method_chain(name, known)
+    ]
+    settings, _ = _merge(layers, values, Combination(name, "own images", ""))
+    return nested(settings)
+
+
 def flat(tables: Settings) -> Flat:
     """Return tables by dotted key: `prune.rate`; what is nested deeper is a value."""
     found: Flat = {}
@@ -127,7 +139,8 @@ def _values(combination: Combination, known: Catalogue) -> Settings:
     for _, entry in _data_chain(combination.data, known):
         values |= entry.value
     ratio = known.data[combination.data].ratios.get(combination.ratio)
-    return values | (ratio.value if ratio else {})
+    values |= ratio.value if ratio else {}
+    return values | (lengths(values["images"]) if "images" in values else {})
 
 
 def _method_layers(combination: Combination, known: Catalogue) -> Iterator[Layer]:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 
 from pydantic import ValidationError
 
-from .settings import recipe_class
-
 MOST_LISTED = 12  # known words that a message lists
 
 
@@ -39,5 +37,7 @@ def explain(error: ValidationError, where: Callable[[str], str]) -> str:
 
 
 def _keys(prefix: str) -> list[str]:
+    from .settings import recipe_class
+
     section = recipe_class().model_fields.get(prefix)
     return list((section.annotation if section else recipe_class()).model_fields)  # type: ignore[union-attr]

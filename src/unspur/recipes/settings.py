@@ -126,6 +126,7 @@ class DebiasSettings(TrainingSettings):
     up: Weight = 0.0
     share: Share = 1 / 3
     cap: float = Field(100.0, ge=1, le=1e9)
+    graded: float = Field(0.0, ge=0, le=10)  # draw suspects in proportion to this power of -log p
     group_weight: Weight = 0.0
     batch: Batch = 256
 

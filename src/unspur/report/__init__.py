@@ -1,4 +1,5 @@
 """Pages, tables and figures; reads results, never trains.
 
-May import: audit, errors, extras, methods, recipes, runs, stages, store, theory, training, version.
+May import: audit, cluster, errors, extras, methods, probe, recipes, runs, stages, store, theory, training,
+version.
 """

@@ -8,11 +8,13 @@ from typing import Any
 
 from ..audit import audit_networks, verdict
 from ..audit.conclusions import VERDICTS, Conclusion
+from ..audit.explanation import Explanation
 from ..audit.formatting import beside, p_value, percent, signed
+from ..audit.power import Power
 from ..audit.preparation import settings
 from ..runs.audit_folder import SETTINGS, SavedAudit
 from ..stages.suspects import crowding
-from . import audit_words, gallery, words
+from . import audit_words, explanation_words, gallery, power_words, words
 from .audit_figures import figures, numbers
 from .gallery import Card, Sample
 from .pictures import uri
@@ -53,6 +55,8 @@ def content(audit: SavedAudit) -> dict[str, Any]:
         "wrong_labels": audit_words.exceptions_or_wrong_labels(e, limits, len(about["classes"])),
         "calibration": audit_words.calibration(about, usual=_usual(audit)),
         "views": views(audit),
+        "explanation": _explanation(about),
+        "power": _power(about),
         "shelves": shelves,
         "filters": gallery.filters(shelves, more),
         "tiny": bool(shelves) and gallery.tiny(audit.tensors["gallery.images"]),
@@ -67,6 +71,26 @@ def content(audit: SavedAudit) -> dict[str, Any]:
         "beside": beside,
         "p_value": p_value,
     }
+
+
+def _explanation(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what goes with being a suspect; nothing for audits that were not asked."""
+    if "explanation" not in about:
+        return {}
+    explanation = Explanation.from_json(about["explanation"])
+    return {
+        "sentences": explanation_words.sentences(explanation),
+        "rows": explanation_words.rows(explanation),
+        "compared": len(explanation.columns),
+    }
+
+
+def _power(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is found of planted shortcuts; nothing where none were planted."""
+    if "power" not in about:
+        return {}
+    power = Power.from_json(about["power"])
+    return {"sentences": power_words.sentences(power), "rows": power_words.rows(power)}
 
 
 def _text(audit: SavedAudit) -> str:

@@ -124,11 +124,21 @@ def exceptions_or_wrong_labels(e: Evidence, limits: Thresholds, classes: int) ->
 
 
 def _of_miner(deciding: str, e: Evidence) -> str:
-    """Say why nothing is known of the labels where the miner settled it; empty where it did not."""
+    """Say what is known of the labels where the miner or the border settled it; empty elsewhere."""
     if deciding in ("learned", "easy"):
         return (
             f"Not here. Where {percent(e.error)} of the images are got wrong, wrong labels drown among hard "
             "images: this audit says nothing of the labels."
+        )
+    if deciding == "labels":
+        return (
+            "Of single images not here, since most are hard. Of all together yes: the surest mistakes have "
+            "labels that hard images rarely have, and nothing easy was found that a shortcut could be."
+        )
+    if deciding == "border":
+        return (
+            "Yes. A network that sees the border alone is as sure of another class as it would be with wrong "
+            "labels, but one that sees the centre alone doubts it: border and centre contradict each other."
         )
     if deciding == "enough":
         return f"Not here: {e.suspects} suspects are too few to say why they are suspects."

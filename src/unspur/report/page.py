@@ -23,7 +23,7 @@ from ..runs.finished import Finished, is_audit, open_run
 from ..runs.intervals import Intervals, bootstrap
 from ..runs.run_folder import REPORT
 from ..store import Artifact, locked, sweep, write_bytes
-from . import audit_page, curves, gain_words, gallery, headline, triptych, words
+from . import audit_page, correction_words, curves, gain_words, gallery, headline, triptych, words
 from .templates import paint
 
 # What unexpected content of a file leads to.
@@ -31,8 +31,13 @@ SURPRISES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError
 UNTRAINED = ("inspect", "evaluate")  # stages without a course to show
 
 
-def write(folder: Path, store: Path | None = None, *, out: Path | None = None) -> Path:
-    """Write the report of a run or an audit, by default as report.html in its folder."""
+def write(
+    folder: Path, store: Path | None = None, *, out: Path | None = None, tsne: bool = False
+) -> Path:
+    """Write the report of a run or an audit, by default as report.html in its folder.
+
+    With `tsne` the maps of a run are t-SNE layouts, which take seconds; otherwise principal components.
+    """
     need("jinja2")
     path = out or folder / REPORT
     with _name_damage(folder):
@@ -41,7 +46,7 @@ def write(folder: Path, store: Path | None = None, *, out: Path | None = None) -
         else:
             run = open_run(folder, store)
             _warn_of_missing(run)
-            text = render(run)
+            text = render(run, tsne=tsne)
     with _write_alone(path):
         write_bytes(path, text.encode())
     return path
@@ -88,12 +93,12 @@ def attempt(folder: Path, store: Path | None = None) -> Path | None:
         return None
 
 
-def render(run: Finished) -> str:
+def render(run: Finished, *, tsne: bool = False) -> str:
     """Return the page of a run as text."""
-    return paint("report.html.j2", content(run))
+    return paint("report.html.j2", content(run, tsne=tsne))
 
 
-def content(run: Finished) -> dict[str, Any]:
+def content(run: Finished, *, tsne: bool = False) -> dict[str, Any]:
     """Return everything the page shows, by the names its template uses."""
     settings = tomllib.loads(run.recipe)
     names = words.network_titles(run.scores, settings["plan"])
@@ -121,10 +126,12 @@ def content(run: Finished) -> dict[str, Any]:
         "gains": gain_words.table(gain) if gain else None,
         "unseen": None if gain else words.unseen(run.scores, names),
         "matrices": words.matrices(run.scores, names, run.classes, biases),
+        "corrected": correction_words.describe(run.record.get("corrections")),
         "shelves": shelves,
         "filters": gallery.filters(shelves, {"wrong": "wrong to the end"}),
         "looks": gallery.looks(facts, tensors) if facts.get("looks") else [],
-        **_maps(tensors, names, run.classes, biases),
+        **_maps(tensors, names, run.classes, biases, tsne=tsne),
+        "map_method": "t-SNE" if tsne else "the two principal components",
         "charts": _charts(run),
         "layers": run.scores["density"]["layers"],
         "facts": facts,
@@ -158,11 +165,16 @@ def _intervals(evaluated: Artifact | None) -> Intervals | None:
 
 
 def _maps(
-    tensors: dict[str, Tensor], names: dict[str, str], classes: list[str], biases: list[str]
+    tensors: dict[str, Tensor],
+    names: dict[str, str],
+    classes: list[str],
+    biases: list[str],
+    *,
+    tsne: bool,
 ) -> dict[str, Any]:
     """Return the maps, or why there are none."""
     try:
-        maps = triptych.rows(tensors, names, classes, biases)
+        maps = triptych.rows(tensors, names, classes, biases, tsne=tsne)
     except ModuleNotFoundError as error:
         return {"maps": [], "no_maps": str(error)}
     return {"maps": maps, "no_maps": ""}

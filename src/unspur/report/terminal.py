@@ -2,75 +2,104 @@
 
 from __future__ import annotations
 
-import time
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from ..stages.context import Show
 from ..training.inputs import Progress as Follower
 from . import gain_words
+from .console import err, out, size
+from .run_clock import RunClock, duration
 from .words import MODELS, ordinary_is_result
 
-out = Console()
-err = Console(stderr=True)
+__all__ = [
+    "Bar",
+    "Display",
+    "Lines",
+    "err",
+    "out",
+    "percent",
+    "score_table",
+    "show",
+    "size",
+    "summary",
+]
+
+FIRST_LINE = 2.0  # seconds after the first step of a stage
 
 
 class Bar:
-    """A progress bar that shows the stage, the loss and the time left."""
+    """A progress bar that shows the stage, the loss, and the time left of the stage and of the run."""
 
-    def __init__(self, progress: Progress, stage: str):
-        self.progress = progress
-        self.task = progress.add_task(stage, total=None, loss="")
+    def __init__(self, progress: Progress, stage: str, clock: RunClock):
+        self.progress, self.clock = progress, clock.begin(stage)
+        self.task = progress.add_task(stage, total=None, loss="", left="")
 
     def update(self, step: int, steps: int, loss: float) -> None:
-        self.progress.update(self.task, completed=step, total=steps, loss=f"loss {loss:.4f}")
+        words = _left_words(*self.clock.step(step, steps))
+        text = f"loss {loss:.4f}" if math.isfinite(loss) else ""
+        self.progress.update(self.task, completed=step, total=steps, loss=text, left=words)
 
 
 class Lines:
-    """A line every few seconds, and one at the end."""
+    """A line for the first steps, one every few seconds, and one at the end."""
 
-    def __init__(self, stage: str, *, every: float = 10.0):
+    def __init__(self, stage: str, clock: RunClock | None = None, *, every: float = 10.0):
         self.stage, self.every = stage, every
-        self.printed_at = time.monotonic()
-        self.first: tuple[int, float] | None = None
+        self.clock = (clock or RunClock()).begin(stage)
+        self.printed_at: float | None = None
 
     def update(self, step: int, steps: int, loss: float) -> None:
-        now = time.monotonic()
-        self.first = self.first or (step, now)  # a resumed stage does not begin at step 0
+        left = self.clock.step(step, steps)
+        now = self.clock.last[1] if self.clock.last else 0.0
+        if self.printed_at is None:  # nothing is known after one step
+            self.printed_at = now - self.every + FIRST_LINE
         if step < steps and now - self.printed_at < self.every:
             return
         self.printed_at = now
-        done = step - self.first[0]
-        left = f", {(now - self.first[1]) / done * (steps - step):.0f} s left" if done else ""
-        err.print(f"{self.stage}: step {step} of {steps}, loss {loss:.4f}{left}", markup=False)
+        parts = [f"{self.stage}: step {step} of {steps}"]
+        parts += [f"loss {loss:.4f}"] * math.isfinite(loss)
+        parts += [words] if (words := _left_words(*left)) else []
+        err.print(", ".join(parts), markup=False)
 
 
-def show(*, quiet: bool = False) -> Show:
-    """Return how training is shown: nothing, a bar in a terminal, lines elsewhere."""
+def _left_words(stage: float | None, run: float | None) -> str:
+    """Say how long the stage and the run still take, as far as it is known."""
+    parts = [] if stage is None else [f"{duration(stage)} left"]
+    return ", ".join(parts + ([] if run is None else [f"{duration(run)} of the run"]))
+
+
+class Display:
+    """Shows trainings: nothing, a bar in a terminal, lines elsewhere; knows what a run should cost."""
+
+    def __init__(self, *, quiet: bool = False):
+        self.quiet, self.clock = quiet, RunClock()
 
     @contextmanager
-    def stage(name: str) -> Iterator[Follower | None]:
-        if quiet:
+    def __call__(self, name: str) -> Iterator[Follower | None]:
+        if self.quiet:
             yield None
         elif not err.is_terminal:
-            yield Lines(name)
+            yield Lines(name, self.clock)
         else:
             columns = (
                 TextColumn("{task.description:>9}"),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[loss]}"),
-                TimeRemainingColumn(),
+                TextColumn("{task.fields[left]}"),
             )
             with Progress(*columns, console=err) as progress:
-                yield Bar(progress, name)
+                yield Bar(progress, name, self.clock)
 
-    return stage
+
+def show(*, quiet: bool = False) -> Display:
+    """Return how training is shown: nothing, a bar in a terminal, lines elsewhere."""
+    return Display(quiet=quiet)
 
 
 def percent(value: float | None) -> str:
@@ -151,12 +180,3 @@ def _unseen_lines(unseen: dict[str, Any], *, chosen: bool) -> Iterator[str]:
     if "ordinary" in unseen and unseen["debiased"]["all"] < unseen["ordinary"]["all"] - WORSE:
         yield "  The debiased model does worse here than the ordinary one: look before you use it."
     yield "  (No label of the shortcut is known: suspects are what contradicts the miner, not the truth.)"
-
-
-def size(count: float) -> str:
-    """Format a number of bytes for people."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"

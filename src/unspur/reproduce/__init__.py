@@ -2,13 +2,14 @@
 
 item, quick                               the parts of an item; a recipe scaled down for a CPU
 records, record_lines, run_identity       the runs on record, found again by what they depend on
-runner, run_extras                        run what is missing, group by group
+runner, pool_runs, run_extras             run what is missing, group by group, here or on a cluster
 pages, figures                            Markdown and SVG
-main, ablation, mining, sweep, pruning, faces, harmless, slim, picture    the items
-prose, prose_numbers                      pages of prose from templates, with the numbers on record
+main, preset, ablation, mining, sweep, pruning, faces, harmless, slim, picture    the items
+prose, prose_numbers, prose_documents      pages of prose from templates, with the numbers on record
 audit_table, speed_table, code_tables     their tables: audits, speed, methods and folders
 
-May import: audit, data, errors, extras, hashing, methods, recipes, report, runs, stages, store, training.
+May import: audit, cluster, data, errors, extras, hashing, methods, recipes, report, runs, stages, store,
+training.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .item import FigureItem, Item, ReproduceOptions
 from .main_item import MAIN_CIFAR10C, MAIN_CMNIST
 from .mining_item import MINING
 from .picture_items import EXAMPLES, THEORY, TSNE
+from .preset_item import AUGMENTATION, PRESET
 from .pruning_item import PRUNING, RESET
 from .runner import ItemOutcome, reproduce
 from .slim_item import SLIM
@@ -33,10 +35,12 @@ __all__ = ["GROUPS", "ITEMS", "ItemOutcome", "ReproduceOptions", "reproduce", "s
 
 # In order of importance.
 ITEMS: dict[str, Item | FigureItem] = {
+    "preset": PRESET,
     "main-cmnist": MAIN_CMNIST,
     "ablation": ABLATION,
     "readings": READINGS,
     "main-cifar10c": MAIN_CIFAR10C,
+    "augmentation": AUGMENTATION,
     "mining": MINING,
     "sparsity": SPARSITY,
     "pruning": PRUNING,

@@ -31,7 +31,49 @@ def audit_page(cases: Sequence[Case]) -> str:
         f"- {role}: " + "; ".join(f"{truth}: {text}" for truth, text in found.items())
         for role, found in summary(cases).items()
     ]
-    return "\n".join([audit_table(cases), "", *counts]) + "\n"
+    return "\n".join([audit_table(cases), "", *counts, "", recall_table(cases)]) + "\n"
+
+
+def recall(cases: Iterable[Case]) -> list[dict[str, Any]]:
+    """Count the shortcuts found by role, kind and share of exceptions, and of each kind, with intervals."""
+    shortcuts = [case for case in cases if case["truth"] == "shortcut"]
+    cells: dict[tuple[str, str, float | None], list[bool]] = {}
+    for case in shortcuts:
+        for share in (case["share"], None):
+            cells.setdefault((case["role"], case["kind"], share), []).append(case["right"])
+    return [
+        {
+            **dict(zip(("role", "kind", "share"), cell, strict=True)),
+            "found": sum(right),
+            "cases": len(right),
+            "interval": statistics.wilson(sum(right), len(right)),
+        }
+        for cell, right in cells.items()
+    ]
+
+
+def recall_table(cases: Sequence[Case], roles: Sequence[str] = ROLES) -> str:
+    """Format the shortcuts found: a row for each kind, a column for each share, with 95 % intervals."""
+    found = [each for each in recall(cases) if each["role"] in roles]
+    shares = sorted({each["share"] for each in found if each["share"]})
+    header = (
+        "role",
+        "kind",
+        *(f"{share:.1%} exceptions" for share in shares),
+        "all",
+        "95 % interval",
+    )
+    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
+    for role, kind in dict.fromkeys((each["role"], each["kind"]) for each in found):
+        here = {e["share"]: e for e in found if (e["role"], e["kind"]) == (role, kind)}
+        cells = [_found(here[share]) if share in here else "–" for share in (*shares, None)]
+        low, high = here[None]["interval"]
+        lines.append("| " + " | ".join([role, kind, *cells, f"{low:.0%} to {high:.0%}"]) + " |")
+    return "\n".join(lines)
+
+
+def _found(cell: dict[str, Any]) -> str:
+    return f"{cell['found']} of {cell['cases']}"
 
 
 def summary(cases: Iterable[Case]) -> dict[str, dict[str, str]]:

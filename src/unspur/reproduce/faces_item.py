@@ -10,7 +10,7 @@ METHODS = {
     "erm": "ERM",
     "dcwp": "DCWP",
     "dcwp-unpruned": "DCWP without pruning",
-    "unspur": "unspur",
+    "unspur-1": "unspur, first preset",
     "lff": "LfF",
     "disent": "DisEnt",
     "jtt": "JTT",
@@ -22,7 +22,7 @@ LITE0 = (
     *("data.mean=[0.498]", "data.std=[0.502]", "mine.rate=3e-4", "pretrain.rate=3e-4"),
 )
 LARGER = {"erm": "ERM, EfficientNet-Lite0", "dcwp": "DCWP, EfficientNet-Lite0"}
-LARGER |= {"unspur": "unspur, EfficientNet-Lite0"}
+LARGER |= {"unspur-1": "unspur, first preset, EfficientNet-Lite0"}
 INTERVAL = (
     "In square brackets: the 95 % bootstrap interval over the test images, of a single run (mean of the "
     "runs' bounds). Where intervals overlap, no ranking is claimed."

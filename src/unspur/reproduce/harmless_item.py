@@ -9,7 +9,7 @@ DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
 
 def _cells() -> Cells:
-    return {(data,): cell(f"{data}/debias") for data in DATA}
+    return {(data,): cell(f"{data}/debias-1") for data in DATA}
 
 
 def _draw(results: Results) -> Page:

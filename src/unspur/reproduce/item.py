@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import recipes
+from ..cluster import Pool
 from ..data import Splits
 from ..recipes import Recipe
 from ..runs.tables import percent
@@ -143,6 +144,7 @@ class ReproduceOptions:
     precision: str = ""  # of new runs, if not the recipe's
     run: bool = True
     quick: bool = False
+    pool: Pool | None = None  # where runs are done, if not in this process
 
 
 @dataclass(frozen=True)

@@ -37,18 +37,18 @@ class MethodRow:
 
 
 CMNIST = (
-    *(MethodRow(kind) for kind in ("erm", "dcwp", "unspur")),
+    *(MethodRow(kind) for kind in ("erm", "dcwp", "unspur", "unspur-1")),
     MethodRow("dcwp", "DCWP without pruning", UNPRUNED),
-    MethodRow("unspur", "unspur without pruning", UNPRUNED),
+    MethodRow("unspur-1", "unspur, first preset, without pruning", UNPRUNED),
     *(MethodRow(kind) for kind in ("lff", "disent", "mrm", "jtt", "end", "rebias")),
     MethodRow("end", "EnD, tanh features of length 1", ("model.options={unit=true}",)),
     *(MethodRow(kind) for kind in ("groupdro", "dfr", "dfr-mined")),
 )
 CIFAR10C = (
-    *(MethodRow(kind) for kind in ("erm", "dcwp", "unspur")),
+    *(MethodRow(kind) for kind in ("erm", "dcwp", "unspur", "unspur-1")),
     MethodRow("dcwp", "DCWP, released code", RELEASED),
     MethodRow("dcwp", "DCWP without pruning", UNPRUNED, seeds=1),
-    MethodRow("unspur", "unspur without pruning", UNPRUNED, seeds=1),
+    MethodRow("unspur-1", "unspur, first preset, without pruning", UNPRUNED, seeds=1),
     *(MethodRow(kind, seeds=2) for kind in ("mrm", "lff")),
     *(MethodRow(kind, seeds=1) for kind in ("disent", "end", "rebias", "jtt")),
 )

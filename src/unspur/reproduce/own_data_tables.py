@@ -1,6 +1,6 @@
-"""What was measured of own data as tables: coverage of the gain, sets without a shortcut, the preset.
+"""What was measured of own data as tables: coverage of the gain, clean sets, the preset, the network.
 
-scripts/gain_coverage.py, scripts/clean_sets.py and scripts/own_preset.py make the records.
+scripts/gain_coverage.py, clean_sets.py, own_preset.py and own_network.py make the records.
 """
 
 from __future__ import annotations
@@ -108,3 +108,18 @@ def _any_ordinary(runs: Sequence[Run], kind: str) -> Mapping[str, float]:
 
 def _both(accuracy: Mapping[str, float]) -> str:
     return f"{percent(accuracy['aligned'])} / {percent(accuracy['conflicting'])}"
+
+
+def network_table(runs: Sequence[Run]) -> str:
+    """Format the networks for small images: accuracy on all test images beside CPU seconds."""
+    header = ["images", "network", "steps", "ordinary, %", "debiased, %", "CPU seconds"]
+    return "\n".join(markdown_table(header, [_network_row(run) for run in runs]))
+
+
+def _network_row(run: Run) -> list[str]:
+    natural = run["kind"] == "cifar10"
+    what = "CIFAR-10, 32 px" if natural else f"digits, 28 px, {run['kind']}"
+    steps = str(run["steps"]) if run["steps"] else "as usual"
+    debiased = DASH if natural else percent(run["result"]["all"])
+    cells = [f"{run['images']:,} ({what})", run["network"], steps, percent(run["ordinary"]["all"])]
+    return [*cells, debiased, str(run["cpu_seconds"])]

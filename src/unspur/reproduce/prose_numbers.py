@@ -10,38 +10,30 @@ from typing import Any
 from ..errors import UnspurError
 from ..runs import bench
 from ..runs.tables import markdown, percent
-from ..store import read_document, read_lines
 from . import ITEMS
-from .audit_table import audit_page, audit_table
-from .code_tables import folder_table, method_table
 from .faces_item import within
 from .item import Item, Result, Results, mean_sd_text
-from .own_data_tables import clean_table, coverage_table, covered, mean_error, preset_table
 from .pages import cut, gain
+from .prose_documents import Key, ProseDocuments
 from .records import Records
 from .run_identity import identity
 from .runner import look_up, missing_runs
-from .search_table import search_table, settings_table
-from .speed_table import speed_table
 
 RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
-Key = tuple[str, ...] | list[str] | str
 
 
-class ProseNumbers:
+class ProseNumbers(ProseDocuments):
     """The functions of templates. `item` and `key` name a cell of `unspur reproduce`."""
 
     def __init__(self, folder: Path):
-        self.folder = folder
+        super().__init__(folder)
         self._results: dict[str, Results] = {}
 
     def functions(self) -> dict[str, Any]:
         """Return the functions by the name under which templates call them."""
-        return {
-            name: getattr(self, name)
-            for name, value in vars(type(self)).items()
-            if not name.startswith("_") and callable(value) and name != "functions"
-        }
+        names = [name for name in dir(type(self)) if not name.startswith("_")]
+        found = {name: getattr(self, name) for name in names if name != "functions"}
+        return {name: value for name, value in found.items() if callable(value)}
 
     # -- cells of items -------------------------------------------------------------------------------
 
@@ -157,99 +149,11 @@ class ProseNumbers:
                 found.append(f"{(a['mean'] - b['mean']) / error:.{digits}f}")
         return found
 
-    # -- documents ------------------------------------------------------------------------------------
-
-    def speed(self, file: str, name: str) -> str:
-        """Return a table of the speed benchmarks."""
-        tables = read_document(self.folder / f"{file}.json.gz")["tables"]
-        if name not in tables:
-            raise UnspurError(f"{file}.json.gz has no table {name!r}.")
-        return speed_table(tables[name])
-
-    def search(self, data: str, ratio: str) -> str:
-        """Return the table of the development runs on a data set."""
-        return search_table(self._search(data, ratio))
-
-    def search_settings(self, data: str, ratio: str) -> str:
-        """Return the settings of the development runs on a data set."""
-        return settings_table(self._search(data, ratio))
-
-    def audit_cases(self, file: str) -> str:
-        """Return the table of the cases of an audit suite."""
-        return audit_table(read_document(self.folder / f"{file}.json.gz")["cases"])
-
-    def audit_suite(self, file: str) -> str:
-        """Return the table of the cases of an audit suite, and the counts."""
-        return audit_page(read_document(self.folder / f"{file}.json.gz")["cases"]).removesuffix(
-            "\n"
-        )
-
-    def audit_count(self, truth: str, verdicts: Key = (), kinds: Key = (), taken: float = 0) -> str:
-        """Return how many unseen cases have one of the verdicts ("right" without any), as `3 of 6`."""
-        cases = [
-            case
-            for case in read_document(self.folder / "audit.json.gz")["cases"]
-            if (case["role"], case["truth"]) == ("unseen", truth)
-            and (not kinds or case["kind"] in kinds)
-            and case.get("taken", 1) >= taken
-        ]
-        hits = sum(case["verdict"] in verdicts if verdicts else case["right"] for case in cases)
-        return f"{hits} of {len(cases)}"
-
-    def gain_coverage(self, what: str = "table", part: str = "suspects") -> str:
-        """Return the table of measured gains, how many are covered, or their mean error."""
-        runs = read_document(self.folder / "gain-coverage.json.gz")["runs"]
-        if what == "table":
-            return coverage_table(runs)
-        return covered(runs, part) if what == "covered" else mean_error(runs, part)
-
-    def clean_sets(self) -> str:
-        """Return the table of sets without a shortcut."""
-        return clean_table(read_document(self.folder / "clean-sets.json.gz")["sets"])
-
-    def own_preset(self) -> str:
-        """Return the table of settings for own images."""
-        return preset_table(read_document(self.folder / "own-preset.json.gz")["runs"])
-
-    def export(self, name: str) -> dict[str, Any]:
-        """Return what was measured of an exported model."""
-        for line in read_lines(self.folder / "exports.jsonl.gz")[0]:
-            if line["name"] == name:
-                return dict(line)
-        raise UnspurError(f"exports.jsonl.gz has no export {name!r}.")
-
-    def latencies(self, name: str) -> str:
-        """Return the cells of an exported model: multiply–adds, file, and time against the whole model."""
-        found = self.export(name)
-        whole, slim = found["costs"]["whole"], found["costs"]["exported"]
-        onnx, size = found["onnx_milliseconds"], found["bytes"]
-        pairs = ((whole["milliseconds"], slim["milliseconds"]), (onnx["whole"], onnx["exported"]))
-        ratios = [f"{b[batch] / a[batch]:.2f}" for a, b in pairs for batch in ("1", "32")]
-        adds = f"{whole['multiply_adds'] / 1e6:.1f} → {slim['multiply_adds'] / 1e6:.1f} M"
-        file = f"{size['whole'] / 1e6:.1f} → {size['model.safetensors'] / 1e6:.1f} MB"
-        return " | ".join([adds, file, *ratios])
-
-    # -- the code ------------------------------------------------------------------------------------
-
-    def methods(self) -> str:
-        """Return the table of the built-in methods."""
-        return method_table()
-
-    def folders(self) -> str:
-        """Return the table of the folders of the package."""
-        return folder_table()
-
     # -- inside ---------------------------------------------------------------------------------------
 
     @cached_property
     def _records(self) -> Records:
         return Records(self.folder)
-
-    def _search(self, data: str, ratio: str) -> list[dict[str, Any]]:
-        lines = read_lines(self.folder / "preset-search.jsonl.gz")[0]
-        if not (found := [run for run in lines if (run["data"], run["ratio"]) == (data, ratio)]):
-            raise UnspurError(f"preset-search.jsonl.gz has no run on {data} {ratio}.")
-        return found
 
     def _cell(self, item: str, key: Key) -> Result:
         if item not in self._results:

@@ -15,7 +15,7 @@ METHODS = {
     "dcwp": "DCWP",
     "grasp": "GraSP",
     "magnitude": "magnitude",
-    "unspur": "unspur",
+    "unspur-1": "unspur, first preset",
 }
 DATA = {  # recipes, the accuracy they are judged by, how to say it
     "cifar10": ("cifar10/", "average", "CIFAR-10"),

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from .. import stages
 from ..errors import DataError, Interrupted, ModelError, UnspurError
 from ..recipes import Recipe
-from ..runs import bench
 from ..stages.context import Context
 from ..store import make_folder
 from . import pages
-from .item import Cells, FigureItem, Item, ReproduceOptions, Result, Results, Run
+from .item import Cells, FigureItem, Item, ReproduceOptions, Result, Results
+from .pool_runs import run_contexts, run_on_pool
 from .quick import quick_cells
 from .records import Records
-from .run_extras import EXTRAS
 from .run_identity import identity
 
 
@@ -123,6 +121,13 @@ class _Runner:
         """Run and record group by group; return what went wrong, each thing once."""
         absent: dict[Hashable, str] = {}
         failures: list[str] = []
+        if self.options.pool is not None:
+            some_groups = list(groups(self._selected(cells), self.options.together))
+            found = run_on_pool(self.options.pool, some_groups, self.extras, self.options)
+            for runs, problems in found:
+                failures += problems
+                self.records.add(self.item, runs)
+            return list(dict.fromkeys(failures))
         for some in groups(self._selected(cells), self.options.together):
             if time.monotonic() >= self.options.until:
                 break
@@ -157,7 +162,7 @@ class _Runner:
         names = [f"{context.recipe.name} seed {context.recipe.seed}" for context in contexts]
         self.options.say(f"{self.item}: {', '.join(names)}")
         try:
-            runs = [*_run(contexts, self.extras)]
+            runs = [*run_contexts(contexts, self.extras)]
         except Interrupted:
             raise
         except UnspurError as error:
@@ -166,13 +171,3 @@ class _Runner:
             return [f"{names[0]}: {error}"]
         self.records.add(self.item, runs)
         return []
-
-
-def _run(contexts: Sequence[Context], extras: Collection[str]) -> Iterator[tuple[Recipe, Run]]:
-    opened = [stages.Run(context) for context in contexts]
-    finished = stages.run_together(opened)
-    for each, (results, scores) in zip(opened, finished, strict=True):
-        run = bench.run_of(each, scores)
-        if extras:
-            run["extras"] = {name: EXTRAS[name](each.context, results, scores) for name in extras}
-        yield each.context.recipe, run

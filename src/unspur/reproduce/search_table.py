@@ -40,12 +40,15 @@ def _mean(runs: Sequence[dict[str, Any]], network: str, measure: str) -> float:
 
 
 def settings_table(runs: Sequence[dict[str, Any]]) -> str:
-    """Return what every name changes of the recipe it starts from."""
+    """Return what every name changes of the recipe it starts from, without what all of them change."""
     changes = {run["name"]: run["settings"] for run in runs}
-    lines = [f"| {name} | {_changes(settings)} |" for name, settings in changes.items()]
+    shared = set.intersection(*(set(_shown(settings)) for settings in changes.values()))
+    lines = [
+        f"| {name} | {', '.join(each for each in _shown(settings) if each not in shared)} |"
+        for name, settings in changes.items()
+    ]
     return "\n".join(["| name | settings |", "|---|---|", *lines])
 
 
-def _changes(settings: dict[str, Any]) -> str:
-    shown = (f"{name}={value}" for name, value in settings.items() if name != "precision")
-    return ", ".join(f"`{each}`" for each in shown)
+def _shown(settings: dict[str, Any]) -> list[str]:
+    return [f"`{name}={value}`" for name, value in settings.items() if name != "precision"]

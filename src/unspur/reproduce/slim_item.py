@@ -13,7 +13,7 @@ from .item import DASH, Cells, Item, Page, Result, Results, cell, mean_sd_text
 from .main_item import SCORE
 from .pages import FACTS, READING, facts, figure, gain, metric_name, table
 
-WHOLE = {"erm": "ERM, whole", "dcwp": "DCWP, weights", "unspur": "unspur, weights"}
+WHOLE = {"erm": "ERM, whole", "dcwp": "DCWP, weights", "unspur-1": "unspur, first preset, weights"}
 CUT = {"slim": "learned channels", "slim-magnitude": "channels by magnitude"}
 KEEP = ("0.3", "0.5", "0.2", "0.4", "0.1")
 DATA = {"cmnist/1pct": ("CMNIST 1 %, convnet", 4), "cifar10c/5pct": ("CIFAR10-C 5 %, ResNet-18", 2)}
@@ -80,7 +80,7 @@ def _panel(results: Results, data: str) -> Panel:
         places = [(r.mean("density", "macs"), r.mean(*SCORE)) for r in by_share]
         points = [(100 * x, y) for x, y in places if x is not None and y is not None]
         curves.append(PlotCurve(name, sorted(points)))
-    for kind in ("dcwp", "unspur"):
+    for kind in ("dcwp", "unspur-1"):
         if (whole := results[data, kind, ""].mean(*SCORE)) is not None:
             curves.append(PlotCurve(WHOLE[kind], [(100.0, whole)]))
     erm = results[data, "erm", ""].mean(*SCORE)

@@ -12,7 +12,7 @@ ALIKE = "precision=bf16"
 CONTROL = ("plan=control", "control.spread=global")
 HOW: dict[str, tuple[str, tuple[str, ...]]] = {
     "DCWP": ("dcwp", ()),
-    "unspur": ("unspur", ()),
+    "unspur, first preset": ("unspur-1", ()),
     "magnitude": ("dcwp", (*CONTROL, "control.how=magnitude")),
     "random": ("dcwp", ("plan=control", "control.how=random")),
 }

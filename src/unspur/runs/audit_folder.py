@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +22,9 @@ import torch
 from torch import Tensor
 
 from ..audit import audit_networks
+from ..audit.border_evidence import BorderEvidence
 from ..audit.evidence import Evidence, NetworkEvidence
+from ..audit.far_labels import FarLabels
 from ..audit.result import Audit
 from ..audit.statistics import Statistic
 from ..audit.thresholds import Thresholds
@@ -47,7 +50,7 @@ from ..store import (
 )
 from ..training.metrics import mining_quality
 from .result_folder import remove_earlier
-from .run_folder import EDITABLE, REPORT
+from .run_folder import EDITABLE, REPORT, is_remote
 from .suspects_csv import CSV as CSV
 from .suspects_csv import write_suspects
 
@@ -78,6 +81,7 @@ def save(audit: Audit, context: Context, out: Path, *, command: str = "", source
             "name": context.splits.name,
             "digest": context.splits.train.digest,
             "source": source,
+            **_seen_from(out, source),
         },
         "network": dict(context.builder.how),
         "settings": context.recipe.model_dump(mode="json", include=SETTINGS),
@@ -96,6 +100,13 @@ SETTINGS: dict[str, Any] = {
     "data": {"augment", "mean", "std"},
     "finetune": {"share", "cap"},  # how often suspects are drawn for the taught network
 }
+
+
+def _seen_from(out: Path, source: str) -> dict[str, str]:
+    """Return where the user's images are, seen from the folder; nothing for data of Python or of a hub."""
+    if not source or is_remote(source):
+        return {}
+    return {"where": os.path.relpath(source, out)}
 
 
 def _truth(audit: Audit, context: Context) -> dict[str, Any] | None:
@@ -175,7 +186,7 @@ def read(folder: Path) -> SavedAudit:
         raise _damaged(path, f"look at {', '.join(wrong)}")
     try:
         evidence = _evidence(about["evidence"])
-        thresholds = Thresholds(**about["thresholds"])
+        thresholds = Thresholds.from_record(about["thresholds"])
     except (TypeError, KeyError, AttributeError) as error:
         raise _damaged(path, str(error)) from None
     facts, tensors = _pictures(folder / PICTURES, about["pictures"])
@@ -202,8 +213,19 @@ def _evidence(table: Mapping[str, Any]) -> Evidence:
     networks = {
         audit_networks.find(name).name: _network(each) for name, each in table["networks"].items()
     }
-    plain = {k: v for k, v in table.items() if k not in ("networks", "insistence")}
-    return Evidence(**plain, networks=networks)
+    apart = ("networks", "insistence", "border", "far_labels")
+    plain = {k: v for k, v in table.items() if k not in apart}
+    far = FarLabels(**table["far_labels"]) if table.get("far_labels") else None
+    border = _border(table.get("border"))
+    return Evidence(**plain, networks=networks, border=border, far_labels=far)
+
+
+def _border(table: Mapping[str, Any] | None) -> BorderEvidence | None:
+    """Read the evidence of the border; audits of earlier versions have none."""
+    if not table:
+        return None
+    separation = Statistic(**table["separation"]) if table["separation"] else None
+    return BorderEvidence(**{**table, "separation": separation})
 
 
 def _network(table: Mapping[str, Any]) -> NetworkEvidence:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import stages
+from ..addresses import replace_suffix
 from ..recipes import Recipe
 from ..recipes.published import METRICS, PUBLISHED
-from ..store import Artifact, environment, write_bytes
+from ..store import Artifact, environment
+from ..store.anywhere import write_anywhere
 from ..training.metrics import mean_sd
 from .intervals import bootstrap
 from .run_folder import record, with_advice
@@ -23,13 +25,17 @@ __all__ = [
     "MODELS",
     "PUBLISHED",
     "bench",
+    "group_runs",
     "markdown",
     "percent",
     "pivot",
+    "put_together",
     "row_of",
+    "run_group",
     "run_of",
     "save",
     "save_numbers",
+    "seeded_recipes",
     "spent",
     "summarise",
     "table_row",
@@ -46,22 +52,42 @@ def bench(
     """Run every recipe with every seed, `together` of them at once; what is stored is not run again."""
     recipes, seeds = list(recipes), list(seeds)
     runs: list[dict[str, Any]] = []
-    seconds = 0.0
-    for some in _in_groups([each.seeded(seed) for each in recipes for seed in seeds], together):
-        opened = [open_run(each) for each in some]
-        for each in opened:
-            each.ready()
-        began = time.perf_counter()
-        finished = stages.run_together(opened)
-        seconds += time.perf_counter() - began
-        runs += [run_of(e, scores) for e, (_, scores) in zip(opened, finished, strict=True)]
+    began = time.perf_counter()
+    for group in group_runs(seeded_recipes(recipes, seeds), together):
+        runs += run_group([open_run(each) for each in group])
+    seconds = time.perf_counter() - began
+    return put_together(recipes, seeds, runs, together=together, seconds=seconds)
+
+
+def seeded_recipes(recipes: Iterable[Recipe], seeds: Sequence[int]) -> list[Recipe]:
+    """Return every recipe with every seed: the runs of a bench, in the order of its table."""
+    return [each.seeded(seed) for each in recipes for seed in seeds]
+
+
+def run_group(opened: Sequence[stages.Run]) -> list[dict[str, Any]]:
+    """Run several plans of the same stages side by side; return the runs as the results hold them."""
+    for each in opened:
+        each.ready()
+    finished = stages.run_together(opened)
+    return [run_of(e, scores) for e, (_, scores) in zip(opened, finished, strict=True)]
+
+
+def put_together(
+    recipes: Sequence[Recipe],
+    seeds: Sequence[int],
+    runs: Sequence[dict[str, Any]],
+    *,
+    together: int = 1,
+    seconds: float = 0.0,
+) -> dict[str, Any]:
+    """Return the results of a bench: all its runs, in the order of `seeded_recipes`, and their means."""
     rows = [
-        row_of(recipe, runs[number * len(seeds) : (number + 1) * len(seeds)])
+        row_of(recipe, list(runs[number * len(seeds) : (number + 1) * len(seeds)]))
         for number, recipe in enumerate(recipes)
     ]
     return {
         "made": time.strftime("%Y-%m-%d", time.gmtime()),
-        "seeds": seeds,
+        "seeds": list(seeds),
         "together": together,
         "seconds": round(seconds, 3),
         "with": environment(),
@@ -95,7 +121,7 @@ def _intervals(scores: Artifact, metric: str) -> dict[str, list[float]]:
     return {name: [round(bound, 4) for bound in each] for name, each in chosen.items()}
 
 
-def _in_groups(runs: Sequence[Recipe], size: int) -> Iterator[list[Recipe]]:
+def group_runs(runs: Iterable[Recipe], size: int) -> Iterator[list[Recipe]]:
     """Yield neighbours with the same plan, at most `size` of them at a time."""
     for _, same in itertools.groupby(runs, key=lambda each: each.plan):
         while some := list(itertools.islice(same, size)):
@@ -130,17 +156,16 @@ def spent(results: dict[str, Any]) -> str:
     )
 
 
-def save(results: dict[str, Any], path: Path) -> None:
+def save(results: dict[str, Any], out: Path | str) -> None:
     """Write the numbers as JSON, and tables beside them as Markdown, CSV and LaTeX."""
-    save_numbers(results, path.with_suffix(".json"))
+    save_numbers(results, replace_suffix(out, ".json"))
     for suffix, render in {".md": markdown, ".csv": comma_separated, ".tex": latex}.items():
-        write_bytes(path.with_suffix(suffix), render(results).encode())
+        write_anywhere(replace_suffix(out, suffix), render(results).encode())
 
 
-def save_numbers(results: dict[str, Any], path: Path) -> None:
+def save_numbers(results: dict[str, Any], out: Path | str) -> None:
     """Write the numbers alone, as JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, (json.dumps(results, indent=1) + "\n").encode())
+    write_anywhere(out, (json.dumps(results, indent=1) + "\n").encode())
 
 
 def _without_groups(facts: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..audit.statistics import wilson as wilson
+
 DRAWS, LEVEL = 2000, 0.95
 METRICS = ("unbiased", "aligned", "conflicting", "worst_group", "average")
 
@@ -63,17 +65,6 @@ def share_interval(share: float, count: int, *, seed: int = 0) -> Interval:
     """Return the interval of a share among `count` samples."""
     draws = np.random.default_rng(seed).binomial(count, share, size=DRAWS) / count
     return _interval(draws)
-
-
-def wilson(hits: int, count: int) -> Interval:
-    """Return Wilson's 95 % interval of a share, which keeps its width where all or none are right."""
-    if count == 0:
-        return float("nan"), float("nan")
-    z, share = 1.96, hits / count
-    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
-    spread = z / (1 + z * z / count)
-    spread *= (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5
-    return max(0.0, centre - spread), min(1.0, centre + spread)
 
 
 def _cells(tensors: Mapping[str, Tensor]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:

@@ -5,6 +5,7 @@ masks.safetensors    `<weight>_mask` for every masked weight, as torch's own pru
 model.json           how to build the network, classes, preprocessing
 scores.json          what was measured
 suspects.csv         which training samples contradict the shortcut, to be looked at and given back
+suspects.parquet     the same where there are more than 100,000 of them
 recipe.toml          every setting, resolved
 run.json             which artifacts of the store it was made of, with times and versions
 manifest.json        the checksum of every file above; written last
@@ -25,6 +26,7 @@ import torch
 from torch import Tensor
 
 from .. import recipes
+from ..addresses import is_address
 from ..data.custom import hub
 from ..models import Builder
 from ..stages.context import Advice, Context
@@ -45,11 +47,12 @@ from ..version import VERSION
 from .model_description import FORMAT, MODEL
 from .result_folder import SKIPPED, remove_earlier
 from .suspects_csv import CSV, move_aside, write_suspects
+from .suspects_parquet import PARQUET
 
 ORDINARY = "ordinary"
 MODEL_FILES = ("model.safetensors", MODEL, "scores.json", "recipe.toml", "run.json")
 RUN_FILES = ("masks.safetensors", *MODEL_FILES)
-EDITABLE = (CSV, SKIPPED)  # a person may change these
+EDITABLE = (CSV, PARQUET, SKIPPED)  # a person may change these
 REPORT = "report.html"
 
 
@@ -92,6 +95,7 @@ def _save_suspects(context: Context, results: Results, out: Path) -> None:
     """Write suspects.csv; without suspects, one of an earlier run is moved aside."""
     if "mine" not in results:
         move_aside(out / CSV)
+        move_aside(out / PARQUET)
         return
     splits, suspects = context.splits, results.suspects()
     write_suspects(out / CSV, splits.train, splits.classes, suspects, context.corrections)
@@ -154,14 +158,18 @@ def save_record(
     command: str = "",
     source: str = "",
     size_and_speed: Mapping[str, Any] | None = None,
+    corrections: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the record by which a report finds the artifacts, and seal the folder.
 
-    `source` is where the user's images are, `size_and_speed` what was measured before and after.
+    `source` is where the user's images are, `size_and_speed` what was measured before and after,
+    `corrections` what a person changed among the suspects.
     """
     about = record(context, results, scores, inspected=inspected)
     if size_and_speed:
         about["size_and_speed"] = size_and_speed
+    if corrections:
+        about["corrections"] = corrections
     _write(out / "run.json", {**_origin(context, out, source), "command": command, **about})
     seal_folder(out, "run", RUN_FILES, editable=EDITABLE)
 
@@ -175,8 +183,8 @@ def _origin(context: Context, out: Path, source: str = "") -> dict[str, Any]:
 
 
 def is_remote(source: str) -> bool:
-    """Return whether images come from elsewhere than a file or a folder (`hf:NAME`)."""
-    return source.startswith(hub.PREFIX)
+    """Return whether images come from elsewhere than a file or a folder (`hf:NAME`, `s3://...`)."""
+    return source.startswith(hub.PREFIX) or is_address(source)
 
 
 def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, Any]:

@@ -6,7 +6,9 @@
 
 One row a training sample, the highest score first; samples without a path are named by their index. Given
 back, the flags count: `suspect`, `exclude` (left out of all training), or nothing. A row that is missing is
-no suspect. A cell that a spreadsheet would run as a formula has an apostrophe before it.
+no suspect. A column `new_label`, which is there only where a person has corrected labels, has the right class
+of an image. A cell that a spreadsheet would run as a formula has an apostrophe before it. For very many
+samples suspects.parquet is written beside it.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from ..data.csv_text import first_line, open_lines, read_text, render_rows, unescape_cell
 from ..data.splits import Part
 from ..errors import DataError
-from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, sample_names
+from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, NewLabel
 from ..stages.suspects import Suspects
 from ..store import write_bytes
+from .suspect_rows import NEW_LABEL, CorrectedRow, SuspectRows
+from .suspects_parquet import MANY, PARQUET, SUFFIXES, read_parquet, render_parquet
 
 CSV = "suspects.csv"
 # What a person, or a spreadsheet, may write in the flag column.
@@ -38,27 +43,18 @@ def write_suspects(
     suspects: Suspects,
     corrections: Corrections | None = None,
 ) -> None:
-    """Write the file, with the user's flags and notes."""
-    names = sample_names(part)
-    label, predicted = part.targets.tolist(), suspects.predicted.tolist()
-    flags = [SUSPECT if flagged else "" for flagged in suspects.conflict.tolist()]
-    notes: Mapping[int, str] = corrections.notes if corrections else {}
-    for index in corrections.excluded.nonzero().flatten().tolist() if corrections else []:
-        flags[index] = EXCLUDE
-    named = "path" if names is part.names else "index"
-    rows: list[Sequence[str]] = [(named, "label", "score", "predicted", "flag", "note")]
-    for i in torch.argsort(suspects.score, descending=True, stable=True).tolist():
-        score = f"{float(suspects.score[i]):.4f}"
-        row = (
-            names[i],
-            classes[label[i]],
-            score,
-            classes[predicted[i]],
-            flags[i],
-            notes.get(i, ""),
-        )
-        rows.append(row)
-    content = render_rows(rows).encode()
+    """Write the file, with the user's flags, notes and new labels."""
+    rows = SuspectRows(part, classes, suspects, corrections)
+    _write(path, render_rows(rows).encode())
+    beside = path.with_name(PARQUET)
+    content = render_parquet(rows.columns()) if len(part) > MANY else None
+    if content is None:
+        move_aside(beside)
+    else:
+        _write(beside, content)
+
+
+def _write(path: Path, content: bytes) -> None:
     move_aside(path, content)
     write_bytes(path, content)
 
@@ -73,27 +69,60 @@ def move_aside(path: Path, content: bytes = b"") -> None:
     warnings.warn(f"{path} was there and is not of this run; it is kept as {backup}.", stacklevel=3)
 
 
-def read_suspects(path: Path | str, names: Sequence[str]) -> Corrections:
-    """Read the file back; `names` are the training samples' as `sample_names` gives them."""
+def read_suspects(
+    path: Path | str,
+    names: Sequence[str],
+    *,
+    targets: Tensor | None = None,
+    classes: Sequence[str] = (),
+) -> Corrections:
+    """Read the file back; `names` are the training samples' as `sample_names` gives them.
+
+    `targets` are their labels and `classes` the names of those, by which new labels are known.
+    """
     place = {name: index for index, name in enumerate(names)}
     conflict, excluded = (torch.zeros(len(names), dtype=torch.bool) for _ in range(2))
     notes: dict[int, str] = {}
+    labels: dict[int, NewLabel] = {}
     seen: dict[int, int] = {}
-    for line, name, flag, note in _rows(Path(path)):
-        where = f"{path}, line {line}"
-        if name not in place:
-            raise DataError(
-                f"{where}: {name!r} is no training sample. They are named as in the suspects.csv of a "
-                f"run, the first one {names[0]!r}. Correct it, or remove the row."
-            )
-        index = place[name]
+    is_parquet = Path(path).suffix.lower() in SUFFIXES
+    for row in (read_parquet if is_parquet else _rows)(Path(path)):
+        where = f"{path}, {'row' if is_parquet else 'line'} {row.line}"
+        index = _find(row.name, place, where)
         if index in seen:
-            raise DataError(f"{where}: {name!r} is in line {seen[index]} too. Remove one of them.")
-        seen[index] = line
-        conflict[index], excluded[index] = _meaning(flag, where)
-        if note:
-            notes[index] = note
-    return Corrections(conflict, excluded, notes)
+            raise DataError(
+                f"{where}: {row.name!r} is in line {seen[index]} too. Remove one of them."
+            )
+        seen[index] = row.line
+        conflict[index], excluded[index] = _meaning(row.flag, where)
+        if row.note:
+            notes[index] = row.note
+        if row.new_label and not excluded[index]:
+            before = int(targets[index]) if targets is not None else -1
+            if (after := _class_number(row.new_label, classes, where)) != before:
+                labels[index] = NewLabel(before, after)
+    return Corrections(conflict, excluded, notes, labels, str(path))
+
+
+def _find(name: str, place: Mapping[str, int], where: str) -> int:
+    """Return the index of a training sample by its name."""
+    if name not in place:
+        raise DataError(
+            f"{where}: {name!r} is no training sample. They are named as in the suspects.csv of a "
+            f"run, the first one {next(iter(place))!r}. Correct it, or remove the row."
+        )
+    return place[name]
+
+
+def _class_number(name: str, classes: Sequence[str], where: str) -> int:
+    """Return the number of the class that a new label names."""
+    if name not in classes:
+        known = ", ".join(map(repr, classes[:10])) + (" ..." if len(classes) > 10 else "")
+        raise DataError(
+            f"{where}: the new label {name!r} is none of the classes ({known}). Write one of them, or "
+            "nothing to keep the label."
+        )
+    return list(classes).index(name)
 
 
 def _meaning(flag: str, where: str) -> tuple[bool, bool]:
@@ -106,8 +135,8 @@ def _meaning(flag: str, where: str) -> tuple[bool, bool]:
     return word in YES, word == EXCLUDE
 
 
-def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
-    """Yield line, name, flag and note of every row, for any separator of cells."""
+def _rows(path: Path) -> Iterator[CorrectedRow]:
+    """Yield every row, for any separator of cells."""
     try:
         text = read_text(path)
     except OSError as error:
@@ -123,8 +152,8 @@ def _rows(path: Path) -> Iterator[tuple[int, str, str, str]]:
         raise DataError(f"{path}, line {reader.line_num}: not a CSV row ({error}).") from None
 
 
-def _cells(path: Path, reader: csv.DictReader[str]) -> Iterator[tuple[int, str, str, str]]:
-    """Yield line, name, flag and note of every row; raise where columns or cells are missing."""
+def _cells(path: Path, reader: csv.DictReader[str]) -> Iterator[CorrectedRow]:
+    """Yield every row; raise where columns or cells are missing."""
     columns = reader.fieldnames or []
     named = next((name for name in ("path", "index") if name in columns), None)
     if named is None or "flag" not in columns:
@@ -138,5 +167,5 @@ def _cells(path: Path, reader: csv.DictReader[str]) -> Iterator[tuple[int, str, 
                 f"{path}, line {reader.line_num}: its cells do not match the {len(columns)} columns. "
                 "Quote a path that holds a separator."
             )
-        name, flag, note = map(unescape_cell, (row[named], row["flag"], row.get("note") or ""))
-        yield reader.line_num, name, flag, note
+        cells = (row[named], row["flag"], row.get("note") or "", row.get(NEW_LABEL) or "")
+        yield CorrectedRow(reader.line_num, *map(unescape_cell, cells))

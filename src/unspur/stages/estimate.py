@@ -2,71 +2,100 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 
-import torch
-
-from ..methods import ERM
-from ..training.loop import fit
-from ..training.sampling import Passes
+from ..parallel import from_first
+from ..store import steps_done
 from ..training.sections import TrainingSettings
 from .context import Context
 from .driver import Run
+from .keys import StageKey
 from .mine import mining_before
+from .step_timing import step_seconds
 
 MINED_BYTES = 9  # of the suspects, for each sample
+FORWARD = 0.35  # of the time of a step, to predict a batch
+PAGE_SECONDS = 2.0  # for figures and page, apart from what networks are asked for them
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The steps of one stage, whether it is stored, and its seconds and bytes if it is not."""
+    """The steps of one stage, whether it is stored, and its seconds and bytes if it is not.
+
+    `steps_left` are those after its last checkpoint.
+    """
 
     stage: str
     steps: int
     stored: bool
     seconds: float
     disk: int
+    steps_left: int = 0
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether it goes on from a checkpoint."""
+        return 0 < self.steps_left < self.steps
 
 
 def estimate(run: Run) -> list[Estimate]:
     """Return for each stage whether it is stored, and if not, what it would cost."""
     run.check()
     context = run.context
-    network = sum(t.numel() * t.element_size() for t in context.initial.values())
     seconds_of = cache(partial(step_seconds, context))
+    network = sum(t.numel() * t.element_size() for t in context.initial.values())
     rows = []
     for name, key in run.keys.items():
-        settings, stored = context.recipe.table(name), key.stored
-        steps = settings.steps if isinstance(settings, TrainingSettings) else 0
-        if name == "mine" and context.corrections is not None and mining_before(context):
-            steps = 0  # the scores of the mining before the corrections are used
+        steps, left = stage_steps(run, name)
         seconds = 0.0
         if name == "mine" and context.miner is not None:
             # A judge has trained these networks by then.
-            steps, seconds = (0, 0.0) if stored or context.judge else context.miner.cost()
-        elif not stored and isinstance(settings, TrainingSettings):
-            seconds = key.stage.cost * steps * seconds_of(settings.batch)
+            steps, seconds = (0, 0.0) if key.stored or context.judge else context.miner.cost()
+        elif left:
+            settings = context.recipe.table(name)
+            assert isinstance(settings, TrainingSettings)
+            each = seconds_of(settings.batch, mixes=key.stage.mixes(context.recipe))
+            seconds = each * plain_steps(context, key, settings, left)
         disk = key.stage.copies * network
         disk += MINED_BYTES * len(context.splits.train) * (name == "mine")
-        rows.append(Estimate(name, steps, stored, seconds, disk))
+        rows.append(Estimate(name, steps, key.stored, seconds, disk, left))
     return rows
 
 
-def step_seconds(context: Context, batch: int) -> float:
-    """Return the seconds of one plain step: a long trial less a short one, so start-up does not count."""
-    method = context.place(ERM(context.network(context.initial)))
-    among = torch.arange(len(context.splits.train), device=context.device)
-    order = Passes(among, batch=batch, seed=0)
-    source, recipe = context.source(context.splits.train), context.recipe
-    options = recipe.pretrain.options(
-        precision=recipe.precision, deterministic=recipe.deterministic
-    )
-    few = 50 if context.device.type == "cuda" else 2
-    seconds = []
-    for steps in (few, few, 3 * few):  # the first one warms up
-        began = time.perf_counter()
-        fit(method, source, order, replace(options, steps=steps))  # its end waits for the device
-        seconds.append(time.perf_counter() - began)
-    return max(seconds[2] - seconds[1], 0.0) / (2 * few)
+def stage_steps(run: Run, name: str) -> tuple[int, int]:
+    """Return the steps of a stage, and how many of them are left to do."""
+    context, key = run.context, run.keys[name]
+    settings = context.recipe.table(name)
+    steps = settings.steps if isinstance(settings, TrainingSettings) else 0
+    if name == "mine" and context.corrections is not None and mining_before(context):
+        steps = 0  # the scores of the mining before the corrections are used
+    return steps, 0 if key.stored else max(steps - from_first(lambda: steps_done(key.path)), 0)
+
+
+def plain_steps(context: Context, key: StageKey, settings: TrainingSettings, steps: int) -> float:
+    """Return to how many ordinary steps some steps of a stage amount, with the looks of its watchers."""
+    looks = steps / context.recipe.watch_every if context.unseen is not None else 0.0
+    last = key.stage.name == context.recipe.stages[-1]
+    if last and context.recipe.select.rule != "last":
+        looks += steps / context.recipe.select.every
+    samples = 0 if context.unseen is None else int(context.unseen[1].sum())
+    return key.stage.cost * steps + looks * FORWARD * samples / settings.batch
+
+
+def relative_costs(run: Run) -> dict[str, float]:
+    """Return what the stages that are left cost beside each other, without measuring anything."""
+    costs: dict[str, float] = {}
+    for name, key in run.keys.items():
+        settings, (_, left) = run.context.recipe.table(name), stage_steps(run, name)
+        if isinstance(settings, TrainingSettings) and left:
+            costs[name] = settings.batch * plain_steps(run.context, key, settings, left)
+    return costs
+
+
+def closing_seconds(run: Run) -> float:
+    """Return about how long scores, pictures and page take, which every network of the run is asked for."""
+    splits, batch = run.context.splits, run.context.recipe.pretrain.batch
+    images = sum(len(part) for part in splits.parts().values())
+    networks = min(3, len(run.keys))
+    return PAGE_SECONDS + networks * images / batch * FORWARD * step_seconds(run.context, batch)

@@ -24,14 +24,21 @@ VERSION = 2  # raised where the same networks would give other scores
 
 def evaluate(context: Context, results: Results) -> Artifact:
     """Score the networks of a run on the test split (without one, on validation data)."""
-    ingredients = {
+    ingredients = score_ingredients(
+        context, {name: artifact.path.name for name, artifact in results.items()}
+    )
+    return store_result(context.store, ingredients, lambda: _evaluate(context, results))
+
+
+def score_ingredients(context: Context, parents: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the scores depend on; `parents` are the names of the artifacts of a run's stages."""
+    return {
         "stage": "evaluate",
         "version": VERSION,
-        "parents": {name: artifact.path.name for name, artifact in results.items()},
+        "parents": dict(parents),
         "truth": context.splits.truth_digest,
         "device": context.device.type,
     }
-    return store_result(context.store, ingredients, lambda: _evaluate(context, results))
 
 
 def _evaluate(context: Context, results: Results) -> Scores:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..parallel import first_says
+from ..parallel import from_first
+from ..store import Store
 from .all_stages import stage_records
 from .context import Context
 from .stage import Stage
@@ -20,10 +21,11 @@ class StageKey:
     stage: Stage
     ingredients: Mapping[str, Any]
     path: Path
+    store: Store
 
     @property
     def stored(self) -> bool:
-        return first_says(self.path.exists())
+        return from_first(lambda: self.store.has(self.path))
 
 
 def plan_keys(context: Context) -> dict[str, StageKey]:
@@ -33,5 +35,5 @@ def plan_keys(context: Context) -> dict[str, StageKey]:
         stage = stage_records()[name]
         parents = {before: key.path.name for before, key in found.items()}
         ingredients = stage.ingredients(context, parents)
-        found[name] = StageKey(stage, ingredients, context.store.path(ingredients))
+        found[name] = StageKey(stage, ingredients, context.store.path(ingredients), context.store)
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -12,9 +11,10 @@ from pathlib import Path
 import torch
 
 from ..errors import RecipeError
-from ..parallel import any_of, current, first_says, is_first
-from ..store import Store
+from ..parallel import any_of, current, first_says, from_first, is_first
+from ..store import Store, default_store, open_store
 from .context import Show
+from .threads import choose_threads
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,6 @@ class Place:
     device: torch.device
     store: Store
     show: Show
-
-
-def default_store() -> Path:
-    """Return the folder where stages are stored unless said otherwise."""
-    return Path(os.environ.get("UNSPUR_STORE", "runs/store"))
 
 
 def pick_device(name: str | None = None) -> torch.device:
@@ -57,12 +52,25 @@ def pick_device(name: str | None = None) -> torch.device:
 
 def find_place(device: str | None, store: Path | str | None, show: Show) -> Place:
     """Return the place that the options of a command name; only the first process shows progress."""
-    return Place(pick_device(device), Store(Path(store or default_store())), _once(show))
+    return Place(pick_device(device), open_store(store or default_store()), _once(show))
 
 
 def _once(show: Show) -> Show:
     """Show progress in the first process alone."""
     return show if is_first() else lambda name: nullcontext()
+
+
+def command_place(
+    device: str | None, store: Path | str | None, show: Show, threads: int | None = None
+) -> Place:
+    """Return the place of a command, which may also choose the threads of its process.
+
+    Several processes have as many threads each as the first chooses.
+    """
+    place = find_place(device, store, show)
+    if place.device.type == "cpu" or threads:
+        choose_threads(threads or from_first(choose_threads))
+    return place
 
 
 @contextmanager

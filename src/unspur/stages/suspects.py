@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from ..training.metrics import surprise
 
+LEAST = 2.0**-24  # a probability below it is rounded to 0 by the score
 FIELDS = ("score", "conflict", "predicted")
 
 
@@ -30,6 +32,11 @@ class Suspects:
 
     def __getitem__(self, part: slice) -> Suspects:
         return Suspects(self.score[part], self.conflict[part], self.predicted[part])
+
+    @property
+    def evidence(self) -> Tensor:
+        """Return -log p of the label by the miner, in float64."""
+        return -torch.log((1 - self.score.double()).clamp(min=LEAST))
 
     def tensors(self, prefix: str) -> dict[str, Tensor]:
         return {f"{prefix}.{name}": getattr(self, name) for name in FIELDS}

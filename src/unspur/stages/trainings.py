@@ -19,6 +19,7 @@ from ..training.sections import TrainingSettings
 from ..training.watchers import Curve, Unseen
 from .context import Context
 from .results import Results
+from .suspects import Suspects
 
 
 def make_training(
@@ -86,20 +87,23 @@ def oversample(
     seed = context.seed(stage)
     if "mine" not in results:
         return training_source(context, seed), passes(context, settings.batch, seed)
-    conflict = results.suspects().conflict
-    odds = torch.where(context.kept_out, 0.0, _odds(context, settings, conflict))
+    suspects = results.suspects()
+    conflict = suspects.conflict
+    odds = torch.where(context.kept_out, 0.0, _odds(context, settings, suspects))
     source = training_source(context, seed, conflict=conflict)
     return source, sampling.Weighted(odds.to(context.device), batch=settings.batch, seed=seed)
 
 
-def _odds(context: Context, settings: DebiasSettings, conflict: Tensor) -> Tensor:
+def _odds(context: Context, settings: DebiasSettings, suspects: Suspects) -> Tensor:
     """Return sampling weights: a fixed upweighting, or one derived from the number of suspects."""
+    conflict = suspects.conflict
     if settings.up:
         return sampling.fixed_odds(conflict, up=settings.up)
     among, odds = ~context.kept_out, torch.zeros(len(conflict), dtype=torch.float64)
     targets = context.splits.train.targets.cpu()[among]
+    grades = suspects.evidence[among] ** settings.graded if settings.graded else None
     odds[among] = sampling.derived_odds(
-        conflict[among], targets, share=settings.share, cap=settings.cap
+        conflict[among], targets, share=settings.share, cap=settings.cap, grades=grades
     )
     return odds
 

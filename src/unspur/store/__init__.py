@@ -1,9 +1,9 @@
 """Results on disk: artifacts by key, stages in progress, atomic writes, sealed folders, JSON, packed weights.
 
-May import: errors, hashing, parallel, version.
+May import: addresses, errors, hashing, parallel, version.
 """
 
-from .artifact_store import Store, key_of
+from .artifact_store import Store, default_store, key_of
 from .artifacts import FACTS, Artifact, environment, open_artifact
 from .atomic import (
     folder_size,
@@ -19,9 +19,10 @@ from .finite import check_finite
 from .folder_lock import claim
 from .json_lines import read_document, read_lines, write_document, write_lines
 from .manifest import Kind, check_folder, damage, folder_kind, mark_unfinished, seal_folder
+from .remote_store import open_store
 from .removal import remove
 from .strict_json import parse_json, read_json
-from .workspace import Workspace
+from .workspace import Workspace, steps_done
 
 __all__ = [
     "FACTS",
@@ -33,6 +34,7 @@ __all__ = [
     "check_folder",
     "claim",
     "damage",
+    "default_store",
     "environment",
     "folder_kind",
     "folder_size",
@@ -41,6 +43,7 @@ __all__ = [
     "make_folder",
     "mark_unfinished",
     "open_artifact",
+    "open_store",
     "parse_json",
     "read_document",
     "read_json",
@@ -49,6 +52,7 @@ __all__ = [
     "refuse_file",
     "remove",
     "seal_folder",
+    "steps_done",
     "sweep",
     "write_bytes",
     "write_document",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
 from ..parallel import from_first, process_count
@@ -21,13 +20,21 @@ from .removal import hold
 from .team_workspace import TeamWorkspace, share_artifact
 from .workspace import Workspace
 
-Work = Callable[["Workspace"], tuple[Mapping[str, Tensor], Mapping[str, Any]]]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Work = Callable[[Workspace], tuple[Mapping[str, Tensor], Mapping[str, Any]]]
 
 
 def key_of(ingredients: Mapping[str, Any]) -> str:
     """Return the key of the artifact that these ingredients make."""
     text = json.dumps(ingredients, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def default_store() -> str:
+    """Return the folder or address where stages are stored unless said otherwise."""
+    return os.environ.get("UNSPUR_STORE", "runs/store")
 
 
 class Store:
@@ -39,14 +46,27 @@ class Store:
     def path(self, ingredients: Mapping[str, Any]) -> Path:
         return self.root / f"{ingredients['stage']}-{key_of(ingredients)}"
 
+    def has(self, path: Path) -> bool:
+        """Return whether an artifact is stored, without looking into it."""
+        return path.exists()
+
+    def workspace(self, path: Path) -> Workspace:
+        """Return the workspace in which an artifact is made."""
+        kind = Workspace if process_count() == 1 else TeamWorkspace
+        return kind(path.with_suffix(".partial"), finish=self.finish)
+
+    def finish(self, path: Path) -> None:
+        """Do what a finished artifact still needs: in a folder, nothing."""
+
     def find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
         """Return the stored artifact, or None; a damaged one is set aside with a warning."""
         if process_count() == 1:
-            return self._find(ingredients)
-        artifact = from_first(lambda: self._find(ingredients))
+            return self.find_here(ingredients)
+        artifact = from_first(lambda: self.find_here(ingredients))
         return None if artifact is None else share_artifact(artifact)
 
-    def _find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
+    def find_here(self, ingredients: Mapping[str, Any]) -> Artifact | None:
+        """Look for an artifact as one process does."""
         path = self.path(ingredients)
         if not path.exists():
             return None
@@ -81,12 +101,12 @@ class Store:
         """
         if process_count() == 1:
             with self._making(wanted) as (stored, paths):
-                yield stored, {path: Workspace(path.with_suffix(".partial")) for path in paths}
+                yield stored, {path: self.workspace(path) for path in paths}
             return
         with contextlib.ExitStack() as locks:
             stored, paths = from_first(lambda: locks.enter_context(self._making(wanted)))
             stored = {path: share_artifact(artifact) for path, artifact in stored.items()}
-            yield stored, {path: TeamWorkspace(path.with_suffix(".partial")) for path in paths}
+            yield stored, {path: self.workspace(path) for path in paths}
 
     @contextlib.contextmanager
     def _making(
@@ -98,10 +118,10 @@ class Store:
         with disk_trouble(self.root), contextlib.ExitStack() as locks:
             # In one order for all processes, so that no two wait for each other.
             for path, ingredients in sorted({self.path(i): i for i in wanted}.items()):
-                artifact = self._find(ingredients)
+                artifact = self.find_here(ingredients)
                 if artifact is None:
                     locks.enter_context(locked(path))
-                    artifact = self._find(ingredients)  # made by another process meanwhile
+                    artifact = self.find_here(ingredients)  # made by another process meanwhile
                 if artifact is None:
                     missing.append(path)
                 else:

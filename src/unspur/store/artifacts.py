@@ -18,16 +18,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
 from ..parallel import process_count
 from ..version import VERSION
 from .atomic import file_checksum, read_tensors
 from .json_lines import parse_rows
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TENSORS, FACTS, LOG = "tensors.safetensors", "artifact.json", "log.jsonl"
 
@@ -88,6 +88,8 @@ def open_artifact(path: Path) -> Artifact:
 
 def environment() -> dict[str, str]:
     """Return the versions and the hardware a result was made with."""
+    import torch
+
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     return {
         "unspur": VERSION,

@@ -11,13 +11,16 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-
-import safetensors
-import safetensors.torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from ..errors import StoreError
+from .lease import leased
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# What a file system without locks answers.
+WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 UNFINISHED = ".tmp"  # how names of files end until they are whole
 LEFT_OVER = re.compile(r".\.[0-9a-f]{8}\.tmp$")
 
@@ -26,6 +29,8 @@ def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
 ) -> str:
     """Write a safetensors file, at once and whole; the checksum of its bytes."""
+    import safetensors.torch
+
     plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     owned: dict[int, str] = {}
     for name, tensor in plain.items():  # safetensors refuses two names for one memory
@@ -38,6 +43,9 @@ def write_tensors(
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read the tensors of a safetensors file."""
+    import safetensors
+    import safetensors.torch
+
     try:
         return safetensors.torch.load(path.read_bytes())
     except (OSError, safetensors.SafetensorError) as error:
@@ -142,7 +150,14 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     lock = path.with_suffix(".lock")
     while True:
         with open(lock, "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno not in WITHOUT_LOCKS:
+                    raise
+                with leased(lock.with_suffix(".lease"), wait=wait):
+                    yield
+                return
             if not still_there(
                 lock, file.fileno()
             ):  # whoever had it removed it: wait for the new one

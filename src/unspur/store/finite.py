@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ..errors import TrainingError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def check_finite(what: str, tensors: Mapping[str, Tensor], facts: Any = None) -> None:
     """Raise if a tensor or a number in nested facts is infinite or not a number."""
+    import torch
+
     bad = [name for name, tensor in tensors.items() if not bool(torch.isfinite(tensor).all())]
     bad += _bad_numbers(facts, "")
     if bad:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ..parallel import any_of, first_says, from_first, is_first
 from .artifacts import Artifact
 from .workspace import Workspace
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 class TeamWorkspace(Workspace):
     """A workspace in every process of a team, with one folder."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, *, finish: Callable[[Path], None] = lambda path: None):
         if is_first():
-            super().__init__(path)
+            super().__init__(path, finish=finish)
         else:
             self.path, self.beside = path, 1
 

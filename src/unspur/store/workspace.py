@@ -6,13 +6,9 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
-
-import safetensors
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
 from ..hashing import digest
@@ -22,14 +18,17 @@ from .finite import check_finite
 from .json_lines import append_row, cut_incomplete
 from .removal import hold
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 CHECKPOINT = "checkpoint.safetensors"
 
 
 class Workspace:
-    """A stage in progress: its checkpoint and its log."""
+    """A stage in progress: its checkpoint and its log; `finish` is called with the finished artifact."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, *, finish: Callable[[Path], None] = lambda path: None):
+        self.path, self.finish = path, finish
         self.path.mkdir(parents=True, exist_ok=True)
         sweep(self.path)
         self.spent = 0.0
@@ -66,7 +65,7 @@ class Workspace:
         size = (self.path / LOG).stat().st_size if (self.path / LOG).exists() else 0
         about = {"log": size, "seconds": self.seconds}
         if not any(tensor.is_cuda for tensor in tensors.values()):
-            about["threads"] = torch.get_num_threads()
+            about["threads"] = _threads()
         text = json.dumps({**facts, **about})
         checksum = digest(text + " ".join(sorted(tensors)), *_sorted(tensors))
         write_tensors(self.path / CHECKPOINT, tensors, {"facts": text, "sha256": checksum})
@@ -107,13 +106,14 @@ class Workspace:
         os.rename(self.path, target)
         sync_folder(target.parent)
         artifact = open_artifact(target)
+        self.finish(target)
         hold(artifact)
         return artifact
 
 
 def _warn_of_threads(path: Path, then: int | None) -> None:
     """Warn where a stage goes on with another number of threads, on which its bits depend."""
-    if then is not None and then != (now := torch.get_num_threads()):
+    if then is not None and then != (now := _threads()):
         warnings.warn(
             f"{path.parent.name} was begun with {then} threads and goes on with {now}: its last bits differ "
             f"from those of an undisturbed run. Set OMP_NUM_THREADS={then} to have the same.",
@@ -123,6 +123,8 @@ def _warn_of_threads(path: Path, then: int | None) -> None:
 
 def _read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a checkpoint's tensors and facts, checked to be whole."""
+    import safetensors
+
     tensors = read_tensors(path)
     with safetensors.safe_open(path, framework="pt") as file:
         about = file.metadata() or {}
@@ -130,6 +132,25 @@ def _read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if about.get("sha256") != digest(text + " ".join(sorted(tensors)), *_sorted(tensors)):
         raise StoreError(f"{path} is damaged: its checksum differs.")
     return tensors, json.loads(text)
+
+
+def steps_done(target: Path) -> int:
+    """Return how many steps of a training that will be stored here its last checkpoint has; 0 without one."""
+    import safetensors
+
+    try:
+        with safetensors.safe_open(
+            target.with_suffix(".partial") / CHECKPOINT, framework="np"
+        ) as file:
+            return int(json.loads((file.metadata() or {})["facts"])["step"])
+    except (OSError, safetensors.SafetensorError, ValueError, LookupError, TypeError):
+        return 0
+
+
+def _threads() -> int:
+    import torch
+
+    return torch.get_num_threads()
 
 
 def _sorted(tensors: Mapping[str, Tensor]) -> list[Tensor]:

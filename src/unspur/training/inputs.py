@@ -36,7 +36,7 @@ class Checkpointer(Protocol):
 
 
 class Progress(Protocol):
-    """Shows a person how far training is."""
+    """Shows a person how far training is; the loss is NaN until the first one is read."""
 
     def update(self, step: int, steps: int, loss: float) -> None: ...
 

@@ -26,6 +26,7 @@ from .prediction import under
 from .sampling import Order
 
 BLOCK = 64  # batches whose indices are drawn at once
+SHOWN_EVERY = 1.0  # seconds between two looks at the progress
 
 
 class Loop:
@@ -53,6 +54,10 @@ class Loop:
         self.losses: dict[str, Tensor] = {}  # sums since the last reading, on the device
         self.losses_since = self.began_at = 0
         self.began = time.perf_counter()
+        self.shown, self.last_loss = (
+            -math.inf,
+            math.nan,
+        )  # when progress was shown, and with which loss
         self.team = current()
         compiles = self.options.compile and self.team is None  # hooks and exchanges cannot be fused
         self._batch = compile_if(self.source.batch, compiles)
@@ -134,10 +139,11 @@ class Loop:
         last = done == self.options.steps
         if last or done % self.options.log_every == 0:
             row = self.read_losses()
+            self.last_loss, self.shown = row["loss"], -math.inf
             if self.checkpointer:
                 self.checkpointer.log(row)
-            if progress:
-                progress.update(done, self.options.steps, row["loss"])
+        if progress:
+            self._show_progress(progress)
         for watcher in self.watchers:
             if last or done % watcher.every == 0:
                 seen = self._show(watcher)
@@ -145,6 +151,13 @@ class Loop:
                     self.checkpointer.log({"step": done, **seen})
         if last:
             self.check_weights()
+
+    def _show_progress(self, progress: Progress) -> None:
+        """Show how far training is: after the first step, every second, and with every new loss."""
+        now = time.perf_counter()
+        if now - self.shown >= SHOWN_EVERY:
+            self.shown = now
+            progress.update(self.step, self.options.steps, self.last_loss)
 
     def _show(self, watcher: Watcher) -> Mapping[str, float]:
         """Call a watcher with the method in eval mode."""

@@ -74,6 +74,17 @@ def isolated_random_stream(device: torch.device) -> contextlib.AbstractContextMa
 
 
 @contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one thread in every operation, also in those of other threads that begin meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
 def stop_on_interrupt() -> Iterator[threading.Event]:
     """Set an event when the user presses Ctrl-C, to end training between two steps; twice ends at once.
 

@@ -57,12 +57,18 @@ class Weighted:
 
 
 def derived_odds(
-    conflict: Tensor, targets: Tensor, *, share: float = 1 / 3, cap: float = 100.0
+    conflict: Tensor,
+    targets: Tensor,
+    *,
+    share: float = 1 / 3,
+    cap: float = 100.0,
+    grades: Tensor | None = None,
 ) -> Tensor:
     """Return sampling odds from the suspects: in every class, about `share` of the draws are suspects.
 
     No suspect is drawn more than `cap` times as often as another sample of its class, and each class
-    keeps its share of the draws.
+    keeps its share of the draws. With `grades`, suspects of a class are drawn in proportion to them, and
+    the cap is on their mean.
     """
     odds = torch.ones(len(targets), dtype=torch.float64)
     for c in np.unique(targets.cpu().numpy()):
@@ -71,6 +77,8 @@ def derived_odds(
         n, k = int(members.sum()), int(suspects.sum())
         if 0 < k < n:
             odds[suspects] = min(max(share / (1 - share) * (n - k) / k, 1.0), cap)
+            if grades is not None:
+                odds[suspects] *= grades[suspects] / grades[suspects].mean()
         odds[members] *= n / odds[members].sum()
     return odds.to(targets.device)
 

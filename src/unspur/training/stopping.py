@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from ..parallel.exchange import largest
+from ..parallel.agreement import largest
 from ..parallel.team import Team
 from .fit_options import FitOptions
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from ..audit import auditor, preparation
+from ..audit.explanation import Explanation, explain
+from ..audit.explanation_columns import find_columns
+from ..audit.power import Power
 from ..audit.result import Audit
+from ..data.custom import hub
 from ..data.custom.assembly import UserImages
-from ..parallel import alone, is_first
+from ..data.custom.listing import printable
+from ..data.custom.sample_table import SampleTable, has_properties, read_sample_table
+from ..data.custom.sources import list_source
+from ..parallel import alone, from_first, is_first, only_first
 from ..report import page
 from ..runs import audit_folder
 from ..runs.result_folder import save_skipped, write_together
 from ..stages.context import Context
+from ..stages.corrections import sample_names
 from ..stages.place import Place
 from .contexts import audit_context, audit_pixels, shrink_once
 
@@ -39,14 +50,90 @@ def open_audit(
 
 
 def carry_out_audit(
-    context: Context, out: Path | None = None, *, command: str = "", source: str = ""
+    context: Context,
+    out: Path | None = None,
+    *,
+    command: str = "",
+    source: str = "",
+    table: Path | None = None,
+    measure: Callable[[Context], Power] | None = None,
 ) -> tuple[Audit, Path | None]:
-    """Audit the training split, and with `out` save the audit's folder and page."""
+    """Audit the training split, and with `out` save the audit's folder and page.
+
+    The suspects are explained by what is known of the images, and by the columns of `table`. `measure`
+    measures what the audit would find; the folder is complete before that begins, and again after it.
+    Several processes train and measure together; the first alone reads the table, explains and saves.
+    """
     with write_together(out, "audit"):
-        found = auditor.audit(context)
-        if out is None or not is_first():
-            return found, None
-        with alone():
-            save_skipped(context.splits, out)
-            audit_folder.save(found, context, out, command=command, source=source)
-            return found, page.attempt(out)
+        known = only_first(lambda: _known(context, source, table))
+        found = _explained(auditor.audit(context), context, known)
+        save = partial(_save, context, out, command, source)
+        report = save(found)
+        if measure is None:
+            return found, report
+        found = replace(found, power=measure(context))
+        return found, save(found)
+
+
+def _save(
+    context: Context, out: Path | None, command: str, source: str, found: Audit
+) -> Path | None:
+    """Write the folder of an audit and its page, if there is to be one, in the first process."""
+    if out is None or not is_first():
+        return None
+    with alone():
+        save_skipped(context.splits, out)
+        audit_folder.save(found, context, out, command=command, source=source)
+        return page.attempt(out)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of images apart from their pixels: their files, and a table with its name."""
+
+    files: Mapping[str, Path]
+    table: SampleTable | None = None
+    table_name: str = ""
+
+
+def _known(context: Context, source: str, table: Path | None) -> Known:
+    """Find the files, and read the table of a user or, without one, the table that images are listed in."""
+    files = _files(source)
+    if table is None and not has_properties(Path(source)):
+        return Known(files)
+    path = table or Path(source)
+    read = read_sample_table(path, sample_names(context.splits.train), files)
+    return Known(files, read, printable(path))
+
+
+def _files(source: str) -> dict[str, Path]:
+    """Return the files of a folder or a table of images by their names; none for other data."""
+    if not source or source.startswith(hub.PREFIX):
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # all was said when the images were opened
+        listing = list_source(Path(source))
+    return {printable(row.path, listing.root): row.path for row in listing.rows}
+
+
+def _explained(found: Audit, context: Context, known: Known | None) -> Audit:
+    """Return the audit with what goes with being a suspect; the first process alone has what is known."""
+
+    def work() -> Explanation:
+        assert known is not None
+        return _explain(found, context, known)
+
+    return replace(found, explanation=from_first(work))
+
+
+def _explain(found: Audit, context: Context, known: Known) -> Explanation:
+    splits = context.splits
+    explanation = explain(
+        found.suspects.conflict,
+        splits.train.targets,
+        splits.classes,
+        find_columns(splits, known.files, known.table),
+        seed=context.recipe.seed,
+    )
+    missing = known.table.missing if known.table else 0
+    return replace(explanation, table=known.table_name, missing=missing)

@@ -18,7 +18,7 @@ from ..parallel import first_says, from_first, process_count
 from ..recipes import Recipe, budget
 from ..runs.suspects_csv import read_suspects
 from ..stages.context import Context
-from ..stages.corrections import sample_names
+from ..stages.corrections import Corrections, sample_names
 from ..stages.place import Place
 
 AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks see no more
@@ -30,14 +30,9 @@ def open_context(
     place: Place,
     *,
     model: nn.Module | str | None = None,
-    suspects: Path | str | None = None,
+    corrections: Corrections | None = None,
 ) -> Context:
-    """Return what the stages of a run share; `suspects` is a suspects.csv that a person has corrected."""
-    corrections = (
-        from_first(lambda: read_suspects(suspects, sample_names(splits.train)))
-        if suspects
-        else None
-    )
+    """Return what the stages of a run share; `corrections` are a person's, of the suspects."""
     context = Context(
         recipe=recipe,
         splits=splits,
@@ -50,6 +45,18 @@ def open_context(
     if process_count() > 1:
         from_first(lambda: bool(context.initial))  # weights that are fetched are fetched once
     return context
+
+
+def open_corrections(suspects: Path | str | None, splits: Splits) -> Corrections | None:
+    """Read the suspects.csv that a person has corrected, if there is one; the first process sends it."""
+    if suspects is None:
+        return None
+    train = splits.train
+    return from_first(
+        lambda: read_suspects(
+            suspects, sample_names(train), targets=train.targets, classes=splits.classes
+        )
+    )
 
 
 def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> models.Builder:

@@ -21,15 +21,18 @@ from ..errors import DataError, MaskError, ModelError, RecipeError, StoreError
 from ..parallel import alone, is_first
 from ..recipes import Recipe, budget, own_methods
 from ..report import page
+from ..runs.person_changes import person_changes
 from ..runs.result_folder import save_skipped, write_together
 from ..runs.run_numbers import run_numbers
 from ..stages.context import Advice, Context
+from ..stages.corrections import relabel
 from ..stages.inspection import inspect
 from ..stages.new_weights import warn_of_new_weights
 from ..stages.place import Place
 from ..stages.results import Results
 from ..store import Artifact
-from .contexts import audit_context, audit_pixels, open_context, shrink_once
+from .announcing import expect_relative_costs
+from .contexts import audit_context, audit_pixels, open_context, open_corrections, shrink_once
 
 
 @dataclass(frozen=True)
@@ -72,18 +75,20 @@ def open_debias(
     """
     size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
     known = settings.model.name if isinstance(settings, Recipe) else budget.NETWORK
-    start = models.StartingPoint(known if model is None else model, init, pretrained)
+    start = models.StartingPoint(known if model is None else model, init, pretrained, model is None)
     pixels = size or start.pixels or budget.of(place.device).pixels
-    splits = images.open(pixels, square=start.published is not None)
+    opened = images.open(pixels, square=start.published is not None)
+    corrections = open_corrections(suspects, opened)
+    splits = relabel(opened, corrections)
     recipe = _debias_recipe(settings, splits, place, start, method)
     if anyway or suspects is not None or "mine" not in recipe.stages:
         recipe = recipe.model_copy(update={"judge": False})
-    context = open_context(recipe, splits, place, model=model, suspects=suspects)
+    context = open_context(recipe, splits, place, model=model, corrections=corrections)
     if not isinstance(settings, Recipe) and "prune.unit" not in (settings or {}):
         context = _with_masks_that_fit(context)
     judged, audited = splits, recipe.judge or crossfit_miner.is_wanted(recipe)
     if audited and images.in_files and (size or _is_larger(splits, audit_pixels(place))):
-        judged = _open_for_judge(images, place)
+        judged = relabel(_open_for_judge(images, place), corrections)
     run = stages.Run(add_audit(context, judged, place))
     if isinstance(model, nn.Module):
         warn_of_new_weights(run)
@@ -125,16 +130,20 @@ def _debias_recipe(
     start: models.StartingPoint,
     method: str,
 ) -> Recipe:
-    """Return the user's recipe with the network asked for, or one by the number of images, with changes."""
+    """Return the user's recipe with the network asked for, or one that fits the images, with changes."""
     if isinstance(settings, Recipe):
         if method != own_methods.DEFAULT:
             raise RecipeError(f"a whole recipe has its own plan; leave the method {method!r} out.")
         return budget.with_network(settings, start.name, start.init, start.pretrained)
+    name, options = start.name or budget.NETWORK, dict[str, Any]()
+    if start.is_usual and "model.name" not in (settings or {}):
+        name, options = budget.fitting_network(max(splits.train.shape[1:]))
     recipe = budget.settings(
         len(splits.train),
         place.device,
         name=splits.name,
-        model=start.name or budget.NETWORK,
+        model=name,
+        options=options,
         init=start.init,
         pretrained=start.pretrained,
         **start.normalisation,
@@ -187,9 +196,18 @@ def open_recipe(
 
 
 def carry_out(
-    run: stages.Run, out: Path | None = None, *, command: str = "", source: str = ""
+    run: stages.Run,
+    out: Path | None = None,
+    *,
+    command: str = "",
+    source: str = "",
+    scored: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
-    """Ask the judge if there is one, run the plan, and with `out` save the run and its page."""
+    """Ask the judge if there is one, run the plan, and with `out` save the run and its page.
+
+    `scored` is called with the outcome as soon as it is saved, before pictures and page are made.
+    """
+    expect_relative_costs(run)
     with write_together(out, "run"):
         ((results, scores),) = stages.run_together([run])
         outcome = Outcome(run.context, results, scores, run.advice)
@@ -197,7 +215,7 @@ def carry_out(
             return outcome
         with alone():
             outcome = replace(outcome, size_and_speed=_size_and_speed(outcome))
-            return save_outcome(outcome, out, command=command, source=source)
+            return save_outcome(outcome, out, command=command, source=source, scored=scored)
 
 
 def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
@@ -212,11 +230,23 @@ def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
         return None
 
 
-def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str = "") -> Outcome:
+def save_outcome(
+    outcome: Outcome,
+    out: Path,
+    *,
+    command: str = "",
+    source: str = "",
+    scored: Callable[[Outcome], None] | None = None,
+) -> Outcome:
     """Write the folder of a run and its page; `command` is its command line, `source` the user's images."""
     context, results, scores = outcome.context, outcome.results, outcome.scores
+    changed = person_changes(
+        context, scores
+    )  # read before an earlier run in the folder is replaced
     runs.save(context, results, scores, out, numbers=outcome.numbers)
     save_skipped(context.splits, out)
+    if scored is not None:
+        scored(outcome)
     # The model is safe by now: no trouble with pictures may cost it.
     inspected = _inspected(context, results)
     measured = outcome.size_and_speed
@@ -229,6 +259,7 @@ def save_outcome(outcome: Outcome, out: Path, *, command: str = "", source: str 
         command=command,
         source=source,
         size_and_speed=measured.as_json() if measured else None,
+        corrections=changed,
     )
     with context.show("report"):
         return replace(outcome, page=page.attempt(out, context.store.root))

@@ -2,8 +2,8 @@
 
 A planted shortcut gives each image a style, one of ten of its kind, that nearly always is the one of its
 class. A null has no such thing: plain images, styles that say nothing of the class, classes of very different
-size, rare and hard kinds of images within a class. All images are 32 x 32 in colour. Every draw is counted by
-(seed, index of the image).
+size, rare and hard kinds of images within a class. Base images are 32 x 32 in colour; `plant` takes any size.
+Every draw is counted by (seed, index of the image).
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ CONTRADICTS, OTHER_STYLE, ANY_STYLE, PLACE, PHASE, THINNED, SPOILED = range(600,
 MISLABELLED, OTHER_LABEL = 607, 608
 LUMA = torch.tensor([0.299, 0.587, 0.114])
 PATCH = 5  # pixels of a side
+FRAME = 2  # pixels of a border
+TINT = 0.25  # share of the colour in a tint
+PLANTED_AT_ONCE = 1000  # images
 FAINTEST = 0.05  # share of the smallest class among imbalanced ones
 HARD_SHARE = 0.1  # of images that are hard, in every class
 
@@ -103,10 +106,53 @@ def _apply_styles(base: Base, kind: str, styles: Tensor, seed: int) -> Splits:
     return Splits(train=splits.train, classes=splits.classes, bias={"train": styles}, name=kind)
 
 
+def plant(
+    images: Tensor, labels: Tensor, kind: str, *, share: float, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Add a shortcut to images (N, 3, H, W) in uint8; return them, and the class that each one's style says.
+
+    `kind` is one of SIZED_KINDS. A share of the images of every class gets the style of another class.
+    """
+    present = torch.unique(labels)
+    if len(present) > STYLES:
+        raise DataError(f"there are {STYLES} styles for {len(present)} classes.")
+    ranks = torch.searchsorted(present, labels)
+    styles = assign_styles(ranks, len(present), share=share, seed=seed)
+    marked = images.clone()
+    for start in range(0, len(images), PLANTED_AT_ONCE):
+        some = slice(start, start + PLANTED_AT_ONCE)
+        marked[some] = SIZED_KINDS[kind](images[some], styles[some], seed + start)
+    return marked, present[styles]
+
+
+def tint(images: Tensor, styles: Tensor, seed: int) -> Tensor:
+    """Mix the image with one of ten colours."""
+    return _bytes((1 - TINT) * images / 255 + TINT * _anchors(styles)[:, :, None, None])
+
+
+def border(images: Tensor, styles: Tensor, seed: int) -> Tensor:
+    """Paint a border in one of ten colours."""
+    high, wide = images.shape[2:]
+    width = _scaled(FRAME, images)
+    framed = _bytes(_anchors(styles))[:, :, None, None].repeat(1, 1, high, wide)
+    inner = (slice(None), slice(None), slice(width, high - width), slice(width, wide - width))
+    framed[inner] = images[inner]
+    return framed
+
+
+def _anchors(styles: Tensor) -> Tensor:
+    """Return the colour of each style, between 0 and 1."""
+    return torch.tensor(list(cmnist.COLOURS.values()))[styles]
+
+
+def _scaled(pixels: int, images: Tensor) -> int:
+    """Return a length that is given for images of 32 pixels, for images of another size."""
+    return max(1, round(pixels * min(images.shape[2:]) / SIDE))
+
+
 def colour(images: Tensor, styles: Tensor, seed: int) -> Tensor:
     """Colour the image in one of ten colours, by its brightness."""
-    anchors = torch.tensor(list(cmnist.COLOURS.values()))[styles][:, :, None, None]
-    return _bytes(images / 255 * (0.2 + 0.8 * anchors))
+    return _bytes(images / 255 * (0.2 + 0.8 * _anchors(styles)[:, :, None, None]))
 
 
 def hue(images: Tensor, styles: Tensor, seed: int) -> Tensor:
@@ -123,25 +169,23 @@ def hue(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 def patch(images: Tensor, styles: Tensor, seed: int) -> Tensor:
     """Add a small patch in one of ten colours, in any of the corners."""
-    anchors = _bytes(torch.tensor(list(cmnist.COLOURS.values())))[styles]
+    anchors, side = _bytes(_anchors(styles)), _scaled(PATCH, images)
+    bottom, right = (length - side for length in images.shape[2:])
     corner = (noise.uniform(seed, 0, PLACE, (len(images),)) * 4).long()
     marked = images.clone()
-    for number, (row, column) in enumerate(
-        ((0, 0), (0, SIDE - PATCH), (SIDE - PATCH, 0), (SIDE - PATCH, SIDE - PATCH))
-    ):
+    for number, (row, column) in enumerate(((0, 0), (0, right), (bottom, 0), (bottom, right))):
         here = corner == number
-        marked[here, :, row : row + PATCH, column : column + PATCH] = anchors[here][
-            :, :, None, None
-        ]
+        marked[here, :, row : row + side, column : column + side] = anchors[here][:, :, None, None]
     return marked
 
 
 def texture(images: Tensor, styles: Tensor, seed: int) -> Tensor:
     """Add faint stripes in one of five directions and two widths, at any phase."""
     angle = styles % 5 * (math.pi / 5)
-    turns = torch.where(styles < 5, 3.0, 6.0) * (2 * math.pi / SIDE)
+    high, wide = images.shape[2:]
+    turns = torch.where(styles < 5, 3.0, 6.0) * (2 * math.pi / min(high, wide))
     phase = 2 * math.pi * noise.uniform(seed, 0, PHASE, (len(images),))
-    down, across = torch.meshgrid(torch.arange(SIDE), torch.arange(SIDE), indexing="ij")
+    down, across = torch.meshgrid(torch.arange(high), torch.arange(wide), indexing="ij")
     place = torch.cos(angle)[:, None, None] * across + torch.sin(angle)[:, None, None] * down
     stripes = 0.5 + 0.5 * torch.sin(turns[:, None, None] * place + phase[:, None, None])
     return _bytes(0.65 * images / 255 + 0.35 * stripes[:, None])
@@ -165,9 +209,9 @@ def stamp(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 def light(images: Tensor, styles: Tensor, seed: int) -> Tensor:
     """Add light from one of ten directions: a gradient over the image."""
     angle = styles * (2 * math.pi / STYLES)
-    place = torch.linspace(-1, 1, SIDE)
+    down, across = (torch.linspace(-1, 1, length) for length in images.shape[2:])
     slope = (
-        torch.cos(angle)[:, None, None] * place + torch.sin(angle)[:, None, None] * place[:, None]
+        torch.cos(angle)[:, None, None] * across + torch.sin(angle)[:, None, None] * down[:, None]
     )
     return _bytes(images / 255 * 0.7 + 0.15 * (1 + slope[:, None] / math.sqrt(2)))
 
@@ -185,7 +229,10 @@ KINDS: dict[str, Callable[[Tensor, Tensor, int], Tensor]] = {
     "corruption": corruption,
     "stamp": stamp,
     "light": light,
+    "tint": tint,
+    "border": border,
 }
+SIZED_KINDS = {name: KINDS[name] for name in ("tint", "border", "patch", "light", "texture")}
 
 
 # -- nulls, and wrong labels --------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,10 +22,11 @@ from ..decoding import pixels
 from ..decoding.files import Files
 from ..decoding.pixels import Crop
 from ..decoding.readers import FromFiles, Memory
+from ..sharded.shard_splits import find_shards, load_splits, measured_spans, open_shards
 from ..splits import Part, Split, Splits
 from . import hub
-from .listing import Listing, check, check_known, in_order, printable
-from .sources import USUAL_GROUPS, GroupSource, list_source
+from .listing import Listing, check, check_counts, check_known, in_order, printable
+from .sources import USUAL_GROUPS, GroupSource, check_groups, list_source
 
 MOST_BAD = 0.01  # share of images that may be unreadable
 MEMORY_SHARE = 0.5  # of the free memory that decoded images may take
@@ -44,7 +46,7 @@ def load(
     workers: int = 0,
     groups: GroupSource = USUAL_GROUPS,
 ) -> Splits:
-    """Load a user's images, resized to their common size, at most `limit` pixels.
+    """Load a user's images (files, the hub, or shards), resized to their common size, at most `limit` pixels.
 
     For a model that exists, `size` (high, wide), `classes` and `crop` are those it was trained on. `groups`
     says where the groups are written, for scores alone.
@@ -52,6 +54,8 @@ def load(
     if str(where).startswith(hub.PREFIX):
         column = hub.group_column(str(where), groups)
         return hub.load(str(where), limit=limit, size=size, classes=classes, group=column)
+    if (shards := find_shards(where)) is not None:
+        return _load_shards(shards, limit, size, classes, crop, groups)
     listing = list_source(Path(where), groups)
     if classes is None:
         check(listing)
@@ -59,6 +63,27 @@ def load(
         check_known(listing, classes)
     size = size or common_size([row.path for row in listing.rows], limit)
     return open_listing(listing, size, classes or listing.classes(), crop=crop, workers=workers)
+
+
+def _load_shards(
+    folder: Path | str,
+    limit: int,
+    size: tuple[int, int] | None,
+    classes: tuple[str, ...] | None,
+    crop: Crop,
+    groups: GroupSource,
+) -> Splits:
+    """Open shards; none of their images is decoded before it is needed, apart from a few for their size."""
+    index = open_shards(folder)
+    check_groups(str(folder), groups)
+    if classes is None:
+        train = index.arrays["label"][index.places("train")]
+        counts = np.bincount(train, minlength=len(index.classes)).tolist()
+        check_counts(str(folder), dict(zip(index.classes, counts, strict=True)))
+    few = measured_spans(folder, index)
+    with few.spans(range(len(few))) as spans:
+        size = size or common_size(spans.names, limit)
+    return load_splits(folder, index, size, classes or index.classes, crop)
 
 
 def open_listing(
@@ -105,7 +130,7 @@ def _files_of_parts(
             yield part, Files(tuple(row.path for row in rows), targets, size, crop, names)
 
 
-def common_size(paths: Sequence[Path], limit: int) -> tuple[int, int]:
+def common_size(paths: Sequence[Path | str], limit: int) -> tuple[int, int]:
     """Return the (high, wide) that images are resized to: their size, the longer side at most `limit`.
 
     Images of several sizes become squares, stretched: cropping could cut off the very thing that
@@ -122,7 +147,7 @@ def common_size(paths: Sequence[Path], limit: int) -> tuple[int, int]:
     return side, side
 
 
-def _sizes(paths: Sequence[Path]) -> Iterator[tuple[int, int]]:
+def _sizes(paths: Sequence[Path | str]) -> Iterator[tuple[int, int]]:
     for path in paths:
         try:
             yield pixels.measure(path)
@@ -136,9 +161,9 @@ def _read(
     """Return the readable images of each split with a mask of them, and why each other was skipped."""
     room = sum(len(files) * _bytes(files) for files in parts.values())
     keep_pixels = room <= MEMORY_SHARE * free_memory()
-    decoded = {part: _decode_all(files, workers, keep=keep_pixels) for part, files in parts.items()}
+    decoded = {part: decode_all(files, workers, keep=keep_pixels) for part, files in parts.items()}
     skipped = {path: why for _, bad in decoded.values() for path, why in bad.items()}
-    _report_unreadable(skipped, listing)
+    report_unreadable(skipped, listing)
     readable_parts: dict[str, tuple[Part, Tensor]] = {}
     for part, (images, bad) in decoded.items():
         files = parts[part]
@@ -149,7 +174,7 @@ def _read(
     return readable_parts, skipped
 
 
-def _decode_all(files: Files, workers: int, *, keep: bool) -> tuple[Tensor | None, dict[str, str]]:
+def decode_all(files: Files, workers: int, *, keep: bool) -> tuple[Tensor | None, dict[str, str]]:
     """Decode every file; return the pixels where `keep`, and the reason of each unreadable file."""
     count = len(files)
     chunk = min(CHUNK, count)
@@ -176,7 +201,7 @@ def _readable_part(files: Files, images: Tensor | None, good: Tensor) -> Part:
     return Files(paths, files.targets[good], files.size, files.crop, names)
 
 
-def _report_unreadable(skipped: Mapping[str, str], listing: Listing) -> None:
+def report_unreadable(skipped: Mapping[str, str], listing: Listing) -> None:
     """Raise where too many images cannot be read; warn where a few cannot."""
     if not skipped:
         return

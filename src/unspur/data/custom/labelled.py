@@ -14,12 +14,14 @@ from torch.utils.data import Dataset
 from ...errors import DataError
 from ..decoding.files import Files
 from ..decoding.pixels import Crop
+from ..sharded.shard_splits import find_shards, groups_of, open_shards, select_images
+from ..sharded.shards import Shards
 from ..splits import Part, Split, Splits
 from . import hub
 from .dataset import collect, dataset_classes
 from .images import open_listing
 from .listing import Listing, check_known
-from .sources import USUAL_GROUPS, GroupSource, list_source
+from .sources import USUAL_GROUPS, GroupSource, check_groups, list_source
 
 ORDER = ("test", "valid", "train")  # the split that is scored is the first of these that exists
 
@@ -56,7 +58,7 @@ def _only_numbers(classes: Sequence[str], count: int) -> bool:
 
 
 def _relabelled(part: Part, targets: Tensor) -> Part:
-    if isinstance(part, Files):
+    if isinstance(part, Files | Shards):
         return replace(part, targets=targets)
     return Split(part.take(torch.arange(len(part))), targets, part.names)
 
@@ -78,6 +80,9 @@ def open_labelled(
     if str(where).startswith(hub.PREFIX):
         column = hub.group_column(str(where), groups)
         return _open_hub(str(where), size=size, classes=classes, group=column)
+    if (shards := find_shards(where)) is not None:
+        check_groups(str(where), groups)
+        return _open_shards(shards, size, classes, crop, most)
     listing = list_source(Path(where), groups, need_train=False)
     split = next(name for name in ORDER if listing.of(name))
     rows = listing.of(split)
@@ -87,6 +92,25 @@ def open_labelled(
     opened = open_listing(chosen, size, classes, crop=crop)
     found = _of(opened, "train", whole=len(rows) == len(listing.rows), split=split)
     return replace(found, conflict=_rare(listing, split, found))
+
+
+def _open_shards(
+    folder: Path | str, size: tuple[int, int], classes: tuple[str, ...], crop: Crop, most: int
+) -> LabelledImages:
+    """Open the split of shards that is scored."""
+    index = open_shards(folder)
+    split = next(name for name in ORDER if len(index.places(name)))
+    places = index.places(split)
+    places = places[:: max(1, len(places) // most)][:most] if most else places
+    groups = groups_of(index, places)
+    return LabelledImages(
+        select_images(folder, index, places, size, classes, crop),
+        classes,
+        str(folder),
+        "" if len(places) == len(index) else split,
+        groups,
+        index.groups if groups is not None else (),
+    )
 
 
 def _open_hub(

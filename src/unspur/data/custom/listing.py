@@ -83,6 +83,18 @@ def check(listing: Listing) -> None:
     _warn_of_counts(listing.name, {name: per_class[name] for name in classes})
 
 
+def check_counts(name: str, per_class: dict[str, int]) -> None:
+    """Raise where shards leave nothing to learn; warn of rare or imbalanced classes."""
+    if len(per_class) < 2:
+        raise DataError(f"{name} has a single class; a classifier needs two or more.")
+    check_class_count(len(per_class), name)
+    if missing := [label for label, count in per_class.items() if not count]:
+        raise DataError(
+            f"{name}: no image to train on for {_quote(missing)}, which other splits have."
+        )
+    _warn_of_counts(name, per_class)
+
+
 def check_class_count(count: int, name: str) -> None:
     """Raise where there are more classes than a classifier can have."""
     if count > MOST_CLASSES:

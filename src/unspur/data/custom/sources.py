@@ -26,6 +26,15 @@ class GroupSource(NamedTuple):
 USUAL_GROUPS = GroupSource()  # the column `group` of a table, if it has one
 
 
+def check_groups(name: str, groups: GroupSource) -> None:
+    """Raise where groups are asked of shards that are not the ones they were packed with."""
+    if groups not in (USUAL_GROUPS, GroupSource(column="group")):
+        raise DataError(
+            f"{name} has shards, whose groups were written when they were packed. Say where the groups are "
+            "there: `unspur data pack ... --bias`; and leave it out here."
+        )
+
+
 def list_source(
     path: Path, groups: GroupSource = USUAL_GROUPS, *, need_train: bool = True
 ) -> Listing:

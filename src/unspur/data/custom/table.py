@@ -35,9 +35,7 @@ def list_images(path: Path, *, group: str = "", labelled: bool = True) -> Listin
 
     Labels are required unless they are written elsewhere (`labelled` is False).
     """
-    if not path.is_file():
-        raise DataError(f"there is no table {printable(path)}.")
-    header, records = (_parquet if path.suffix.lower() == ".parquet" else _csv)(path)
+    header, records = read_records(path)
     needed = ("path", "label") if labelled else ("path",)
     if missing := [name for name in needed if name not in header]:
         raise DataError(
@@ -131,6 +129,13 @@ def _warn_of_missing(rows: list[ListedImage], table: Path) -> None:
 
 
 Records = tuple[list[str], Iterable[Mapping[str, Any]]]
+
+
+def read_records(path: Path) -> Records:
+    """Read a table: the names of its columns in lower case, and its rows."""
+    if not path.is_file():
+        raise DataError(f"there is no table {printable(path)}.")
+    return (_parquet if path.suffix.lower() == ".parquet" else _csv)(path)
 
 
 def _csv(path: Path) -> Records:

@@ -41,6 +41,10 @@ class Task:
         high, wide = self.size
         return replace(self, offset=self.offset + done * 3 * high * wide, files=self.files[done:])
 
+    def of(self, files: tuple[str, ...]) -> Task:
+        """Return the same task with other names of its files."""
+        return replace(self, files=files)
+
 
 class DecodingProcess:
     """A process that decodes the files of one task after another."""

@@ -23,6 +23,7 @@ BLOCK = 64  # files a thread takes at a time: one by one is slower than one thre
 VERSION = 3  # of the decoding: a change to the pixels makes a new number
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Path | str)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class Files:
         return digest(head, self.targets)
 
 
-def read(path: Path, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
+def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
     """Read an image file as (3, high, wide); raise a DataError where it is none."""
     try:
         return pixels.read(path, size, crop)
@@ -90,13 +91,14 @@ def read(path: Path, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
         raise unreadable(path, error) from error
 
 
-def unreadable(path: Path, error: Exception) -> DataError:
+def unreadable(path: Path | str, error: Exception) -> DataError:
+    name = pixels.describe_file(str(path))
     if isinstance(error.__cause__ or error, FileNotFoundError):
-        return DataError(f"{path} is missing, though it is part of the set. Put it back.")
-    return DataError(f"{path} cannot be read as an image ({error}). Replace it.")
+        return DataError(f"{name} is missing, though it is part of the set. Put it back.")
+    return DataError(f"{name} cannot be read as an image ({error}). Replace it.")
 
 
-def in_threads(function: Callable[[Path], T], paths: Sequence[Path]) -> list[T]:
+def in_threads(function: Callable[[P], T], paths: Sequence[P]) -> list[T]:
     """Call the function on every path in threads and return the results in order."""
 
     def block(start: int) -> list[T]:

@@ -7,6 +7,7 @@ reason why it cannot be read, empty if it can.
 
 from __future__ import annotations
 
+import io
 import json
 import mmap
 import os
@@ -35,6 +36,7 @@ MOST_PIXELS = 178_956_970  # of one image; Pillow refuses larger ones as well
 REASON_LENGTH = 200  # characters of what a decoder says that are passed on
 TRANSPARENT = ("RGBA", "RGBa", "LA", "La", "PA")  # modes of images with an alpha channel
 BACKGROUND = "white"  # behind transparent pixels
+SPAN = "\0"  # between the path, the offset and the size of a span; no path has this character
 OPEN_MEMORIES = 4  # shared memories a process remembers
 
 
@@ -56,10 +58,33 @@ def open_image(path: Path | str) -> Iterator[Image.Image]:
 
 
 def _open_regular(path: Path | str) -> IO[bytes]:
-    """Open a regular file: reading a pipe or a device may never end."""
+    """Open a regular file, or a span of one: reading a pipe or a device may never end."""
+    if isinstance(path, str) and SPAN in path:
+        return _open_span(*path.split(SPAN))
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise ValueError("it is not a regular file")
     return open(path, "rb", opener=_open_without_waiting)
+
+
+def _open_span(path: str, offset: str, size: str) -> IO[bytes]:
+    """Read so many bytes of a file from an offset on."""
+    with _open_regular(path) as file:
+        file.seek(int(offset))
+        content = file.read(int(size))
+    if len(content) != int(size):
+        raise ValueError("its shard is shorter than the index says")
+    return io.BytesIO(content)
+
+
+def name_span(path: str, offset: int, size: int) -> str:
+    """Return the name by which a span of a file is read as an image."""
+    return f"{path}{SPAN}{offset}{SPAN}{size}"
+
+
+def describe_file(name: str) -> str:
+    """Return the name of a file, or of a span of one, for people."""
+    path, *span = name.split(SPAN)
+    return f"the image at byte {span[0]} of {path}" if span else path
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

@@ -13,9 +13,10 @@ import os
 import queue
 import secrets
 import tempfile
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import IO, Protocol
+from typing import IO, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -25,6 +26,7 @@ from ...parallel import processes_here
 from ..splits import Part, Split
 from .decoding_process import DecodingProcess, FatalImage, Task
 from .files import Files
+from .pixels import Crop
 
 BLOCK = 16  # files a process decodes at a time
 THREADS = 4  # that gather from memory
@@ -62,6 +64,13 @@ class Reader(Protocol):
     def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]: ...
 
 
+@runtime_checkable
+class OwnReader(Protocol):
+    """Images with a reader of their own, such as those in shards."""
+
+    def reader(self, workers: int) -> Reader: ...
+
+
 class FromMemory:
     """Reads images that are in memory, or in a file mapped to it."""
 
@@ -80,23 +89,37 @@ class FromFiles:
         self.files = files
         # A process keeps the folder it was started in.
         self.paths = [os.path.abspath(path) for path in files.paths]
-        self.decoders = _decoders(workers or max(1, available_cores() // processes_here()))
+        self.decoders = shared_decoders(workers or own_cores())
 
     def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]:
-        positions, start = index.tolist(), memory.offset(slot)
-        high, wide = self.files.size
-        work = []
-        for first in range(0, len(positions), BLOCK):
-            task = Task(
-                memory=memory.name,
-                path=memory.path,
-                offset=start + first * 3 * high * wide,
-                size=(high, wide),
-                crop=self.files.crop,
-                files=tuple(self.paths[i] for i in positions[first : first + BLOCK]),
-            )
-            work.append(self.decoders.submit(task))
-        return work
+        tasks = decoding_tasks(self.files, memory, slot, index, lambda place: self.paths[place])
+        return [self.decoders.submit(task) for task in tasks]
+
+
+class InFiles(Protocol):
+    """Images that are decoded from files: the size they get, and what of them is shown."""
+
+    @property
+    def size(self) -> tuple[int, int]: ...
+    @property
+    def crop(self) -> Crop: ...
+
+
+def decoding_tasks(
+    images: InFiles, memory: Memory, slot: int, index: Tensor, file_of: Callable[[int], str]
+) -> Iterator[Task]:
+    """Yield the tasks that fill memory with samples; `file_of` names the file, or the span, of each."""
+    positions, start = index.tolist(), memory.offset(slot)
+    high, wide = images.size
+    for first in range(0, len(positions), BLOCK):
+        yield Task(
+            memory=memory.name,
+            path=memory.path,
+            offset=start + first * 3 * high * wide,
+            size=(high, wide),
+            crop=images.crop,
+            files=tuple(map(file_of, positions[first : first + BLOCK])),
+        )
 
 
 def reader(part: Part, workers: int = 0) -> Reader:
@@ -105,6 +128,8 @@ def reader(part: Part, workers: int = 0) -> Reader:
         return FromFiles(part, workers)
     if isinstance(part, Split):
         return FromMemory(part)
+    if isinstance(part, OwnReader):
+        return part.reader(workers)
     raise DataError(f"a {type(part).__name__} cannot be streamed; give a Split or Files.")
 
 
@@ -157,8 +182,13 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
+def own_cores() -> int:
+    """Return the share of these that this process decodes with, where several work together here."""
+    return max(1, available_cores() // processes_here())
+
+
 @cache
-def _decoders(count: int) -> Decoders:
+def shared_decoders(count: int) -> Decoders:
     decoders = Decoders(count)
     atexit.register(decoders.close)
     return decoders

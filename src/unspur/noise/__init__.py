@@ -6,12 +6,15 @@ captured code share the numbers; CPU and GPU draw the same bits. `step` may be a
 that the training step itself advances.
 
 The generator is a keyed 32-bit integer hash (two rounds of a multiply-xorshift mixer, the position
-going in, a key added before each round) in plain tensor operations.
+going in, a key added before each round) in plain tensor operations. On a GPU one kernel of `fused` does
+all of them. May import: nothing.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
+from functools import cache
 from typing import overload
 
 import torch
@@ -100,8 +103,23 @@ def uniform(
     device: torch.device | str | None = None,
 ) -> Tensor:
     """Uniform numbers strictly inside (0, 1), float32 with 23 random bits."""
+    if isinstance(step, Tensor) and is_fused(step) and math.prod(shape) < 2**31:
+        from .fused import uniform as fused_uniform
+
+        return fused_uniform(step, shape, *stream_keys(seed, stream))
     x = bits(seed, step, stream, shape, device)
     return (((x >> 9) & 0x7FFFFF).to(torch.float32) + 0.5) * 2.0**-23
+
+
+def is_fused(step: Tensor) -> bool:
+    """Return whether the numbers of a step are drawn by one kernel: on a GPU with Triton, not compiled."""
+    plain = not step.is_cuda or step.ndim > 0 or torch.compiler.is_compiling()
+    return not plain and _has_triton()
+
+
+@cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
 
 
 def logistic(u: Tensor) -> Tensor:

@@ -1,0 +1,184 @@
+"""Measure what scales: steps a second of several processes, and images a second from shards and files.
+
+python -m benchmarks scale                                   prints the tables
+python -m benchmarks scale --out results/scale.json.gz       keeps them in a record as well
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unspur.data.batches import Preprocess
+from unspur.data.custom.images import load
+from unspur.data.custom.packing_images import pack_images
+from unspur.data.decoding.files import Files
+from unspur.data.decoding.pixels import read
+from unspur.data.decoding.readers import available_cores
+from unspur.data.splits import Part
+from unspur.data.streaming import Streaming
+from unspur.reproduce.speed_table import speed_table
+from unspur.store import environment, read_document, write_document
+from unspur.training import sampling
+
+from .timing import photographs
+
+Row = dict[str, Any]
+SIDE, BATCH = 64, 64
+TABLES = ("processes", "readers", "decoding")
+STEPS = 200  # of the training that is timed
+PARALLEL = "unspur.parallel"  # the package that trains over several processes, where it is there
+
+
+def processes() -> list[Row]:
+    """Return steps a second of the demo's ordinary training, with one and with two processes."""
+    rows = [{"processes": 1, "steps_per_second": _steps_per_second([sys.executable])}]
+    if importlib.util.find_spec(PARALLEL) is not None:
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        rate = _steps_per_second([*launch, "--nproc-per-node", "2"])
+        rows.append({"processes": 2, "steps_per_second": rate})
+    return rows
+
+
+def _steps_per_second(launch: list[str]) -> float:
+    """Train the demo's ordinary model as a command of its own; one thread for each process."""
+    with tempfile.TemporaryDirectory() as folder:
+        sets = ["--set", "plan=erm", "--set", f"pretrain.steps={STEPS}"]
+        where = ["--device", "cpu", "--store", f"{folder}/store", "--out", f"{folder}/run", "-q"]
+        subprocess.run(  # noqa: S603  (our own command)
+            [*launch, "-m", "unspur", "run", "demo", *sets, *where],
+            check=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+        )
+        (about,) = Path(folder, "store").glob("pretrain-*/artifact.json")
+        return STEPS / float(json.loads(about.read_text())["seconds"])
+
+
+def readers(count: int) -> list[Row]:
+    """Return images a second in random order: from files, from shards, and by webdataset's DataLoader."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "plain").mkdir()
+        paths = photographs(root / "plain", count, SIDE)
+        packed = _pack(paths, root)
+        files = Files(tuple(paths), torch.arange(count) % 10, (SIDE, SIDE))
+        shards = load(packed, size=(SIDE, SIDE)).train
+        ways: dict[str, Callable[[], int]] = {
+            "plain files, random order": lambda: _stream(files),
+            "shards, random order": lambda: _stream(shards),
+            "shards, webdataset in a DataLoader": lambda: _webdataset(packed),
+        }
+        return [_timed(name, way) for name, way in ways.items()]
+
+
+def _pack(paths: list[Path], root: Path) -> Path:
+    """Pack photographs, in ten classes."""
+    for number, path in enumerate(paths):
+        folder = root / "photos" / str(number % 10)
+        folder.mkdir(parents=True, exist_ok=True)
+        os.link(path, folder / path.name)
+    pack_images(root / "photos", root / "shards", per_shard=max(1, len(paths) // 4))
+    return root / "shards"
+
+
+def _stream(part: Part) -> int:
+    """Read a pass over the images as training does; return how many there were."""
+    order = sampling.Passes(torch.arange(len(part)), batch=BATCH, seed=0)
+    source = Streaming(part, device=torch.device("cpu"), preprocess=Preprocess())
+    batches = source.feed(iter(order.draw(0, len(part) // BATCH)))
+    return sum(len(index) for index, _ in batches)
+
+
+def _webdataset(folder: Path) -> int:
+    """Read a pass with the webdataset package: shards in turn, a shuffle buffer, a DataLoader."""
+    import webdataset
+    from torch.utils.data import DataLoader
+
+    paths = sorted(map(str, folder.glob("train-*.tar")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        images = (
+            webdataset.WebDataset(paths, shardshuffle=len(paths))
+            .shuffle(1000)
+            .decode("pil")
+            .to_tuple("jpg;png", "cls")
+            .map_tuple(_pixels, int)
+        )
+        return sum(
+            len(labels) for _, labels in DataLoader(images, BATCH, num_workers=_workers(paths))
+        )
+
+
+def _workers(paths: list[str]) -> int:
+    return min(available_cores(), len(paths))
+
+
+def _pixels(image: Any) -> torch.Tensor:
+    """Resize as ours does; an image of this size already is only copied."""
+    import numpy as np
+
+    return torch.from_numpy(np.array(image.convert("RGB").resize((SIDE, SIDE))).transpose(2, 0, 1))
+
+
+def _timed(name: str, way: Callable[[], int]) -> Row:
+    """Return images a second of the faster of two passes: the first one starts processes."""
+    rates = []
+    for _ in range(2):
+        began = time.perf_counter()
+        count = way()
+        rates.append(count / (time.perf_counter() - began))
+    return {"reader": name, "images_per_second": max(rates)}
+
+
+def decoding() -> list[Row]:
+    """Return the processor time that an image takes to decode, which other programs hardly change."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for side in (64, 256, 500):
+            (place := Path(folder) / str(side)).mkdir()
+            paths = photographs(place, 40, side)
+            began = time.process_time()
+            for path in paths:
+                read(path, (224, 224))
+            each = (time.process_time() - began) / len(paths)
+            size = sum(path.stat().st_size for path in paths) / len(paths)
+            rows.append({"jpeg_px": side, "kB": size / 1000, "ms_per_core": 1000 * each})
+    return rows
+
+
+def tables(count: int, names: list[str]) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the tables that are asked for."""
+    known = {"processes": processes, "readers": lambda: readers(count), "decoding": decoding}
+    yield from ((name, known[name]()) for name in names)
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(
+        prog="benchmarks scale", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--out", type=Path, help=".json or .json.gz; tables found there stay")
+    parser.add_argument("--images", type=int, default=4000, help="that the readers read")
+    parser.add_argument("--only", nargs="*", choices=TABLES, default=list(TABLES))
+    options = parser.parse_args(arguments)
+    results: Row = {"tables": {}}
+    if options.out and options.out.exists():
+        results = read_document(options.out)
+    for name, rows in tables(options.images, options.only):
+        results["tables"][name] = rows
+        results |= {"made": time.strftime("%Y-%m-%d", time.gmtime()), "with": environment()}
+        print(f"\n{name}\n{speed_table(rows)}", flush=True)
+        if options.out:
+            write_document(options.out, results)

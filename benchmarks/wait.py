@@ -1,0 +1,182 @@
+"""Measure what a user waits for: one `unspur` command in a new process, part by part, by the clock.
+
+python -m benchmarks wait -- demo                                         prints the table
+python -m benchmarks wait --out wait.json -- run cmnist/1pct-dcwp --out runs/x --store runs/new-store
+
+The parts add up to the clock from the keystroke to the end: the start of Python, the import of torch and of
+unspur, data, the estimate, the audit, every stage, scores, folder, pictures and page; `rest` is what lies
+between them. `steps` is the share of a part in which networks were trained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+ROOT = Path(__file__).parent.parent
+# What is timed: a module (and class), a function of it, the name of the part; the stage's own name if "".
+PARTS = (
+    ("unspur.workflow", "open_recipe", "data"),
+    ("unspur.workflow", "open_debias", "data"),
+    ("unspur.workflow", "open_audit", "data"),
+    ("unspur.workflow", "announce", "estimate"),
+    ("unspur.cli.audit_command", "audit_cost", "estimate"),
+    ("unspur.stages.driver:Run", "check", "keys and checks"),
+    ("unspur.stages.driver:Run", "settle", "audit"),
+    ("unspur.audit.auditor", "audit", "audit"),
+    ("unspur.stages.driver", "_add_stage", ""),
+    ("unspur.stages.driver", "evaluate", "scores"),
+    ("unspur.workflow.debiasing", "_size_and_speed", "size and speed"),
+    ("unspur.runs", "save", "folder"),
+    ("unspur.runs.audit_folder", "save", "folder"),
+    ("unspur.workflow.debiasing", "_inspected", "pictures"),
+    ("unspur.report.page", "attempt", "page"),
+)
+STEPS = ("unspur.stages.driver", "unspur.audit.half_training")  # where `fit_together` is called
+
+
+class Parts:
+    """Seconds by part; the time of a part within another counts for the inner one alone."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Row] = {}
+        self.open: list[str] = []
+        self.at = (time.perf_counter(), time.process_time())
+
+    def add(self, name: str, seconds: float, cpu: float) -> None:
+        row = self.rows.setdefault(name, {"part": name, "seconds": 0.0, "cpu": 0.0, "steps": 0.0})
+        row["seconds"] += seconds
+        row["cpu"] += cpu
+
+    def _turn(self) -> None:
+        """Give the time since the last turn to the part that is open now."""
+        now = (time.perf_counter(), time.process_time())
+        name = self.open[-1] if self.open else "rest"
+        self.add(name, now[0] - self.at[0], now[1] - self.at[1])
+        self.at = now
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        self._turn()
+        self.open.append(name)
+        try:
+            yield
+        finally:
+            self._turn()
+            self.open.pop()
+
+    @contextmanager
+    def steps(self) -> Iterator[None]:
+        """Note how much of the open part is training."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            name = self.open[-1] if self.open else "rest"
+            self.add(name, 0.0, 0.0)
+            self.rows[name]["steps"] += time.perf_counter() - began
+
+
+def _timed(function: Callable[..., Any], around: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        with around(*args):
+            return function(*args, **kwargs)
+
+    return timed
+
+
+def _patch(parts: Parts) -> None:
+    """Time the functions of PARTS and STEPS."""
+    for where, function, name in PARTS:
+        module, _, kind = where.partition(":")
+        owner = importlib.import_module(module)
+        owner = getattr(owner, kind) if kind else owner
+        around = (
+            (lambda *a, n=name: parts.part(n)) if name else (lambda stage, *_: parts.part(stage))
+        )
+        setattr(owner, function, _timed(getattr(owner, function), around))
+    for where in STEPS:
+        module = importlib.import_module(where)
+        setattr(module, "fit_together", _timed(module.fit_together, lambda *_: parts.steps()))  # type: ignore[attr-defined]  # noqa: B010
+
+
+def child(started: float, record: Path, words: list[str]) -> None:
+    """Run a command in this process and write its parts; `started` is when the process was asked for."""
+    parts = Parts()
+    parts.add("start of Python", time.time() - started, 0.0)
+    with parts.part("import torch"):
+        import torch  # noqa: F401
+    with parts.part("import unspur"):
+        from unspur.cli import main
+        from unspur.cli.lazy_group import COMMANDS, load_command
+
+        if words[0] in COMMANDS:
+            load_command(words[0])
+    _patch(parts)
+    parts._turn()  # patching is no part of the command
+    parts.rows.pop("rest", None)
+    sys.argv = ["unspur", *words]
+    code = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = int(end.code or 0)
+    parts._turn()
+    record.write_text(json.dumps({"rows": list(parts.rows.values()), "code": code}))
+
+
+def measure(words: list[str]) -> list[Row]:
+    """Run a command in a new process; return its parts in the order of time, and the sum."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "parts.json"
+        call = f"child({time.time()!r}, Path({str(record)!r}), {words!r})"
+        code = f"from pathlib import Path; from benchmarks.wait import child; {call}"
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)  # noqa: S603
+        found = json.loads(record.read_text())
+    if found["code"]:
+        raise SystemExit(f"the command ended with exit code {found['code']}.")
+    rows = found["rows"]
+    total = {key: sum(row[key] for row in rows) for key in ("seconds", "cpu", "steps")}
+    return [*rows, {"part": "sum", **total}]
+
+
+def table(rows: list[Row]) -> str:
+    """Return the parts as a table in text."""
+    whole = rows[-1]["seconds"] or 1.0
+    lines = [f"{'part':<18} {'seconds':>8} {'share':>6} {'CPU s':>8} {'steps s':>8}"]
+    for row in rows:
+        lines.append(
+            f"{row['part']:<18} {row['seconds']:>8.2f} {100 * row['seconds'] / whole:>5.0f}% "
+            f"{row['cpu']:>8.2f} {row['steps']:>8.2f}"
+        )
+    imported = sum(row["seconds"] for row in rows[:-1] if row["part"] == "import torch")
+    other = whole - imported - rows[-1]["steps"]
+    return "\n".join([*lines, f"neither torch's import nor steps: {100 * other / whole:.0f} %"])
+
+
+def main(arguments: list[str]) -> None:
+    """Measure the command after `--`, print its table, and write it with --out."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks wait", description=__doc__)
+    parser.add_argument("--out", type=Path, help=".json or .json.gz for the numbers")
+    parser.add_argument("words", nargs="+", help="an unspur command, after --")
+    args = parser.parse_args(arguments)
+    rows = measure(args.words)
+    print(table(rows))
+    if args.out:
+        from unspur.store import environment, write_document
+
+        made = time.strftime("%Y-%m-%d", time.gmtime())
+        about = {"command": args.words, "made": made, "with": environment()}
+        write_document(args.out, {**about, "rows": rows})

@@ -1,0 +1,66 @@
+"""What an audit costs, from a few measured steps: the trainings that are not stored yet, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from ..parallel import from_first
+from ..stages.context import Context
+from ..stages.step_timing import step_seconds
+from ..store import steps_done
+from ..training.numerics import one_thread
+from . import audit_networks
+from .audit_networks import BORDER_NETWORKS, MINER, AuditNetwork
+from .crossfit import CrossFit
+from .half_training import HalfTraining, half_trainings, lanes, progress_name
+
+
+@dataclass(frozen=True)
+class AuditCost:
+    """What an audit costs at most: trainings of so many steps, and seconds of those that go on at once.
+
+    The parts have the names that the progress of these trainings shows.
+    """
+
+    steps: int
+    trainings: int
+    parts: dict[str, float]
+
+    @property
+    def seconds(self) -> float:
+        """About how long all of them take."""
+        return sum(self.parts.values())
+
+    @property
+    def miner_seconds(self) -> float:
+        """About how long the miner takes, which settles some audits alone."""
+        names = (f"{MINER} ", audit_networks.find(MINER).title)
+        return sum(cost for name, cost in self.parts.items() if name.startswith(names))
+
+
+def audit_cost(context: Context, networks: Sequence[AuditNetwork] = ()) -> AuditCost:
+    """Estimate what an audit costs at most, or some networks of it."""
+    wanted = half_trainings(CrossFit(context), networks or audit_networks.every())
+    if not networks:
+        at_border = [audit_networks.find(name) for name in BORDER_NETWORKS]
+        wanted += half_trainings(CrossFit(context, border_only=True), at_border)
+    at_once, batch = lanes(context), context.recipe.pretrain.batch
+    left = [(each, steps) for each in wanted if (steps := _steps_left(each))]
+    with one_thread() if at_once > 1 else nullcontext():
+        each_step = step_seconds(context, batch) / at_once if left else 0.0
+    parts: dict[str, float] = {}
+    for start in range(0, len(left), at_once):
+        group = left[start : start + at_once]
+        name = progress_name([training for training, _ in group])
+        parts[name] = parts.get(name, 0.0) + each_step * sum(steps for _, steps in group)
+    return AuditCost(context.recipe.pretrain.steps, len(left), parts)
+
+
+def _steps_left(training: HalfTraining) -> int:
+    """Return the steps after the last checkpoint of a training; 0 if it is stored."""
+    store = training.crossfit.context.store
+    path = store.path(training.ingredients())
+    done = from_first(lambda: None if store.has(path) else steps_done(path))
+    return 0 if done is None else max(training.settings.steps - done, 0)

@@ -1,0 +1,128 @@
+"""`unspur check`: fail where a change of the data or the model brings a shortcut."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ..check.alarms import CheckOutcome
+from ..check.baseline import CheckSettings
+from ..check.checking import CheckInput, CheckResult, check, exit_code
+from ..check.ci_output import (
+    annotation,
+    append_summary,
+    junit_xml,
+    markdown_summary,
+    notice,
+    write_output,
+)
+from ..data.custom.sources import GroupSource
+from ..errors import Interrupted, UnspurError
+from ..report import terminal
+from ..stages.place import find_place
+from .options import Device, Pattern, Quiet, RunModel, Seed, Size, Source, StoreAt, Trust
+
+Format = Literal["auto", "text", "github"]
+
+
+def check_data(
+    source: Source,
+    baseline: Annotated[
+        Path, typer.Option(help="File to compare with; written by the first check.")
+    ] = Path("check.json"),
+    update: Annotated[
+        bool, typer.Option("--update", help="Accept the data and the model as they are now.")
+    ] = False,
+    run: Annotated[
+        Path | None, typer.Option(help="Folder of a run: score its model on the data too.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Column of the table with the groups; 'group' by default.")
+    ] = None,
+    pattern: Pattern = None,
+    junit: Annotated[Path | None, typer.Option(help="Write the outcome as JUnit XML.")] = None,
+    summary: Annotated[
+        Path | None,
+        typer.Option(help="Write the outcome as Markdown; GITHUB_STEP_SUMMARY if it is set."),
+    ] = None,
+    format_: Annotated[
+        Format,
+        typer.Option("--format", help="text, or annotations for github; auto sees where it runs."),
+    ] = "auto",
+    seed: Seed = 0,
+    steps: Annotated[
+        int, typer.Option(min=0, show_default=False, help="Of each training; by the data if 0.")
+    ] = 0,
+    size: Size = 0,
+    model: RunModel = None,
+    device: Device = None,
+    store: StoreAt = None,
+    trust: Trust = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fail where a change of data brings a shortcut, a model loses accuracy, or a class gains suspects.
+
+    Exit code 0: nothing found; 1: an alarm, with its reason; 2: the check could not be made.
+    """
+    began = time.perf_counter()
+    given = CheckInput(
+        source,
+        CheckSettings(seed=seed, steps=steps, size=size),
+        run,
+        GroupSource(group or "", pattern or ""),
+        trust,
+        model,
+    )
+    try:
+        place = find_place(device, store, terminal.show(quiet=quiet))
+        result = check(given, baseline, place, update=update)
+        _write(result.outcome, junit, summary, time.perf_counter() - began)
+    except UnspurError as error:
+        if not isinstance(error, Interrupted):
+            error.exit_code = 2  # 1 is for alarms alone
+        raise
+    _say(result, baseline, github=is_github(format_))
+    raise typer.Exit(exit_code(result))
+
+
+def is_github(format_: Format) -> bool:
+    """Return whether the outcome is for GitHub's log."""
+    found = os.environ.get("GITHUB_ACTIONS") == "true"
+    return format_ == "github" or (format_ == "auto" and found)
+
+
+def _write(outcome: CheckOutcome, junit: Path | None, summary: Path | None, seconds: float) -> None:
+    """Write the files for machines."""
+    if junit is not None:
+        write_output(junit, junit_xml(outcome, seconds))
+    if summary is not None:
+        write_output(summary, markdown_summary(outcome).encode())
+    elif step := os.environ.get("GITHUB_STEP_SUMMARY"):
+        append_summary(Path(step), markdown_summary(outcome))
+
+
+def _say(result: CheckResult, baseline: Path, *, github: bool) -> None:
+    outcome = result.outcome
+    for alarm in outcome.alarms:
+        _print(annotation(alarm) if github else f"FAILED: {alarm.reason}")
+    for note in outcome.notes:
+        _print(notice(note) if github else note)
+    _print(_last_line(result, baseline))
+
+
+def _last_line(result: CheckResult, baseline: Path) -> str:
+    if result.is_new:
+        return f"The baseline is written to {baseline}. Keep it under version control."
+    if result.is_idle:
+        return f"Nothing has changed since {baseline} was written: nothing to do."
+    if result.outcome.alarms:
+        return f"If this is meant to be, accept it: unspur check ... --baseline {baseline} --update"
+    return "Passed."
+
+
+def _print(text: str) -> None:
+    terminal.out.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,45 @@
+"""A pool does tasks and yields their results as they come; the simplest pool is this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """The result of a task that failed; the other tasks go on."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class PoolState:
+    """How far the tasks of a pool are."""
+
+    running: int
+    waiting: int
+    done: int
+    failed: int
+    seconds_left: float | None  # None until the first task is done
+
+
+class Pool(Protocol):
+    """Does tasks: calls of one function with different arguments, which must be picklable."""
+
+    def run(
+        self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, Any | TaskFailure]]:
+        """Yield the number and the result of every task, in the order in which they end."""
+        ...
+
+
+class SerialPool:
+    """Does one task after another in this process; an error ends them all."""
+
+    def run(
+        self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, Any | TaskFailure]]:
+        for number, arguments in enumerate(tasks):
+            yield number, function(*arguments)

@@ -1,0 +1,77 @@
+"""Who takes from whom in a batch, in one GPU kernel each; `mixing` has the definitions in plain operations.
+
+Every program looks for one image at all others, so a batch of n takes n² steps, which is little for the
+batches of a training.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ..noise.fused import uniform_at
+
+_BLOCK = 256
+_ANY = ["n", "first", "second", "probability"]  # numbers not worth a kernel of their own
+
+
+@triton.jit(do_not_specialize=_ANY)
+def _partners(other, amount, step, n, first, second, probability, block: tl.constexpr):
+    """Place image i at the rank of its random number; take a random amount with a probability."""
+    i, now = tl.program_id(0), tl.load(step)
+    own = uniform_at(i, now, first, second)
+    rank = 0
+    for start in range(0, n, block):
+        j = start + tl.arange(0, block)
+        u = uniform_at(j, now, first, second)
+        before = (u < own) | ((u == own) & (j < i))  # as a stable sort has it
+        rank += tl.sum((before & (j < n)).to(tl.int32))
+    tl.store(other + rank, i.to(tl.int64))
+    takes = uniform_at(n + i, now, first, second) < probability
+    tl.store(amount + i, tl.where(takes, uniform_at(2 * n + i, now, first, second), 0.0))
+
+
+@triton.jit(do_not_specialize=_ANY)
+def _of_same_class(
+    index, amount, y, conflict, step, n, first, second, probability, block: tl.constexpr
+):
+    """Find the image of the class of image i with the largest number, suspects counting twice."""
+    i, now = tl.program_id(0), tl.load(step)
+    label = tl.load(y + i)
+    best, best_at = 0.0, 0
+    for start in range(0, n, block):
+        j = start + tl.arange(0, block)
+        there = j < n
+        eligible = there & (tl.load(y + j, mask=there, other=-1) == label) & (j != i)
+        weight = 1.0 + tl.load(conflict + j, mask=there, other=0).to(tl.float32)
+        u = tl.where(eligible, uniform_at(i * n + j, now, first, second) * weight, 0.0)
+        largest = tl.max(u)
+        at = start + tl.argmax(u, axis=0)
+        best_at = tl.where(largest > best, at, best_at)
+        best = tl.maximum(best, largest)
+    takes = (best > 0) & (uniform_at(n * n + i, now, first, second) < probability)
+    half = uniform_at(n * n + n + i, now, first, second) / 2
+    tl.store(index + i, best_at)
+    tl.store(amount + i, tl.where(takes, half, 0.0))
+
+
+def partners(
+    n: int, probability: float, step: Tensor, first: int, second: int
+) -> tuple[Tensor, Tensor]:
+    """Compute `mixing._partners`; the two keys are those of its stream."""
+    other = torch.empty(n, dtype=torch.int64, device=step.device)
+    amount = torch.empty(n, device=step.device)
+    _partners[(n,)](other, amount, step, n, first, second, probability, block=_BLOCK)
+    return other, amount[:, None, None, None]
+
+
+def of_same_class(
+    y: Tensor, conflict: Tensor, probability: float, step: Tensor, first: int, second: int
+) -> tuple[Tensor, Tensor]:
+    """Compute `mixing._of_same_class`; the two keys are those of its stream."""
+    n = len(y)
+    index, amount = torch.empty_like(y), torch.empty(n, device=y.device)
+    _of_same_class[(n,)](
+        index, amount, y, conflict, step, n, first, second, probability, block=_BLOCK
+    )
+    return index, amount

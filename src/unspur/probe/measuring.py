@@ -1,0 +1,206 @@
+"""Score models on the images of every change, and compare their answers pair by pair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import torch
+from torch import Tensor, nn
+
+from ..data.batches import CHUNK
+from ..errors import DataError, ModelError
+from ..training.prediction import predict
+from .findings import ChangeEffect, ClassEffect, Flip, ModelEffect, Probe, rank
+from .image_changes import Change, check_style
+from .paired import LEVEL, Interval, PairedShare, compare
+from .trials import Trial, make_trial
+
+FLIPS = 12  # pictures of each change
+FEWEST = 20  # images
+
+
+@dataclass(frozen=True, eq=False)
+class ProbedImages:
+    """Images to probe models with; `labels` are numbers of `classes`, None if they are not known."""
+
+    images: Tensor
+    labels: Tensor | None
+    classes: tuple[str, ...]
+    names: tuple[str, ...] | None = None
+    title: str = "images"
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers of a model to images as they are, and to the three sets of a trial."""
+
+    plain: Tensor
+    changed: Tensor
+    treated: Tensor
+    control: Tensor
+
+
+def measure(
+    models: Mapping[str, nn.Module],
+    probed: ProbedImages,
+    changes: Sequence[Change],
+    device: torch.device,
+    *,
+    seed: int = 0,
+    left_out: Sequence[str] = (),
+    follow: Callable[[str], None] = lambda name: None,
+) -> Probe:
+    """Measure the effect of each change on each model; donors follow the answers of the first."""
+    if len(probed.images) < FEWEST:
+        raise DataError(
+            f"{probed.title} has {len(probed.images)} images; a probe needs at least {FEWEST}."
+        )
+    check_style(changes, probed.classes)
+    ask = {name: _asking(model, device, len(probed.classes)) for name, model in models.items()}
+    plain = {name: each(probed.images) for name, each in ask.items()}
+    first, comparisons = next(iter(plain)), len(changes) * len(models)
+    labels = plain[first] if probed.labels is None else probed.labels
+    found = []
+    for change in changes:
+        follow(change.title)
+        trial = make_trial(change, probed.images, plain[first], probed.classes, seed=seed)
+        answers = {name: _answers(ask[name], plain[name], trial) for name in models}
+        found.append(_effect(trial, probed, labels, answers, comparisons))
+    return Probe(
+        probed.title,
+        len(probed.images),
+        probed.classes,
+        tuple(models),
+        tuple(rank(found)),
+        probed.labels is not None,
+        comparisons,
+        tuple(left_out),
+    )
+
+
+def _asking(model: nn.Module, device: torch.device, classes: int) -> Callable[[Tensor], Tensor]:
+    """Return a function that classifies images."""
+    model = model.to(device).eval()
+
+    def ask(images: Tensor) -> Tensor:
+        logits = predict(model, (some.to(device) for some in torch.split(images, CHUNK)))
+        if logits.ndim != 2 or logits.shape[1] != classes:
+            raise ModelError(
+                f"the model's outputs have the shape {tuple(logits.shape)}; {classes} classes need as many "
+                "logits for each image."
+            )
+        return logits.argmax(1)
+
+    return ask
+
+
+def _answers(ask: Callable[[Tensor], Tensor], plain: Tensor, trial: Trial) -> Answers:
+    changed = ask(trial.changed)
+    treated = changed if trial.treated is trial.changed else ask(trial.treated)
+    return Answers(plain, changed, treated, ask(trial.control))
+
+
+def _effect(
+    trial: Trial,
+    probed: ProbedImages,
+    labels: Tensor,
+    answers: Mapping[str, Answers],
+    comparisons: int,
+) -> ChangeEffect:
+    models = {
+        name: _on_model(trial, probed.classes, labels, each, comparisons)
+        for name, each in answers.items()
+    }
+    return ChangeEffect(
+        trial.change.name,
+        trial.change.title,
+        trial.doubt,
+        trial.treated is trial.changed,
+        models,
+        _gap(trial, list(answers.values()), comparisons),
+        _flips(trial, probed, labels, next(iter(answers.values()))),
+    )
+
+
+def _on_model(
+    trial: Trial, classes: Sequence[str], labels: Tensor, answers: Answers, comparisons: int
+) -> ModelEffect:
+    right = compare(answers.plain == labels, answers.changed == labels)
+    pull, towards = _pull(trial, answers, len(classes), comparisons)
+    there = sorted({*labels.tolist()})
+    by_class = tuple(_on_class(label, labels, answers, classes) for label in there)
+    return ModelEffect(right, pull, "" if towards is None else classes[towards], by_class)
+
+
+def _pull(
+    trial: Trial, answers: Answers, classes: int, comparisons: int
+) -> tuple[PairedShare, int | None]:
+    """Return how many more treated than control images are taken for the class of the cue.
+
+    Where a change has no class of its own, it is the one that gains most; the choice is corrected for.
+    """
+    treated, control = answers.treated[trial.usable], answers.control[trial.usable]
+    if trial.towards is not None:
+        aim = trial.towards[trial.usable]
+        pull = compare(control == aim, treated == aim, comparisons=comparisons, one_sided=True)
+        return pull, None
+    counts = [torch.bincount(each, minlength=classes) for each in (treated, control)]
+    best = int((counts[0] - counts[1]).argmax())
+    chosen = comparisons * classes
+    return compare(control == best, treated == best, comparisons=chosen, one_sided=True), best
+
+
+def _on_class(label: int, labels: Tensor, answers: Answers, classes: Sequence[str]) -> ClassEffect:
+    members = labels == label
+    right = compare(answers.plain[members] == label, answers.changed[members] == label)
+    recognised = members & (answers.plain == label)
+    left = answers.changed[recognised & (answers.changed != label)]
+    counts = torch.bincount(left, minlength=len(classes))
+    taken = int(counts.max())
+    taken_for = classes[int(counts.argmax())] if taken else ""
+    return ClassEffect(classes[label], right, int(recognised.sum()), taken, taken_for)
+
+
+def _gap(
+    trial: Trial, answers: Sequence[Answers], comparisons: int
+) -> tuple[float, Interval] | None:
+    """Return the effect on the first model less that on the last, with its interval."""
+    if len(answers) < 2 or trial.towards is None or not bool(trial.usable.any()):
+        return None
+    aim, usable = trial.towards[trial.usable], trial.usable
+    first, last = (
+        (each.treated[usable] == aim).double() - (each.control[usable] == aim).double()
+        for each in (answers[0], answers[-1])
+    )
+    difference = first - last
+    z = NormalDist().inv_cdf(1 - (1 - LEVEL) / comparisons / 2)
+    spread = z * float(difference.std(correction=0)) / math.sqrt(len(difference))
+    value = float(difference.mean())
+    return value, (value - spread, value + spread)
+
+
+def _flips(
+    trial: Trial, probed: ProbedImages, labels: Tensor, answers: Answers
+) -> tuple[Flip, ...]:
+    """Return images that are recognised as they are and not after the change, by the most common mistake."""
+    flipped = (answers.plain == labels) & (answers.changed != labels)
+    index = flipped.nonzero().squeeze(1)
+    pair = labels[index] * len(probed.classes) + answers.changed[index]
+    counts = torch.bincount(pair, minlength=1)[pair] if len(pair) else pair
+    order = torch.sort(counts, descending=True, stable=True).indices[:FLIPS]
+    return tuple(_flip(i, trial, probed, answers, labels) for i in index[order].tolist())
+
+
+def _flip(i: int, trial: Trial, probed: ProbedImages, answers: Answers, labels: Tensor) -> Flip:
+    classes = probed.classes
+    return Flip(
+        probed.names[i] if probed.names else f"image {i}",
+        classes[int(labels[i])],
+        classes[int(answers.plain[i])],
+        classes[int(answers.changed[i])],
+        probed.images[i],
+        trial.changed[i],
+    )

@@ -1,0 +1,17 @@
+"""Where text for people goes: the terminal's two streams, and sizes in words."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+out = Console()
+err = Console(stderr=True)
+
+
+def size(count: float) -> str:
+    """Format a number of bytes for people."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

@@ -1,0 +1,96 @@
+"""How long a run still takes: what each stage was expected to cost, corrected by the steps that were done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+SURE_AFTER = 2.0  # seconds of steps after which the measured pace replaces the expected one
+
+
+@dataclass
+class RunClock:
+    """The expected cost of every stage of a run, in any unit, and what was done of it.
+
+    `in_seconds` says that the unit is seconds, so that something is known before the first step.
+    """
+
+    now: Callable[[], float] = lambda: time.monotonic()
+    expected: dict[str, float] = field(default_factory=dict)
+    in_seconds: bool = False
+    seconds: float = 0.0  # spent on steps of expected stages that have ended
+    units: float = 0.0  # and what these were expected to cost
+
+    def expect(self, costs: Mapping[str, float], *, in_seconds: bool) -> None:
+        """Set what every stage that is still to be run should cost, in the order of the run."""
+        self.expected, self.in_seconds = dict(costs), in_seconds
+        self.seconds = self.units = 0.0
+
+    def begin(self, stage: str) -> StageClock:
+        """Return the clock of a stage that begins now; stages before it are over, or were left out."""
+        if stage in self.expected:
+            names = list(self.expected)
+            for name in names[: names.index(stage)]:
+                del self.expected[name]
+        return StageClock(self, stage)
+
+    def left_after(self, stage: str, seconds: float, units: float) -> float | None:
+        """Return about how long the stages after this one take; None if that is not known yet.
+
+        `seconds` were spent on `units` of this stage so far.
+        """
+        if stage not in self.expected:
+            return None
+        later = sum(cost for name, cost in self.expected.items() if name != stage)
+        spent, done = self.seconds + seconds, self.units + units
+        if done > 0 and (spent >= SURE_AFTER or not self.in_seconds):
+            return later * spent / done
+        return later if self.in_seconds else None
+
+
+@dataclass
+class StageClock:
+    """Times the steps of one stage."""
+
+    run: RunClock
+    stage: str
+    first: tuple[int, float] | None = None  # the first step that was seen, and when
+    last: tuple[int, float] | None = None
+
+    def step(self, step: int, steps: int) -> tuple[float | None, float | None]:
+        """Note a step; return the seconds left of the stage and of the run, None where not known yet."""
+        now = self.run.now()
+        if self.first is None or (self.last and step < self.last[0]):
+            self.first = (step, now)  # a resumed stage does not begin at step 0
+        self.last = (step, now)
+        done, spent = step - self.first[0], now - self.first[1]
+        if not done:
+            return None, None
+        left = spent / done * (steps - step)
+        units = self._units(done, steps)
+        after = self.run.left_after(self.stage, spent, units)
+        if step == steps:
+            self.end(spent, units)
+        return left, None if after is None else left + after
+
+    def _units(self, done: int, steps: int) -> float:
+        """Return what this many steps of the stage were expected to cost."""
+        assert self.first is not None
+        to_do = max(steps - self.first[0], 1)
+        return self.run.expected.get(self.stage, 0.0) * done / to_do
+
+    def end(self, spent: float, units: float) -> None:
+        """Add a finished stage to what the run has learned."""
+        if self.run.expected.pop(self.stage, None) is not None:
+            self.run.seconds += spent
+            self.run.units += units
+
+
+def duration(seconds: float) -> str:
+    """Return a duration for people: seconds up to two minutes, then minutes, then hours."""
+    if seconds < 119.5:
+        return f"{seconds:.0f} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours"

@@ -1,0 +1,121 @@
+"""Our preset on every set, what each of its parts carries, and other methods with its mixing."""
+
+from __future__ import annotations
+
+from .item import DASH, Cells, Item, Page, Result, Results, cell
+from .pages import FACTS, READING, facts, table
+
+METRICS = ("unbiased", "aligned", "conflicting", "worst_group")
+HEADER = ["unbiased", "aligned", "conflicting", "worst group", "multiply–adds kept, %"]
+METHODS = {"erm": "ERM", "dcwp": "DCWP", "unspur-1": "unspur, first preset", "unspur": "unspur"}
+RATIOS = {"0.5pct": "0.5 %", "1pct": "1 %", "2pct": "2 %", "5pct": "5 %"}
+SETS = {
+    **{f"cmnist/{ratio}": f"CMNIST {share}" for ratio, share in RATIOS.items()},
+    **{f"cifar10c/{ratio}": f"CIFAR10-C {share}" for ratio, share in RATIOS.items()},
+    "bffhq/1pct": "faces 1 %",
+    "celeba/keep88": "CelebA, a part",
+}
+CLEAN = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+
+
+def _scores(result: Result) -> list[str]:
+    kept = result.text("density", "macs") if result.n else DASH
+    return [*(result.text("debiased", metric) for metric in METRICS), kept]
+
+
+# -- every set ----------------------------------------------------------------------------------------
+
+
+def _preset_cells() -> Cells:
+    found: Cells = {(data, kind): cell(f"{data}-{kind}") for data in SETS for kind in METHODS}
+    return found | {(data, "unspur"): cell(f"{data}/unspur", seeds=2) for data in CLEAN}
+
+
+def _preset(results: Results) -> Page:
+    rows = [
+        [title, name, *facts(results[data, kind]), *_scores(results[data, kind])]
+        for data, title in SETS.items()
+        for kind, name in METHODS.items()
+    ]
+    return Page(
+        [
+            "One set of settings on every data set, chosen on development sets that are cut from training "
+            f"images. Networks start from random weights. {READING}",
+            table(["data", "method", *FACTS, *HEADER], rows),
+            "Sets without a shortcut, with debiasing forced (no judge):",
+            table(["data", *FACTS, "ordinary model", "result"], _clean_rows(results)),
+        ]
+    )
+
+
+def _clean_rows(results: Results) -> list[list[str]]:
+    found = [(title, results[data, "unspur"]) for data, title in CLEAN.items()]
+    return [
+        [title, *facts(each), each.text("ordinary", "average"), each.text("debiased", "average")]
+        for title, each in found
+    ]
+
+
+PRESET = Item("Our preset on every set", _preset_cells, _preset)
+
+# -- its parts, and its mixing in other methods ---------------------------------------------------------
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "the preset": (),
+    "no mixing within classes": ("data.mix=0.0",),
+    "no exchange of styles": ("data.style=0.0",),
+    "no exchange of spectra": ("data.spectrum=0.0",),
+    "none of the three": ("data.mix=0.0", "data.style=0.0", "data.spectrum=0.0"),
+    "no pruning": ("prune.keep=1.0",),
+    "no alignment": ("prune.align=0.0", "finetune.align=0.0"),
+    "last iterate": ("select.rule=last",),
+    "single weights": ("prune.unit=weight", "prune.cut=threshold", "prune.weigh=weights"),
+}
+ABLATED = {"cifar10c/1pct": "CIFAR10-C 1 %", "cmnist/0.5pct": "CMNIST 0.5 %", "bffhq/1pct": "faces"}
+MIXED = ("data.spectrum=0.5", "data.style=1.0", "data.mix=1.0")
+OTHERS = {"erm": "ERM", "jtt": "JTT", "lff": "LfF", "disent": "DisEnt", "lc": "LC"}
+MIXED_ON = {"cifar10c/1pct": "CIFAR10-C 1 %", "cmnist/0.5pct": "CMNIST 0.5 %"}
+
+
+def _augmentation_cells() -> Cells:
+    found: Cells = {
+        (data, part): cell(f"{data}-unspur", *changes)
+        for data in ABLATED
+        for part, changes in PARTS.items()
+    }
+    for data in MIXED_ON:
+        for kind in OTHERS:
+            found[data, kind] = cell(f"{data}-{kind}", seeds=2)
+            found[data, f"{kind} mixed"] = cell(f"{data}-{kind}", *MIXED, seeds=2)
+    return found
+
+
+def _augmentation(results: Results) -> Page:
+    parts = [
+        f"What each part of the preset carries: it is left out, all else stays. {READING}",
+        table(["data", "variant", *FACTS, *HEADER], _part_rows(results)),
+        "Other methods, as they are and with the images mixed as in the preset: is it the augmentation or "
+        "the subnetwork?",
+        table(["data", "method", *FACTS, *HEADER], _other_rows(results)),
+    ]
+    return Page(parts)
+
+
+def _part_rows(results: Results) -> list[list[str]]:
+    return [
+        [title, part, *facts(results[data, part]), *_scores(results[data, part])]
+        for data, title in ABLATED.items()
+        for part in PARTS
+    ]
+
+
+def _other_rows(results: Results) -> list[list[str]]:
+    rows = []
+    for data, title in MIXED_ON.items():
+        for kind, name in OTHERS.items():
+            for key, how in ((kind, name), (f"{kind} mixed", f"{name}, mixed")):
+                rows.append([title, how, *facts(results[data, key]), *_scores(results[data, key])])
+    return rows
+
+
+AUGMENTATION = Item("The parts of the preset, and its mixing", _augmentation_cells, _augmentation)

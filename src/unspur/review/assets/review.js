@@ -1,0 +1,381 @@
+// The review: a list of suspects, two views of it, and the decisions that a person makes.
+
+import { announce, byId, element, setTable, statusText, warn } from "./elements.js";
+import { ask, newKey, Outbox, pageName, Refusal } from "./server.js";
+import { Chooser } from "./chooser.js";
+import { Debias } from "./debias.js";
+import { Grid } from "./grid.js";
+import { Single } from "./single.js";
+
+const PAGE = 200; // rows of one question
+const WATCH = 2500; // milliseconds between questions about what others have decided
+const KEYS = { c: "confirm", n: "clear", w: "relabel", x: "exclude", s: "skip", u: "undo" };
+const AFTER = { confirm: "confirmed", clear: "cleared", relabel: "relabelled", exclude: "excluded", skip: "skipped" };
+
+// The rows that a filter has selected, asked for in pages when they are needed.
+class List {
+  constructor() {
+    this.total = 0;
+    this.pages = new Map();
+    this.rows = new Map(); // place -> row
+    this.places = new Map(); // row number -> place
+  }
+
+  async select(query) {
+    const found = await ask("api/select", query);
+    Object.assign(this, { query, selection: found.selection, total: found.total });
+    this.forget();
+    return found;
+  }
+
+  // Ask for all rows again, of the same selection.
+  forget() {
+    this.pages.clear();
+    this.rows.clear();
+    this.places.clear();
+  }
+
+  known(place) {
+    return this.rows.get(place);
+  }
+
+  async at(place) {
+    if (place < 0 || place >= this.total) return null;
+    if (!this.rows.has(place)) await this.load(Math.floor(place / PAGE));
+    return this.rows.get(place);
+  }
+
+  load(page) {
+    if (!this.pages.has(page)) {
+      const loading = this.fetch(page).catch((error) => {
+        this.pages.delete(page);
+        if (error instanceof Refusal && error.status === 410) document.dispatchEvent(new Event("review:forgotten"));
+      });
+      this.pages.set(page, loading);
+    }
+    return this.pages.get(page);
+  }
+
+  async fetch(page) {
+    const { selection } = this;
+    const values = { selection, from: page * PAGE, to: (page + 1) * PAGE };
+    const { rows } = await ask("api/rows", values);
+    if (selection !== this.selection) return;
+    rows.forEach((row, i) => this.put(page * PAGE + i, row));
+  }
+
+  put(place, row) {
+    this.rows.set(place, row);
+    this.places.set(row.row, place);
+  }
+
+  // Take over rows as the server has them now; return their places.
+  update(rows) {
+    const places = rows.map((row) => this.places.get(row.row)).filter((place) => place !== undefined);
+    for (const row of rows) if (this.places.has(row.row)) this.rows.set(this.places.get(row.row), row);
+    return places;
+  }
+}
+
+class Page {
+  async start() {
+    const about = await ask("api/start");
+    this.page = pageName();
+    this.table = about.table;
+    setTable(about.table);
+    this.readOnly = about.read_only;
+    this.seq = about.seq;
+    this.list = new List();
+    this.single = new Single(this.list);
+    this.grid = new Grid(this.list, (place) => this.openAt(place));
+    this.chooser = new Chooser(about.classes);
+    this.debias = new Debias(about.read_only);
+    this.outbox = new Outbox(about.table, (sent, answer) => this.answered(sent, answer), () => this.reload());
+    this.place = 0;
+    this.fillPage(about);
+    this.listen();
+    await this.select();
+    this.outbox.send();
+    setInterval(() => this.watch(), WATCH);
+  }
+
+  fillPage(about) {
+    document.title = `Review · ${about.title}`;
+    byId("title").textContent = about.title || about.folder;
+    const form = byId("filters");
+    const options = (names) => names.map((name) => element("option", { value: name, text: name }));
+    form.elements.label.append(...options(about.classes));
+    form.elements.predicted.append(...options(about.predicted));
+    this.showProgress(about);
+    document.body.classList.toggle("read-only", this.readOnly);
+    if (this.readOnly) {
+      for (const each of document.querySelectorAll("[data-kind], #note")) each.disabled = true;
+      warn("Read-only: nothing is decided or written here.");
+    }
+    if (innerWidth < 700) byId("filter-box").open = false;
+  }
+
+  listen() {
+    const form = byId("filters");
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.select();
+    });
+    form.addEventListener("change", () => this.select());
+    byId("view-single").addEventListener("click", () => this.view("single"));
+    byId("view-grid").addEventListener("click", () => this.view("grid"));
+    byId("open-help").addEventListener("click", () => byId("help").showModal());
+    byId("help-close").addEventListener("click", () => byId("help").close());
+    for (const bar of ["actions", "grid-actions"]) {
+      byId(bar).addEventListener("click", (event) => {
+        const button = event.target.closest("[data-kind]");
+        if (button) this.act(button.dataset.kind);
+      });
+    }
+    byId("note-form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.saveNote();
+    });
+    byId("note").addEventListener("keydown", (event) => {
+      if (event.key === "Escape") byId("image-title").focus();
+    });
+    document.addEventListener("keydown", (event) => this.key(event));
+    document.addEventListener("review:forgotten", () => this.reselect());
+    document.addEventListener("visibilitychange", () => this.watch());
+  }
+
+  // -- what is shown
+
+  async select() {
+    const values = Object.fromEntries(new FormData(byId("filters")));
+    try {
+      const found = await this.list.select(values);
+      this.showProgress(found);
+      this.place = 0;
+      byId("found").textContent = `${found.total.toLocaleString("en")} found`;
+      this.grid.reset();
+      await this.showPlace();
+    } catch (error) {
+      warn(error instanceof Refusal ? error.message : "The server does not answer.");
+    }
+  }
+
+  // The same filter once more, at the same place: the server has forgotten the selection.
+  async reselect() {
+    const { place } = this;
+    try {
+      await this.list.select(this.list.query);
+    } catch {
+      return;
+    }
+    this.place = Math.min(place, Math.max(0, this.list.total - 1));
+    this.grid.measure();
+    await this.showPlace();
+  }
+
+  // The same rows as they are now: many have changed.
+  async reload() {
+    this.list.forget();
+    this.grid.measure();
+    await this.showPlace();
+  }
+
+  async showPlace() {
+    const none = this.list.total === 0;
+    const shown = byId("filters").elements.shown.value;
+    byId("empty").hidden = !none;
+    byId("empty").textContent = shown === "open" && none ? "Nothing is left to decide here. Choose another filter, or debias with these." : "No image fits this filter.";
+    byId("single").hidden = none || this.viewName === "grid";
+    byId("grid").hidden = none || this.viewName !== "grid";
+    document.body.classList.toggle("many", !byId("grid").hidden);
+    if (none) return;
+    if (this.viewName === "grid") this.grid.measure();
+    else await this.single.show(this.place);
+  }
+
+  async view(name) {
+    this.viewName = name;
+    for (const each of ["single", "grid"]) byId(`view-${each}`).setAttribute("aria-pressed", String(each === name));
+    if (name === "grid") this.grid.at = this.grid.anchor = this.place;
+    else this.place = Math.min(this.grid.at, Math.max(0, this.list.total - 1));
+    await this.showPlace();
+    if (name === "grid") {
+      byId("viewport").focus();
+      this.grid.reveal();
+    } else byId("image-title").focus();
+  }
+
+  openAt(place) {
+    this.grid.at = place;
+    this.view("single");
+  }
+
+  async step(by) {
+    const next = this.place + by;
+    if (next < 0) return;
+    if (next >= this.list.total) {
+      announce("This is the end of the list.");
+      byId("found").textContent = `${this.list.total.toLocaleString("en")} found; this is the last one`;
+      return;
+    }
+    this.place = next;
+    await this.single.show(next);
+  }
+
+  showProgress({ counts, problem }) {
+    if (!counts) return;
+    byId("progress").max = Math.max(1, counts.suspects);
+    byId("progress").value = counts.decided;
+    const skipped = counts.skipped ? `, ${counts.skipped.toLocaleString("en")} skipped` : "";
+    byId("progress-text").textContent = `${counts.decided.toLocaleString("en")} of ${counts.suspects.toLocaleString("en")} suspects decided${skipped}`;
+    this.debias.summarise(counts);
+    if (problem) warn(problem);
+  }
+
+  // -- decisions
+
+  act(kind) {
+    if (this.readOnly) return;
+    if (kind === "undo") this.undo();
+    else if (!this.list.total) return;
+    else if (kind === "relabel") this.askClass();
+    else this.decide(kind);
+  }
+
+  async askClass() {
+    const inGrid = this.viewName === "grid";
+    const rows = inGrid ? this.chosenRows() : [this.single.row];
+    const labels = rows.map((row) => row.label);
+    this.chooser.open(labels, rows[0]?.predicted, (label) => this.decide("relabel", { label }));
+  }
+
+  chosenRows() {
+    const rows = [];
+    for (const [begin, end] of this.grid.target()) {
+      for (let place = begin; place < Math.min(end, begin + 500); place++) {
+        const row = this.list.known(place);
+        if (row) rows.push(row);
+      }
+    }
+    return rows;
+  }
+
+  decide(kind, more = {}) {
+    const inGrid = this.viewName === "grid";
+    const about = inGrid ? this.chosen() : { rows: [this.single.row.row] };
+    const places = inGrid ? null : [this.place];
+    this.outbox.add("api/decide", { kind, key: newKey(), page: this.page, table: this.table, ...about, ...more });
+    if (inGrid) {
+      this.grid.clear();
+      return;
+    }
+    this.expect(places[0], kind, more.label ?? "");
+    if (kind !== "note") this.step(1);
+  }
+
+  // What was chosen in the grid: by number where the page knows all of it, otherwise by place.
+  chosen() {
+    const ranges = this.grid.target();
+    const count = ranges.reduce((sum, [begin, end]) => sum + end - begin, 0);
+    const rows = count <= 500 ? this.chosenRows().map((row) => row.row) : [];
+    return rows.length === count ? { rows } : { selection: this.list.selection, ranges };
+  }
+
+  // Show at once what the server will answer.
+  expect(place, kind, label) {
+    const row = this.list.known(place);
+    if (!row || !(kind in AFTER)) return;
+    const after = { ...row, status: AFTER[kind], new_label: label };
+    this.list.put(place, after);
+    this.single.refresh(after);
+    announce(`${statusText(after)}.`);
+  }
+
+  undo() {
+    this.outbox.add("api/undo", { key: newKey(), page: this.page });
+  }
+
+  saveNote() {
+    const note = byId("note").value.trim();
+    byId("image-title").focus();
+    if (note !== this.single.row.note) this.decide("note", { note });
+  }
+
+  answered(sent, answer) {
+    this.showProgress(answer);
+    this.take(answer);
+    if (!("undone" in answer)) return;
+    announce(`Undone. ${answer.rows.length === 1 ? statusText(answer.rows[0]) : ""}`);
+    const place = this.list.places.get(answer.rows[0]?.row);
+    if (place === undefined) return;
+    if (this.viewName === "grid") this.grid.move(place, false);
+    else {
+      this.place = place;
+      this.single.show(place);
+    }
+  }
+
+  take({ rows = [], reload = false }) {
+    if (reload) {
+      this.reload();
+      return;
+    }
+    const places = this.list.update(rows);
+    this.grid.refresh(places);
+    for (const row of rows) this.single.refresh(row);
+  }
+
+  // Ask what other pages and servers have decided.
+  async watch() {
+    if (document.hidden || this.outbox.waiting.length || this.watching) return;
+    this.watching = true;
+    try {
+      const found = await ask("api/changes", { since: this.seq });
+      this.seq = found.seq; // set here alone: the answer to an own decision skips those of others before it
+      this.take(found);
+      this.showProgress(found);
+      if (this.lost) warn(this.readOnly ? "Read-only: nothing is decided or written here." : "");
+      this.lost = false;
+    } catch (error) {
+      this.lost = true;
+      const anew = error instanceof Refusal && error.status === 403;
+      warn(anew ? "The server was started anew: open the address that it printed." : "The server does not answer. Start `unspur review` again; what you decided is saved.");
+    }
+    this.watching = false;
+  }
+
+  // -- keys
+
+  key(event) {
+    const typing = event.target.closest("input, select, textarea");
+    if (document.querySelector("dialog[open]") || typing || event.altKey) return;
+    const key = event.key.toLowerCase();
+    const control = event.ctrlKey || event.metaKey;
+    if (control && key === "z") this.act("undo");
+    else if (control) return;
+    else if (key in KEYS) this.act(KEYS[key]);
+    else if (!this.other(key)) return;
+    event.preventDefault();
+  }
+
+  other(key) {
+    const single = this.viewName !== "grid";
+    if (key === "g") this.view(single ? "grid" : "single");
+    else if (key === "?") byId("help").showModal();
+    else if (key === "/") this.find();
+    else if (single && key === "arrowright") this.step(1);
+    else if (single && key === "arrowleft") this.step(-1);
+    else if (single && key === "l") this.single.toggleOverlay();
+    else if (single && key === "m" && !this.readOnly) byId("note").focus();
+    else return false;
+    return true;
+  }
+
+  find() {
+    byId("filter-box").open = true;
+    byId("filters").elements.text.focus();
+  }
+}
+
+const page = new Page();
+page.start().catch((error) => warn(error instanceof Refusal ? error.message : `The page cannot start: ${error.message}`));

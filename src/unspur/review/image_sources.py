@@ -1,0 +1,176 @@
+"""The images of a review, by the number of a row alone: no address of the page names a file.
+
+A user's files are listed as the run listed them, and a row is shown only if its name is in that list. What is
+sent is always decoded and encoded again: never the bytes of a file.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from .. import data, recipes
+from ..data.custom import class_folders, table
+from ..data.custom.assembly import UserImages
+from ..data.custom.listing import printable
+from ..data.decoding.pixels import UnreadableImage, colours, open_image
+from ..data.splits import Part
+from ..errors import DataError, UnspurError
+from ..runs import audit_folder
+from ..runs.classifier import Classifier
+from ..runs.finished import is_audit
+from ..runs.run_folder import is_remote
+from ..stages import thumbnails
+from ..stages.corrections import sample_names
+from ..store import read_json
+from .suspect_table import SuspectTable
+
+LARGEST = 256  # pixels of images that have no file of their own
+
+
+class ImageSource(Protocol):
+    """Images by row: to be shown, and as the input of a network."""
+
+    def show(self, row: int, side: int) -> Image.Image: ...
+    def pixels(self, row: int, model: Classifier) -> Tensor: ...
+
+
+class FileImages:
+    """Images in files; `paths` has the file of each row, None where it is not among the data."""
+
+    def __init__(self, paths: Sequence[Path | None]):
+        self.paths = paths
+
+    def show(self, row: int, side: int) -> Image.Image:
+        """Return an image upright and in colours, its longer side at most `side` pixels."""
+        path = self._path(row)
+        try:
+            with open_image(path) as image:
+                image.draft(None, (2 * side, 2 * side))
+                shown = colours(ImageOps.exif_transpose(image))
+                shown.thumbnail((side, side), Image.Resampling.BILINEAR)
+                return shown.copy()
+        except UnreadableImage as error:
+            raise DataError(f"This image cannot be read ({error}).") from None
+
+    def pixels(self, row: int, model: Classifier) -> Tensor:
+        return model.read(self._path(row))
+
+    def _path(self, row: int) -> Path:
+        path = self.paths[row]
+        if path is None:
+            raise DataError("This image is no longer among the data.")
+        return path
+
+
+class PartImages:
+    """Images of a split in memory; `places` has the index of each row."""
+
+    def __init__(self, part: Part, places: Sequence[int | None]):
+        self.part, self.places = part, places
+
+    def show(self, row: int, side: int) -> Image.Image:
+        """Return an image in colours, its longer side at most `side` pixels."""
+        pixels = thumbnails.colours(self._take(row)[None])[0].byte()
+        image = Image.fromarray(np.ascontiguousarray(pixels.permute(1, 2, 0).numpy()))
+        image.thumbnail((side, side), Image.Resampling.BILINEAR)
+        return image
+
+    def pixels(self, row: int, model: Classifier) -> Tensor:
+        image = self._take(row)
+        if tuple(image.shape) != model.shape:
+            raise DataError(
+                f"The model takes images of shape {model.shape}, not {tuple(image.shape)}."
+            )
+        return image
+
+    def _take(self, row: int) -> Tensor:
+        place = self.places[row]
+        if place is None:
+            raise DataError("This image is no longer among the data.")
+        return self.part.take(torch.tensor([place]))[0].cpu()
+
+
+class NoImages:
+    """Stands for data that cannot be found; `why` is said wherever an image would be."""
+
+    def __init__(self, why: str):
+        self.why = why
+
+    def show(self, row: int, side: int) -> Image.Image:
+        raise DataError(self.why)
+
+    def pixels(self, row: int, model: Classifier) -> Tensor:
+        raise DataError(self.why)
+
+
+def find_images(folder: Path, rows: SuspectTable, named: str | None = None) -> ImageSource:
+    """Find the images of a run or an audit: where it found them, or in the data `named` instead."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is wrong with the data was said by the run
+            return _find(folder, rows, named)
+    except UnspurError as error:
+        if named is not None:
+            raise
+        return NoImages(f"No image can be shown: {error} Name the data with --images.")
+
+
+def _find(folder: Path, rows: SuspectTable, named: str | None) -> ImageSource:
+    source = named or data_source(folder)
+    if source and not is_remote(source) and rows.named == "path":
+        return FileImages(list(map(_paths_by_name(Path(source)).get, rows.names)))
+    if source:
+        return _in_part(UserImages(source).open(LARGEST).train, rows)
+    return _in_part(_benchmark(folder), rows)
+
+
+def _paths_by_name(source: Path) -> dict[str, Path]:
+    """Return every image of a folder or a table by its name in suspects.csv."""
+    if source.suffix.lower() in table.SUFFIXES and not source.is_dir():
+        listing = table.list_images(source, labelled=False)
+        return {printable(row.path, listing.root): row.path for row in listing.rows}
+    if not source.is_dir():
+        raise DataError(f"there is no folder {printable(source)}.")
+    return {printable(path, source): path for path in class_folders.images(source)}
+
+
+def _in_part(part: Part, rows: SuspectTable) -> PartImages:
+    named = sample_names(part) if rows.named == "path" else map(str, range(len(part)))
+    places = {name: i for i, name in enumerate(named)}
+    return PartImages(part, list(map(places.get, rows.names)))
+
+
+def data_source(folder: Path) -> str:
+    """Return where a run or an audit found the user's images; "" if it does not say."""
+    if is_audit(folder):
+        about = read_json(folder / audit_folder.RECORD).get("data") or {}
+        return _existing(folder, str(about.get("source", "")), str(about.get("where", "")))
+    source = str(read_json(folder / "run.json").get("source", ""))
+    return source if not source or is_remote(source) else os.path.normpath(folder / source)
+
+
+def _existing(folder: Path, source: str, where: str) -> str:
+    """Return the data of an audit as seen from its folder, or as named on its command line."""
+    if not source or is_remote(source):
+        return source
+    beside = os.path.normpath(folder / where) if where else ""
+    return beside if beside and os.path.exists(beside) else source
+
+
+def _benchmark(folder: Path) -> Part:
+    """Load the training split of the benchmark that a recipe names."""
+    if is_audit(folder):
+        raise DataError("the audit was given its data in Python.")
+    wanted = recipes.load(str(folder / "recipe.toml")).data
+    if wanted.name == "given":
+        raise DataError("the run was given its data in Python.")
+    return data.load(wanted.name, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size).train

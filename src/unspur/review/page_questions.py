@@ -1,0 +1,184 @@
+"""What the page asks: rows, images, what networks say, the files of the page itself."""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from ..errors import UnspurError, UsageError
+from .picture_cache import LARGE, THUMBNAIL, EncodedPicture
+from .review_desk import MOST_CHANGES, Answer, ReviewDesk
+from .row_queries import MOST_ROWS, RowQuery, describe_row, select, typical_rows
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+SCRIPTS = ("review", "server", "single", "grid", "chooser", "debias", "elements")
+ASSETS = {
+    "": ("review.html", "text/html"),
+    "review.css": ("review.css", "text/css"),
+    "icon.svg": ("icon.svg", "image/svg+xml"),
+    **{f"{name}.js": (f"{name}.js", "text/javascript") for name in SCRIPTS},
+}
+TYPICAL, NEIGHBOURS = 6, 6
+# The report is a page of its own: it may run its script, but not ask this server anything.
+REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
+    "style-src 'unsafe-inline'; img-src data:"
+)
+
+
+def start(desk: ReviewDesk, request: Request) -> Answer:
+    """Return what the page needs first; a table that a run has replaced is read anew."""
+    review = desk.review
+    with review.lock:
+        if review.is_stale():
+            desk.reload()
+        predicted = sorted(set(review.replay.table.predicted) - {""})
+        return {
+            "title": desk.title,
+            "folder": str(review.folder),
+            "classes": desk.classes,
+            "predicted": predicted,
+            "read_only": review.read_only,
+            "table": desk.table_name,
+            "no_networks": desk.views.missing,
+            **desk.progress(),
+        }
+
+
+def make_selection(desk: ReviewDesk, request: Request) -> Answer:
+    """Select rows, and keep the selection for `list_rows`."""
+    desk.review.refresh()
+    query = RowQuery.of(request.query_params)
+    with desk.review.lock:
+        rows = select(desk.review.replay, query)
+    return {"selection": desk.selections.add(rows), "total": len(rows), **desk.progress()}
+
+
+def list_rows(desk: ReviewDesk, request: Request) -> Answer:
+    """Return some rows of a selection."""
+    values = request.query_params
+    rows = desk.selections.rows(values.get("selection", ""))
+    begin = _whole(values.get("from", "0"))
+    end = min(_whole(values.get("to", "0")), begin + MOST_ROWS)
+    return {"rows": desk.describe(list(rows[begin:end]))}
+
+
+def _whole(text: str) -> int:
+    if not text.isdigit() or len(text) > 9:
+        raise UsageError(f"{text!r} is no place in a list.")
+    return int(text)
+
+
+def list_changes(desk: ReviewDesk, request: Request) -> Answer:
+    """Return the rows that changed since a decision, whoever changed them."""
+    desk.review.refresh()
+    since = _whole(request.query_params.get("since", "0"))
+    with desk.review.lock:
+        replay = desk.review.replay
+        rows = [row for row, seq in replay.changed.items() if seq > since]
+        if len(rows) > MOST_CHANGES:
+            return {"reload": True, **desk.progress()}
+        return {"rows": desk.describe(rows), **desk.progress()}
+
+
+def _row(desk: ReviewDesk, request: Request) -> int:
+    row = int(request.path_params["row"])
+    if row >= len(desk.review.replay.table):
+        raise UsageError(f"There is no row {row}.")
+    return row
+
+
+def describe_detail(desk: ReviewDesk, request: Request) -> Answer:
+    """Return typical members of both classes of a row, and what the networks say of it."""
+    row, replay = _row(desk, request), desk.review.replay
+    label, predicted = replay.table.labels[row], replay.table.predicted[row]
+    try:
+        said, problem = desk.views.predictions(row), desk.views.missing
+    except UnspurError as error:
+        said, problem = [], str(error)
+    return {
+        "row": describe_row(replay, row),
+        "typical": _cards(desk, typical_rows(replay, label, TYPICAL + 1), row),
+        "taken_for": _cards(desk, typical_rows(replay, predicted, TYPICAL), row)
+        if predicted != label
+        else [],
+        "networks": said,
+        "no_networks": problem,
+    }
+
+
+def _cards(desk: ReviewDesk, rows: list[int], without: int) -> list[Answer]:
+    return desk.describe([row for row in rows if row != without][:TYPICAL])
+
+
+def find_neighbours(desk: ReviewDesk, request: Request) -> Answer:
+    """Return the rows most like one to the network, or how far it is with looking."""
+    row, replay = _row(desk, request), desk.review.replay
+    found = desk.views.neighbours(row, range(len(replay.table)), NEIGHBOURS)
+    cards = [
+        {**describe_row(replay, each["row"]), "similarity": each["similarity"]}
+        for each in found.get("rows", [])
+    ]
+    return {**found, "rows": cards}
+
+
+def show_image(desk: ReviewDesk, request: Request) -> Response:
+    """Return an image, large."""
+    return _picture(desk, _row(desk, request), LARGE)
+
+
+def show_thumbnail(desk: ReviewDesk, request: Request) -> Response:
+    """Return an image, small."""
+    return _picture(desk, _row(desk, request), THUMBNAIL)
+
+
+def _picture(desk: ReviewDesk, row: int, side: int) -> Response:
+    make = functools.partial(desk.images.show, row, side)
+    return _send(desk.pictures.get((row, side), make))
+
+
+def show_look(desk: ReviewDesk, request: Request) -> Response:
+    """Return where a network looks in an image."""
+    row, network = _row(desk, request), str(request.path_params["network"])
+    if network not in desk.views.networks():
+        raise UsageError(desk.views.missing or f"There is no network {network!r}.")
+    return _send(desk.pictures.get((row, network), lambda: desk.views.look(row, network)))
+
+
+def _send(picture: EncodedPicture) -> Response:
+    from starlette.responses import Response
+
+    kept = {"cache-control": "private, max-age=3600"}
+    return Response(picture.data, media_type=picture.kind, headers=kept)
+
+
+def send_asset(desk: ReviewDesk, request: Request) -> Response:
+    """Return a file of the page; there are no others."""
+    from starlette.responses import Response
+
+    name = request.path_params.get("name", "")
+    if name not in ASSETS:
+        raise UsageError("There is no such page.")
+    file, kind = ASSETS[name]
+    content = resources.files(__package__).joinpath(f"assets/{file}").read_bytes()
+    return Response(content, media_type=kind)
+
+
+def preview_debias(desk: ReviewDesk, request: Request) -> Answer:
+    """Return the command, and how it is doing if it was started."""
+    return {**desk.job.preview(), "job": desk.job.state()}
+
+
+def show_report(desk: ReviewDesk, request: Request) -> Response:
+    """Return the page that the debias command has written, in a sandbox of its own."""
+    from starlette.responses import Response
+
+    page = desk.job.report()
+    if page is None:
+        raise UsageError("There is no report yet.")
+    policy = {"content-security-policy": REPORT_POLICY}
+    return Response(page.read_bytes(), media_type="text/html", headers=policy)

@@ -1,0 +1,60 @@
+"""What the page and the addresses share: the review, its images, its networks, its debias command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .debias_job import DebiasJob
+from .image_sources import ImageSource
+from .network_views import NetworkViews
+from .picture_cache import PictureCache
+from .review_folder import Review
+from .row_queries import Selections, describe_row
+from .suspect_table import SuspectTable
+
+Answer = dict[str, Any]
+MOST_CHANGES = 2000  # rows of one answer to what has changed
+
+
+@dataclass
+class ReviewDesk:
+    """Everything that the addresses need."""
+
+    review: Review
+    images: ImageSource
+    views: NetworkViews
+    job: DebiasJob
+    classes: list[str]
+    title: str
+    find_images: Callable[[SuspectTable], ImageSource] | None = (
+        None  # of a table that replaces this one
+    )
+    pictures: PictureCache = field(default_factory=PictureCache)
+    selections: Selections = field(default_factory=Selections)
+
+    @property
+    def table_name(self) -> str:
+        """A short name of the table, by which an order says which rows it means."""
+        return self.review.replay.table.identity[:16]
+
+    def reload(self) -> None:
+        """Read the table again; where a run has replaced it, its rows have other images."""
+        before = self.table_name
+        self.review.reload()
+        if self.table_name == before or self.find_images is None:
+            return
+        self.images = self.find_images(self.review.replay.table)
+        self.views.replace_images(self.images)
+        self.pictures, self.selections = PictureCache(), Selections()
+
+    def progress(self) -> Answer:
+        """Return how far the review is."""
+        replay = self.review.replay
+        problem = self.review.table_problem
+        return {"seq": replay.seq, "counts": replay.counts(), "problem": problem}
+
+    def describe(self, rows: list[int]) -> list[Answer]:
+        """Return rows as the page gets them."""
+        return [describe_row(self.review.replay, row) for row in rows]

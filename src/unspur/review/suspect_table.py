@@ -1,0 +1,161 @@
+"""suspects.csv as a table that is read once and written again whenever a decision changes it.
+
+Columns that a person has added stay. A row that no decision has changed keeps its flag, note and new label.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from ..data.csv_text import escape_cell, first_line, open_lines, unescape_cell
+from ..errors import DataError
+from ..runs.suspect_rows import COLUMNS, NEW_LABEL
+from ..runs.suspects_csv import YES
+from ..stages.corrections import EXCLUDE, SUSPECT
+
+KNOWN = (*COLUMNS, NEW_LABEL)
+QUOTED = frozenset(',"\r\n')
+ESCAPED = tuple("'=+-@\t\r")  # what a cell begins with that may need an apostrophe
+
+
+class RowState(NamedTuple):
+    """What is decided of one image, as the table holds it."""
+
+    flag: str = ""
+    new_label: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class SuspectTable:
+    """The rows of a suspects.csv in its order; `state` is as in the file, `more` columns of the user's."""
+
+    named: str
+    names: Sequence[str]
+    labels: Sequence[str]
+    scores: Sequence[float]
+    predicted: Sequence[str]
+    state: Sequence[RowState]
+    more: dict[str, Sequence[str]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def identity(self) -> str:
+        """A hash of what no decision changes: names, labels, scores and predictions, in order."""
+        known = hashlib.sha256(self.named.encode())
+        for row in zip(self.names, self.labels, self.scores, self.predicted, strict=True):
+            known.update(repr(row).encode("utf-8", "surrogatepass"))
+        return known.hexdigest()
+
+    def classes(self) -> list[str]:
+        """Return every class that a label or a prediction names, sorted."""
+        return sorted({*self.labels, *self.predicted} - {""})
+
+
+def parse_table(data: bytes, source: Path) -> SuspectTable:
+    """Read a suspects.csv with any separator of cells; raises DataError where it is none."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{source} is not UTF-8 text. Save it as CSV in UTF-8.") from None
+    reader = csv.DictReader(open_lines(text), delimiter=max(",;\t", key=first_line(text).count))
+    try:
+        columns = list(reader.fieldnames or [])
+        rows = list(reader)
+    except csv.Error as error:
+        raise DataError(f"{source}, line {reader.line_num}: not a CSV row ({error}).") from None
+    named = next((name for name in ("path", "index") if name in columns), "")
+    if not named or "flag" not in columns:
+        raise DataError(
+            f"{source}: the first line must name the columns path (or index) and flag; it names "
+            f"{', '.join(map(repr, columns)) or 'nothing'}."
+        )
+    return _from_cells(named, columns, rows, source)
+
+
+def _from_cells(
+    named: str, columns: list[str], rows: list[dict[str, str]], source: Path
+) -> SuspectTable:
+    cells = {
+        column: [_plain(row.get(column) or "") for row in rows]
+        for column in dict.fromkeys([named, *KNOWN, *columns])
+    }
+    if len(set(cells[named])) < len(rows):
+        raise DataError(f"{source}: an image is in two rows. Remove one of them.")
+    state = zip(map(_plain_flag, cells["flag"]), cells[NEW_LABEL], cells["note"], strict=True)
+    return SuspectTable(
+        named,
+        cells[named],
+        cells["label"],
+        [_number(text) for text in cells["score"]],
+        cells["predicted"],
+        [RowState(*each) for each in state],
+        {column: cells[column] for column in columns if column not in (named, *KNOWN)},
+    )
+
+
+def _plain(cell: str) -> str:
+    return unescape_cell(cell) if cell[:1] == "'" else cell  # most cells need no second look
+
+
+def _plain_flag(text: str) -> str:
+    """Return a flag in our own words: suspect, exclude, or nothing."""
+    word = text.strip().lower()
+    return SUSPECT if word in YES else word if word == EXCLUDE else ""
+
+
+def _number(text: str) -> float:
+    """Return a score; 0 where there is none."""
+    try:
+        value = float(text.replace(",", "."))
+    except ValueError:
+        return 0.0
+    return value if math.isfinite(value) else 0.0
+
+
+class TableWriter:
+    """Renders a table with new states; a row is rendered again only where its state is another one."""
+
+    def __init__(self, table: SuspectTable):
+        self.table = table
+        self._lines: list[str] = []
+        self._states: list[RowState] = []
+        self._relabelled = False
+
+    def render(self, states: Sequence[RowState]) -> bytes:
+        """Return the file; it has the column of new labels if there is one."""
+        relabelled = any(state.new_label for state in states)
+        if relabelled != self._relabelled or not self._lines:
+            changed = list(range(len(states)))
+            self._lines, self._states = [""] * len(states), list(states)
+        else:
+            pairs = enumerate(zip(states, self._states, strict=True))
+            changed = [i for i, (new, old) in pairs if new is not old]
+        self._relabelled = relabelled
+        for i in changed:
+            self._lines[i], self._states[i] = self._line(i, states[i]), states[i]
+        more = (NEW_LABEL,) if relabelled else ()
+        header = [self.table.named, *COLUMNS, *more, *self.table.more]
+        return "\n".join([",".join(map(_cell, header)), *self._lines, ""]).encode()
+
+    def _line(self, row: int, state: RowState) -> str:
+        table = self.table
+        cells = [table.names[row], table.labels[row], f"{table.scores[row]:.4f}"]
+        cells += [table.predicted[row], state.flag, state.note]
+        cells += [state.new_label] if self._relabelled else []
+        return ",".join(map(_cell, [*cells, *(column[row] for column in table.more.values())]))
+
+
+def _cell(text: str) -> str:
+    """Return a cell that neither a spreadsheet nor a reader of CSV takes for anything but text."""
+    text = escape_cell(text) if text[:1] in ESCAPED else text
+    return '"' + text.replace('"', '""') + '"' if not QUOTED.isdisjoint(text) else text

@@ -1,0 +1,107 @@
+"""Refuse what does not come from the page itself: other hosts, other origins, no token.
+
+The server listens on 127.0.0.1 alone, but any web site that is open in the same browser could ask it. So the
+first part of every address is a random token, `Host` must be this server (a foreign name that leads to
+127.0.0.1 is refused), and `Origin` and `Sec-Fetch-Site`, where a browser sends them, must be this page's.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+MOST_BYTES = 2**24  # of a request
+
+
+class WebGuard:
+    """Passes requests on whose address begins with the token, without it; answers 403 to all others."""
+
+    def __init__(self, app: AsgiApp, token: str, port: int):
+        self.app, self.token = app, token
+        self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        self.origins = {f"http://{host}" for host in self.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        if reason := self.refusal(scope):
+            await _refuse(send, reason)
+            return
+        path = scope["path"].removeprefix(f"/{self.token}")
+        if not path:
+            await _redirect(send, f"/{self.token}/")
+            return
+        inner = {**scope, "path": path, "raw_path": path.encode(), "root_path": ""}
+        await self.app(inner, receive, _with_headers(send))
+
+    def refusal(self, scope: Scope) -> str:
+        """Say why a request is refused; "" if it is not."""
+        headers = {name.decode("latin-1"): v.decode("latin-1") for name, v in scope["headers"]}
+        if headers.get("host") not in self.hosts:
+            return "This server answers to 127.0.0.1 alone."
+        if headers.get("origin", next(iter(self.origins))) not in self.origins:
+            return "Requests of other pages are refused."
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return "Requests of other pages are refused."
+        token = scope["path"].split("/")[1] if scope["path"].count("/") else ""
+        if not secrets.compare_digest(token.encode(), self.token.encode()):
+            return "Open the address that `unspur review` printed: it ends with a token."
+        return self._unsafe(scope["method"], headers)
+
+    def _unsafe(self, method: str, headers: dict[str, str]) -> str:
+        """Say why a request that changes something is refused: it must be JSON, sent by this page."""
+        if method in ("GET", "HEAD"):
+            return ""
+        if method != "POST" or "origin" not in headers:
+            return "Requests of other pages are refused."
+        if headers.get("content-type", "").partition(";")[0] != "application/json":
+            return "Only JSON is taken."
+        length = headers.get("content-length", "")
+        return "" if length.isdigit() and int(length) <= MOST_BYTES else "This is too much at once."
+
+
+def _with_headers(send: Send) -> Send:
+    """Add the headers to every answer, except where the answer has its own."""
+
+    async def send_with(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            own = {name.lower() for name, _ in message["headers"]}
+            more = [(n.encode(), v.encode()) for n, v in HEADERS.items() if n.encode() not in own]
+            message = {**message, "headers": [*message["headers"], *more]}
+        await send(message)
+
+    return send_with
+
+
+async def _refuse(send: Send, reason: str) -> None:
+    body = json.dumps({"error": reason}).encode()
+    kind = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await _with_headers(send)({"type": "http.response.start", "status": 403, "headers": kind})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _redirect(send: Send, where: str) -> None:
+    headers = [(b"location", where.encode()), (b"content-length", b"0")]
+    await _with_headers(send)({"type": "http.response.start", "status": 307, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,66 @@
+"""Announce how long a run takes before it begins, and let its progress know what is still to come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..audit.audit_cost import AuditCost
+from ..audit.crossfit_miner import CrossFitMiner
+from ..audit.recommendation import Judge
+from ..parallel import first_says
+from ..report.terminal import Display
+from ..stages import Run
+from ..stages.context import Context
+from ..stages.estimate import Estimate, closing_seconds, estimate, relative_costs
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """What a run costs: its stages, the audit before them if there is one, scores and page after them."""
+
+    stages: list[Estimate]
+    audit: AuditCost | None
+    closing: float
+
+    @property
+    def seconds(self) -> float:
+        """About how long the whole run takes, if there is a shortcut."""
+        audit = self.audit.seconds if self.audit else 0.0
+        return audit + sum(row.seconds for row in self.stages) + self.closing
+
+    @property
+    def least_seconds(self) -> float:
+        """About how long it takes where the audit's miner alone sees that there is no shortcut."""
+        miner = self.audit.miner_seconds if self.audit else 0.0
+        return miner + sum(r.seconds for r in self.stages if r.stage == "pretrain") + self.closing
+
+
+def announce(run: Run) -> Announcement:
+    """Measure a few steps and estimate what a run costs; its progress then says what is left of all of it."""
+    judge = run.context.judge
+    audit = judge.cost() if isinstance(judge, Judge) else None
+    found = Announcement(estimate(run), audit, closing_seconds(run))
+    parts, miner = audit.parts if audit else {}, run.context.miner
+    stages = {row.stage: row.seconds for row in found.stages if row.seconds}
+    if isinstance(miner, CrossFitMiner) and stages.pop("mine", 0.0):
+        parts = miner.parts()
+    expect_costs(run.context, {**parts, **stages, "report": found.closing})
+    return found
+
+
+def expect_costs(context: Context, seconds: Mapping[str, float]) -> None:
+    """Let the progress of a run or an audit know what each of its trainings should cost."""
+    if isinstance(context.show, Display):
+        context.show.clock.expect(seconds, in_seconds=True)
+
+
+def expect_relative_costs(run: Run) -> None:
+    """Do so without measuring anything, where nothing was announced."""
+    show = run.context.show
+    wanted = isinstance(show, Display) and not show.clock.expected
+    if not first_says(wanted):
+        return
+    costs = relative_costs(run)  # in every process: they look into the store together
+    if isinstance(show, Display):
+        show.clock.expect(costs, in_seconds=False)

@@ -1,0 +1,467 @@
+"""The review in a real browser: by keyboard, with many rows, two tabs, a killed server, on a phone."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
+
+from reviews import make_desk, make_run, read_rows, serving, write_table
+from unspur.review import debias_job, decision_log
+from unspur.review.debias_job import DebiasCommand
+
+NASTY = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_table(tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def url(folder):
+    with serving(make_desk(folder)) as address:
+        yield address
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens pages of one browser; at the end nothing may have been complained of."""
+    trouble, pages = [], []
+    context = browser.new_context(viewport={"width": 1200, "height": 850})
+
+    def open_(url, *, ready="#image-title", **how):
+        page = (browser.new_context(**how) if how else context).new_page()
+        page.set_default_timeout(8000)
+        page.on("console", lambda message: _note(trouble, message.text))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("dialog", lambda dialog: trouble.append(dialog.message))
+        page.goto(url)
+        wait_until(page, "document.querySelector('#image-title').textContent !== '…'")
+        pages.append(page)
+        return page
+
+    open_.trouble = trouble
+    yield open_
+    for page in pages:
+        page.close()
+    assert trouble == []
+
+
+def _note(trouble, text):
+    """Note what the browser says, unless a server has ended before its page was closed."""
+    if "net::ERR" not in text:
+        trouble.append(text)
+
+
+def title(page):
+    return page.text_content("#image-title")
+
+
+def wait_until(page, question, seconds=10):
+    """Ask the page until it says yes; its policy forbids what playwright's own waiting does."""
+    until = time.time() + seconds
+    while not page.evaluate(question):
+        assert time.time() < until, question
+        page.wait_for_timeout(30)
+
+
+def wait_for_title(page, text):
+    wait_until(page, f"document.querySelector('#image-title').textContent === {json.dumps(text)}")
+
+
+def wait_for_text(page, selector, pattern):
+    found = f"document.querySelector({json.dumps(selector)}).textContent"
+    wait_until(page, f"new RegExp({json.dumps(pattern)}).test({found})")
+
+
+def wait_for_row(folder, name, **values):
+    until = time.time() + 10
+    while not values.items() <= read_rows(folder / "suspects.csv")[name].items():
+        assert time.time() < until, read_rows(folder / "suspects.csv")[name]
+        time.sleep(0.05)
+
+
+def test_the_whole_flow_by_keyboard(visit, url, folder):
+    page = visit(url)
+    assert title(page) == "cat/00000.png"
+    page.keyboard.press("c")
+    wait_for_title(page, "dog/00001.png")
+    page.keyboard.press("n")
+    wait_for_title(page, "cat/00002.png")
+    page.keyboard.press("w")
+    assert page.evaluate("document.activeElement.id") == "chooser-text"
+    page.keyboard.type("owl")
+    page.keyboard.press("Enter")
+    wait_for_title(page, "dog/00003.png")
+    page.keyboard.press("x")
+    wait_for_title(page, "cat/00004.png")
+    page.keyboard.press("s")
+    wait_for_title(page, "dog/00005.png")
+    page.keyboard.press("m")
+    page.keyboard.type("blurred")
+    page.keyboard.press("Enter")
+    page.keyboard.press("x")
+    wait_for_text(page, "#progress-text", "5 of 6 suspects decided, 1 skipped")
+    rows = read_rows(folder / "suspects.csv")
+    assert [row["flag"] for row in rows.values()][:6] == [
+        *("suspect", "", "", "exclude", "suspect", "exclude")
+    ]
+    assert rows["cat/00002.png"]["new_label"] == "<i>owl</i>"
+    assert rows["dog/00005.png"]["note"] == "blurred"
+    page.keyboard.press("u")
+    wait_for_row(folder, "dog/00005.png", flag="suspect", note="blurred")
+    page.keyboard.press("Control+z")
+    wait_for_row(folder, "dog/00005.png", note="")
+    page.keyboard.press("ArrowLeft")
+    wait_for_title(page, "cat/00004.png")
+    page.keyboard.press("ArrowRight")
+    wait_for_title(page, "dog/00005.png")
+
+
+def test_the_class_chooser_is_left_by_escape(visit, url, folder):
+    page = visit(url)
+    page.keyboard.press("w")
+    names = page.eval_on_selector_all("#chooser-list li", "all => all.map(e => e.textContent)")
+    assert names == ["dog", "<i>owl</i>"]  # the likely one first, its own label not at all
+    page.keyboard.press("Escape")
+    assert not page.is_visible("#chooser")
+    assert not (folder / "review.jsonl").exists()
+
+
+def test_filters_and_sorting(visit, url):
+    page = visit(url)
+    page.select_option("[name=shown]", "all")
+    wait_for_text(page, "#found", "^12 found")
+    page.select_option("[name=sort]", "doubt")
+    wait_for_title(page, "cat/00006.png")
+    page.select_option("[name=label]", "dog")
+    wait_for_text(page, "#found", "^6 found")
+    page.keyboard.press("Escape")
+    page.focus("#image-title")
+    page.keyboard.press("/")
+    page.keyboard.type("00011")
+    page.keyboard.press("Enter")
+    wait_for_title(page, "dog/00011.png")
+    page.fill("[name=text]", "nothing like this")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#empty:not([hidden])")
+
+
+def test_a_grid_of_many_with_shift_select(visit, url, folder):
+    page = visit(url)
+    page.keyboard.press("g")
+    page.wait_for_selector(".cell")
+    for key in ("Space", "Shift+ArrowRight", "Shift+ArrowRight"):
+        page.keyboard.press(key)
+    assert page.text_content("#chosen") == "3 selected"
+    page.keyboard.press("x")
+    wait_for_text(page, "#progress-text", "^3 of 6")
+    page.click("#cell-3")
+    page.click("#cell-5", modifiers=["Shift"])
+    assert page.text_content("#chosen") == "3 selected"
+    page.click("#grid-actions [data-kind=clear]")
+    wait_for_text(page, "#progress-text", "^6 of 6")
+    rows = read_rows(folder / "suspects.csv")
+    assert [row["flag"] for row in rows.values()][:6] == ["exclude"] * 3 + [""] * 3
+    assert page.get_attribute("#cell-0", "data-status") == "excluded"
+    page.focus("#viewport")
+    page.keyboard.press("u")
+    wait_for_text(page, "#progress-text", "^3 of 6")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    wait_for_title(page, "dog/00001.png")
+
+
+def test_fifty_thousand_rows(visit, tmp_path):
+    folder = tmp_path / "run"
+    write_table(folder, 50_000, suspects=50_000)
+    with serving(make_desk(folder)) as url:
+        page = visit(url)
+        wait_for_text(page, "#found", "^50,000 found")
+        page.keyboard.press("g")
+        page.wait_for_selector(".cell img[src]")
+        began = time.time()
+        page.keyboard.press("End")
+        page.wait_for_selector("#cell-49999[aria-label^='dog/49999.png']")
+        assert time.time() - began < 5
+        wait_until(page, "document.querySelector('#cell-49999 img').naturalWidth > 0")
+        assert page.locator(".cell").count() < 200
+        assert page.get_attribute("#cell-49999", "aria-setsize") == "50000"
+        page.evaluate("document.querySelector('#viewport').scrollTop = 1e6")
+        wait_until(
+            page,
+            "[...document.querySelectorAll('.cell .words')].every(e => e.textContent.includes('→'))",
+        )
+        page.focus("#viewport")
+        page.keyboard.press("a")
+        assert page.text_content("#chosen") == "50,000 selected"
+        page.keyboard.press("n")
+        wait_for_text(page, "#progress-text", "^50,000 of 50,000")
+        assert {row["flag"] for row in read_rows(folder / "suspects.csv").values()} == {""}
+        began = time.time()
+        page.keyboard.press("Home")
+        page.keyboard.press("x")
+        wait_for_row(folder, "cat/00000.png", flag="exclude")
+        assert time.time() - began < 5
+
+
+def start_server(folder, port):
+    command = [sys.executable, "-m", "unspur", "review", str(folder), "--no-browser"]
+    process = subprocess.Popen(
+        [*command, "--port", str(port)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    for line in process.stdout:
+        if found := re.search(r"http://\S+", line):
+            return process, found[0]
+    raise AssertionError(f"the server ended with {process.wait()}")
+
+
+def end(process):
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.slow
+def test_kill_and_reopen(visit, tmp_path, free_port):
+    folder = make_run(tmp_path)
+    process, url = start_server(folder, free_port)
+    page = visit(url)
+    first = title(page)
+    page.keyboard.press("x")
+    wait_for_row(folder, first, flag="exclude")
+    wait_until(page, f"document.querySelector('#image-title').textContent !== {json.dumps(first)}")
+    second = title(page)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    page.keyboard.press("n")
+    wait_for_text(page, "#banner", "1 decision is kept in this browser")
+    assert read_rows(folder / "suspects.csv")[second]["flag"] == "suspect"
+    process, url = start_server(folder, free_port)
+    try:
+        wait_for_text(page, "#banner", "started anew")
+        visit.trouble.clear()  # what a browser says of a server that is gone
+        again = visit(url)
+        wait_for_row(folder, second, flag="")
+        wait_for_text(again, "#progress-text", "^2 of")
+        page.close()
+        visit.trouble.clear()
+        assert title(again) not in (first,)
+        logged = [json.loads(line) for line in (folder / "review.jsonl").read_text().splitlines()]
+        assert [line["kind"] for line in logged[1:]] == ["exclude", "clear"]
+    finally:
+        end(process)
+
+
+@pytest.fixture
+def free_port():
+    import socket
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def test_two_tabs(visit, url, folder):
+    one, two = visit(url), visit(url)
+    one.keyboard.press("x")
+    two.keyboard.press("ArrowRight")
+    wait_for_title(two, "dog/00001.png")
+    two.keyboard.press("n")
+    wait_for_text(one, "#progress-text", "^2 of 6")
+    wait_for_text(two, "#progress-text", "^2 of 6")
+    two.keyboard.press("g")
+    two.wait_for_selector("#cell-0[data-status=excluded]")
+    two.keyboard.press("u")
+    wait_for_row(folder, "dog/00001.png", flag="suspect")
+    assert read_rows(folder / "suspects.csv")["cat/00000.png"]["flag"] == "exclude"
+    two.keyboard.press("u")
+    wait_for_text(two, "#banner", "nothing to undo")
+    visit.trouble.clear()
+
+
+def test_a_full_disk_is_said_and_the_decision_kept(visit, url, folder, monkeypatch):
+    page = visit(url)
+
+    def full(handle, data):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(decision_log, "write_synced", full)
+        page.keyboard.press("x")
+        wait_for_text(page, "#banner", "The disk is full.*1 decision is kept")
+    wait_for_row(folder, "cat/00000.png", flag="exclude")
+    page.wait_for_selector("#banner", state="hidden")
+    visit.trouble.clear()  # the answers 507
+
+
+WIDTHS = {"desktop": 1200, "tablet": 800, "phone": 360}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS.keys())
+def test_nothing_overflows(visit, url, width, scheme):
+    page = visit(url, viewport={"width": width, "height": 740}, color_scheme=scheme)
+    page.wait_for_selector("#typical img")
+    for key in ("", "g"):
+        if key:
+            page.keyboard.press(key)
+            page.wait_for_selector(".cell img[src]")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        wide = page.evaluate(
+            """() => [...document.querySelectorAll('button, input, select, h1, h2, p, .frame, .cell, dd')]
+            .filter(e => e.offsetParent && !e.closest('.unseen'))
+            .filter(e => e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML)"""
+        )
+        assert wide == []
+        cut = page.evaluate(
+            """() => [...document.querySelectorAll('button')].filter(e => e.offsetParent)
+            .filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent)"""
+        )
+        assert cut == []
+
+
+def overlaps(page):
+    return page.evaluate(
+        """() => {
+        const boxes = [...document.querySelectorAll('#filters input, #filters select, #filters button')]
+          .map(e => e.getBoundingClientRect());
+        return boxes.some((a, i) => boxes.some((b, j) => i < j && a.left < b.right - 1
+          && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)); }"""
+    )
+
+
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS.keys())
+def test_fields_of_the_filter_do_not_overlap(visit, url, width):
+    page = visit(url, viewport={"width": width, "height": 740})
+    page.evaluate("document.querySelector('#filter-box').open = true")
+    assert not overlaps(page)
+
+
+def test_on_a_phone_it_works_by_touch(visit, url, folder):
+    page = visit(url, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    page.tap("#actions [data-kind=confirm]")
+    wait_for_title(page, "dog/00001.png")
+    box = page.locator("#actions [data-kind=exclude]").bounding_box()
+    assert box["height"] >= 36
+    page.tap("#actions [data-kind=exclude]")
+    wait_for_row(folder, "dog/00001.png", flag="exclude")
+
+
+CONTRAST = """([text, ground]) => {
+  const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(v => v / 255)
+    .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+    return .2126 * r + .7152 * g + .0722 * b; };
+  const style = (s) => getComputedStyle(document.querySelector(s));
+  const one = light(style(text).color), two = light(style(ground).backgroundColor);
+  return (Math.max(one, two) + .05) / (Math.min(one, two) + .05); }"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_can_be_read_in_both_modes(visit, url, scheme):
+    page = visit(url, color_scheme=scheme)
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (dark == "rgb(18, 22, 27)") == (scheme == "dark")
+    pairs = [("h1", "header"), ("#progress-text", "header"), ("#label", "body"), (".place", "body")]
+    pairs += [("#open-debias", "#open-debias"), ("#found", "#filter-box"), ("#status", "body")]
+    for pair in pairs:
+        assert page.evaluate(CONTRAST, list(pair)) >= 4.5, pair
+
+
+def test_everything_has_a_label_for_screen_readers(visit, url):
+    page = visit(url)
+    page.wait_for_selector("#typical img")
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll('button, a, input, select, dialog, [role=listbox], progress')]
+        .filter(e => !(e.textContent.trim() && e.matches('button, a')) && !e.getAttribute('aria-label')
+          && !e.labels?.length && !document.getElementById(e.getAttribute('aria-labelledby')))
+        .map(e => e.outerHTML)"""
+    )
+    assert nameless == []
+    assert page.get_attribute("#image", "alt") == "cat/00000.png, labelled cat"
+    assert page.eval_on_selector_all("#typical img", "all => all.every(i => i.alt)")
+    assert page.get_attribute("#actions [data-kind=confirm]", "aria-keyshortcuts") == "C"
+    page.keyboard.press("c")
+    wait_for_text(page, "#live", "^dog/00001.png: dog, taken for cat, score 0.92, not decided$")
+    assert page.get_attribute("#live", "aria-live") == "polite"
+    page.keyboard.press("g")
+    page.wait_for_selector("#cell-1[aria-label]")
+    assert page.get_attribute("#viewport", "aria-activedescendant") == "cell-1"
+    assert page.get_attribute("#cell-0", "role") == "option"
+    assert page.get_attribute("#cell-0", "aria-selected") == "false"
+    label = page.get_attribute("#cell-0", "aria-label")
+    assert label == "cat/00000.png: cat, taken for dog, score 1.00, exception"
+
+
+def test_hostile_names_stay_text(visit, tmp_path):
+    folder = tmp_path / "run"
+    path = write_table(folder, 4)
+    path.write_text(path.read_text().replace("cat/00000.png,cat", f"{NASTY},{NASTY}"))
+    desk = make_desk(folder)
+    desk.title = NASTY
+    desk.classes.append(NASTY)
+    with serving(desk) as url:
+        page = visit(url)
+        assert title(page) == NASTY
+        assert page.text_content("#label") == NASTY
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("w")
+        page.keyboard.type("img")
+        page.keyboard.press("Enter")
+        wait_for_row(folder, "dog/00001.png", new_label=NASTY)
+        page.keyboard.press("g")
+        page.wait_for_selector(".cell img[src]")
+        assert page.locator("img[src=x]").count() == 0
+
+
+@pytest.mark.slow
+def test_debias_shows_the_command_runs_it_and_ends_on_the_report(visit, tmp_path, monkeypatch):
+    folder, out = tmp_path / "run", tmp_path / "new"
+    write_table(folder)
+    out.mkdir()
+    (out / "report.html").write_text(
+        "<title>done</title><p id=p></p><script>p.textContent = 'by script';"
+        "fetch('api/start').then(() => p.textContent = 'asked', () => p.textContent += ', not asked')"
+        "</script>"
+    )
+    command = DebiasCommand(["recipes"], out)
+    monkeypatch.setattr(debias_job, "debias_command", lambda *_: command)
+    with serving(make_desk(folder)) as url:
+        page = visit(url)
+        page.keyboard.press("x")
+        wait_for_text(page, "#progress-text", "^1 of")
+        page.click("#open-debias")
+        assert page.text_content("#debias-summary").startswith(
+            "1 excluded. 5 suspects are not decided"
+        )
+        wait_for_text(page, "#debias-command", "^unspur recipes$")
+        page.click("#debias-run")
+        page.wait_for_selector("#debias-report:not([hidden])", timeout=60_000)
+        assert "demo" in page.text_content("#debias-lines")
+        with page.context.expect_page() as opened:
+            page.click("#debias-report")
+        report = opened.value
+        wait_until(report, "document.querySelector('#p').textContent.includes('asked')")
+        assert report.text_content("#p") == "by script, not asked"
+        report.close()
+
+
+def test_read_only_shows_and_changes_nothing(visit, folder):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with serving(make_desk(folder, read_only=True)) as url:
+        page = visit(url)
+        assert "Read-only" in page.text_content("#banner")
+        for key in "cnxsu":
+            page.keyboard.press(key)
+        assert page.is_disabled("#actions [data-kind=confirm]")
+        assert title(page) == "cat/00000.png"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

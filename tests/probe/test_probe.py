@@ -1,0 +1,279 @@
+"""Probes: the right cue is found, nothing is claimed of others, and intervals and p-values are honest."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import unspur
+from unspur.data.splits import Split
+from unspur.errors import DataError, ModelError, UsageError
+from unspur.probe import wording
+from unspur.probe.cues import Border
+from unspur.probe.donors import choose_donors
+from unspur.probe.findings import Probe
+from unspur.probe.image_changes import StyleOf, hide
+from unspur.probe.measuring import ProbedImages, measure
+from unspur.probe.paired import compare, interval, sign_test
+from unspur.report.probe_page import render
+
+CLASSES = ("wolf", "husky", "fox")
+
+
+def pictures(count: int = 150, *, cue: str = "border", seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Noise of three classes: the class is the brightest channel in the middle, and in the cue's place."""
+    g = torch.Generator().manual_seed(seed)
+    images = torch.randint(0, 60, (count, 3, 16, 16), generator=g, dtype=torch.uint8)
+    labels = torch.randint(3, (count,), generator=g)
+    rows = torch.arange(count)
+    images[rows, labels, 6:10, 6:10] += 100
+    if cue == "border":
+        images[rows, labels, :2] += 150
+    return images, labels
+
+
+class Middle(nn.Module):
+    """A model that looks at the middle of an image."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images[:, :, 6:10, 6:10].float().mean((2, 3))
+
+
+class Frame(nn.Module):
+    """A model that looks at the upper rows of an image."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images[:, :, :2].float().mean((2, 3))
+
+
+CHEAP = ["border", "corners", "colour", "light", "detail"]
+
+
+def probe(
+    model: nn.Module | dict[str, nn.Module], change: object = None, **options: object
+) -> Probe:
+    images, labels = pictures()
+    given = {"labels": labels, "classes": CLASSES, **options}
+    return unspur.probe(model, images, CHEAP if change is None else change, **given)  # type: ignore[arg-type]
+
+
+def test_the_cue_that_a_model_goes_by_is_ranked_first() -> None:
+    found = probe(Frame())
+    assert found.changes[0].name == "border"
+    assert found.changes[0].first.pull.difference > 0.9
+    assert wording.headline(found).startswith("The model goes by the border")
+    assert "by the model, and" in wording.effect_sentence(found.changes[0], "model")
+
+
+def test_nothing_is_claimed_of_a_model_that_ignores_the_cues() -> None:
+    found = probe(Middle(), ["border", "corners", "region 0,0,4,4"])
+    assert found.claims == []
+    assert all(change.first.pull.p_value > 0.05 for change in found.changes)
+    assert wording.headline(found).startswith("No sign")
+    assert probe(Middle(), "region 6,6,4,4").claims[0].name == "region 6,6,4,4"
+
+
+def test_both_models_are_scored_on_the_same_images() -> None:
+    found = probe({"ordinary": Frame(), "debiased": Middle()}, "border")
+    change = found.changes[0]
+    assert change.models["ordinary"].is_claimed
+    assert not change.models["debiased"].is_claimed
+    assert change.gap is not None
+    assert change.gap[1][0] > 0.8
+    assert found.comparisons == 2
+    assert "less than on the ordinary one" in wording.gap_sentence(change)
+
+
+def test_flips_are_counted_and_shown() -> None:
+    change = probe(Frame(), "border").changes[0]
+    row = wording.flipped_classes(change.first)[0]
+    assert 0 < row.taken <= row.recognised
+    sentence = wording.flip_sentence(change, row)
+    assert sentence.startswith(
+        f"{row.taken} of {row.recognised} recognised images of {row.name} become"
+    )
+    assert sentence.endswith("without the border.")
+    flip = change.flips[0]
+    assert flip.before == flip.label != flip.after
+    assert not torch.equal(flip.picture, flip.changed)
+
+
+def test_images_need_no_labels() -> None:
+    found = probe(Frame(), "border", labels=None)
+    assert found.claims
+    assert not found.labelled
+    assert found.changes[0].first.right.before == 1
+
+
+def test_a_patch_pulls_towards_its_class(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from PIL import Image
+
+    from unspur.probe.patches import read_patch
+
+    Image.new("RGB", (4, 4), (0, 255, 0)).save(tmp_path / "green.png")
+    patch = read_patch(tmp_path / "green.png", "top")
+    images, labels = pictures(cue="none")
+    found = unspur.probe(Frame(), images, patch, labels=labels, classes=CLASSES)
+    assert found.claims
+    assert found.changes[0].first.towards == "husky"
+    assert not probe(Middle(), patch).claims
+
+
+def test_the_style_of_a_class_is_given_to_the_others() -> None:
+    class Reddest(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            return images.float().mean((2, 3))
+
+    change = probe(Reddest(), StyleOf("husky")).changes[0]
+    assert change.first.pull.after > 0.9
+    assert change.first.pull.count == int((pictures()[1] != 1).sum())
+    with pytest.raises(UsageError, match="no class 'cat'"):
+        probe(Reddest(), StyleOf("cat"))
+
+
+def test_a_function_without_a_control_claims_nothing() -> None:
+    def reddish(image: Tensor) -> Tensor:
+        image[0, :2] = 255
+        return image
+
+    def covered(image: Tensor) -> Tensor:
+        image[:, :2] = image[:, 7:9]
+        return image
+
+    alone = probe(Frame(), reddish).changes[0]
+    assert not alone.is_claimed
+    assert "no control" in alone.doubt
+    assert alone.first.towards == "wolf"
+    assert probe(Frame(), reddish, control=covered).changes[0].is_claimed
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    first, second, other = (wording.as_json(probe(Frame(), seed=seed)) for seed in (1, 1, 2))
+    assert first == second != other
+
+
+def test_a_split_is_taken_and_thinned() -> None:
+    images, labels = pictures()
+    found = unspur.probe(Frame(), Split(images, labels), "border", most=60)
+    assert (found.images, found.classes) == (60, ("0", "1", "2"))
+    assert found.claims
+
+
+def test_what_cannot_be_probed_is_refused() -> None:
+    images, labels = pictures()
+    with pytest.raises(DataError, match="at least 20"):
+        unspur.probe(Frame(), images[:10], "border", labels=labels[:10])
+    with pytest.raises(UsageError, match="does not say how large"):
+        unspur.probe(Frame(), "photos", "border")
+    with pytest.raises(DataError, match="as many labels"):
+        unspur.probe(Frame(), images, "border", labels=labels[:10])
+    with pytest.raises(DataError, match="batch"):
+        unspur.probe(Frame(), images[0], "border")
+    with pytest.raises(ModelError, match="logits"):
+        unspur.probe(Frame(), images, "border", classes=("a", "b"))
+    with pytest.raises(UsageError, match="no change"):
+        unspur.probe(Frame(), images, [])
+
+
+def test_the_page_shows_names_as_text() -> None:
+    nasty = ("<script>wolf</script>", "husky", "fox")
+    text = render(probe({"ordinary": Frame(), "debiased": Middle()}, ["border"], classes=nasty))
+    assert "<script>wolf" not in text
+    assert "&lt;script&gt;wolf" in text
+    assert "data:image/png" in text
+
+
+# Statistics
+
+
+def test_donors_are_of_the_own_and_of_another_class() -> None:
+    predicted = torch.tensor([0, 0, 0, 1, 1, 2])
+    donors = choose_donors(predicted, seed=0)
+    assert donors.usable.tolist() == [True] * 5 + [False]  # the last has no other of its class
+    index = donors.usable.nonzero().squeeze(1)
+    assert torch.equal(predicted[donors.own[index]], predicted[index])
+    assert bool((donors.own[index] != index).all())
+    assert torch.equal(predicted[donors.other[index]], donors.towards[index])
+    assert bool((donors.towards[index] != predicted[index]).all())
+    only = choose_donors(predicted, seed=0, towards=1)
+    assert only.usable.tolist() == [True, True, True, False, False, False]
+
+
+def test_the_sign_test_is_exact() -> None:
+    assert sign_test(0, 0) == 1
+    assert sign_test(5, 0, one_sided=True) == pytest.approx(1 / 32)
+    assert sign_test(5, 0) == pytest.approx(1 / 16)
+    assert sign_test(0, 5, one_sided=True) == 1
+    assert sign_test(3, 3) == 1
+    assert 0 < sign_test(3000, 100, one_sided=True) < 1e-300 or sign_test(3000, 100) == 0
+
+
+def test_intervals_cover() -> None:
+    """Of 2,000 simulated probes about 95 % of intervals hold the true difference."""
+    rng = np.random.default_rng(0)
+    for gain, loss, count in ((0.05, 0.05, 100), (0.3, 0.02, 60), (0.01, 0.0, 200)):
+        draws = rng.multinomial(count, [gain, loss, 1 - gain - loss], size=2000)
+        ends = [interval(int(draw[0]), int(draw[1]), count) for draw in draws]
+        covered = np.mean([low <= gain - loss <= high for low, high in ends])
+        assert covered > 0.93
+
+
+def test_more_comparisons_widen_intervals_and_raise_p_values() -> None:
+    before = torch.zeros(50, dtype=torch.bool)
+    after = before.clone()
+    after[:12] = True
+    one, many = compare(before, after), compare(before, after, comparisons=10)
+    assert many.interval[0] < one.interval[0] < one.difference < one.interval[1] < many.interval[1]
+    assert many.p_value == pytest.approx(10 * one.p_value)
+    assert math.isnan(compare(before[:0], before[:0]).before)
+
+
+def test_a_cue_that_says_nothing_is_hardly_ever_significant() -> None:
+    """The level holds where the border is random: 200 probes at a level of 5 %."""
+    significant = 0
+    for seed in range(200):
+        g = torch.Generator().manual_seed(seed)
+        images = torch.randint(0, 256, (40, 3, 16, 16), generator=g, dtype=torch.uint8)
+
+        class Noisy(
+            nn.Module
+        ):  # answers by the border and the middle, neither of which is the class
+            def forward(self, some: Tensor) -> Tensor:
+                return some[:, :, 6:10, 6:10].float().mean((2, 3)) + 0 * some[
+                    :, :, :2
+                ].float().mean((2, 3))
+
+        probed = ProbedImages(images, None, CLASSES)
+        found = measure({"model": Noisy()}, probed, [Border()], torch.device("cpu"), seed=seed)
+        significant += found.changes[0].first.pull.p_value <= 0.05
+    assert significant <= 10
+
+
+def test_background_and_text_are_found() -> None:
+    pytest.importorskip("cv2")
+    pytest.importorskip("rapidocr")
+    import cv2
+
+    from unspur.probe.found_cues import background, text
+
+    image = np.full((64, 64, 3), 40, np.uint8)
+    image[20:44, 20:44] = (220, 60, 60)
+    behind = background(image)
+    assert behind[2, 2] == 1
+    assert behind[32, 32] == 0
+    assert 0.7 < behind.mean() < 0.95
+    page = np.full((64, 64, 3), 200, np.uint8)
+    assert text(page).sum() == 0
+    cv2.putText(page, "CAT", (4, 14), 0, 0.4, (0, 0, 0), 1)
+    area = text(page)
+    assert area[:20].sum() > 50
+    assert area[30:].sum() == 0
+    some, labels = pictures(24)
+    found = unspur.probe(Frame(), some, ["background", "text"], labels=labels, classes=CLASSES)
+    assert found.claims == []
+    assert all("segmentation" in change.doubt for change in found.changes)
+    assert hide("background").exchange(some, some.flip(0)).shape == some.shape

@@ -1,0 +1,43 @@
+"""The network for own images: a small one for small images, unless another is asked for."""
+
+import pytest
+import torch
+
+from unspur import workflow
+from unspur.data.custom.assembly import UserImages
+from unspur.data.splits import Split, Splits
+from unspur.recipes import budget
+from unspur.report import terminal
+from unspur.stages.place import find_place
+
+
+def opened(tmp_path, pixels, **asked):
+    images = torch.randint(0, 256, (40, 3, pixels, pixels), dtype=torch.uint8)
+    splits = Splits(train=Split(images, torch.arange(40) % 2), classes=("a", "b"), name="noise")
+    place = find_place("cpu", tmp_path, terminal.show(quiet=True))
+    run = workflow.open_debias(UserImages(splits), place, method="erm", anyway=True, **asked)
+    return run.context
+
+
+@pytest.mark.parametrize(
+    ("pixels", "name", "options"),
+    [(28, "convnet", {"width": 64}), (8, "convnet", {"width": 64}), (29, "resnet18", {})],
+)
+def test_the_network_follows_the_size_of_the_images(tmp_path, pixels, name, options):
+    context = opened(tmp_path, pixels)
+    assert (context.recipe.model.name, context.recipe.model.options) == (name, options)
+    assert context.builder.how["name"] == name
+    assert budget.fitting_network(pixels) == (name, options)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"model": "resnet18"}, {"settings": {"model.name": "resnet18"}}], ids=str
+)
+def test_a_network_that_is_asked_for_is_used(tmp_path, asked):
+    context = opened(tmp_path, 28, **asked)
+    assert (context.recipe.model.name, context.recipe.model.options) == ("resnet18", {})
+
+
+def test_options_of_the_chosen_network_can_be_changed(tmp_path):
+    context = opened(tmp_path, 28, settings={"model.options": {"width": 8}})
+    assert context.recipe.model.options == {"width": 8}

@@ -1,0 +1,190 @@
+"""The review of a real run and of an audit: images, networks, the debias command, and the run after it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+
+import pytest
+import torch
+from PIL import Image
+
+pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
+
+from audits import page_of, tinted
+from reviews import make_run, read_rows
+from unspur import load
+from unspur.errors import DataError, StoreError, UsageError
+from unspur.review.debias_job import DebiasJob, debias_command, free_folder
+from unspur.review.decision_log import Decision
+from unspur.review.image_sources import NoImages
+from unspur.review.network_views import lay_over
+from unspur.review.review_server import open_desk
+from unspur.store import check_folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    shutil.copytree(made.parent, tmp_path / "all")
+    return tmp_path / "all" / "run"
+
+
+def wait(question, seconds=20):
+    until = time.time() + seconds
+    while (found := question()).get("wait") is not None:
+        assert time.time() < until
+        time.sleep(0.05)
+    return found
+
+
+def test_images_of_a_run_are_found_beside_it(run):
+    desk = open_desk(run)
+    assert desk.images.show(0, 100).size == (8, 8)
+    name = desk.review.replay.table.names[0]
+    (run.parent / "photos" / name).unlink()
+    assert open_desk(run).images.paths[0] is None
+
+
+def test_networks_say_what_they_take_an_image_for_and_where_they_look(run):
+    desk = open_desk(run)
+    said = desk.views.predictions(0)
+    assert [each["network"] for each in said] == ["ordinary", "debiased"]
+    assert {each["predicted"] for each in said} <= {"stands", "lies"}
+    path = run.parent / "photos" / desk.review.replay.table.names[0]
+    assert said[1]["predicted"] == load(run).predict([path])[0][0]
+    heat = desk.views.look(0, "debiased")
+    assert (heat.mode, heat.size) == ("RGBA", (8, 8))
+    assert heat.getextrema()[3][1] > 0
+
+
+def test_a_map_has_the_shape_of_the_image_that_the_network_saw_a_part_of():
+    heat = Image.new("RGBA", (10, 10), (255, 0, 0, 255))
+    assert lay_over(heat, (40, 20), None).getextrema()[3] == (255, 255)
+    cut = lay_over(heat, (40, 20), 0.5)
+    assert cut.size == (40, 20)
+    assert cut.getchannel("A").getbbox() == (15, 5, 25, 15)
+
+
+def test_neighbours_are_the_most_similar_images(run):
+    desk = open_desk(run)
+    table = desk.review.replay.table
+    copied = next(i for i in range(1, len(table)) if table.labels[i] == table.labels[0])
+    photos = run.parent / "photos"
+    shutil.copyfile(photos / table.names[0], photos / table.names[copied])
+    found = wait(lambda: desk.views.neighbours(0, range(len(table)), 4))
+    assert found["rows"][0] == {"row": copied, "similarity": 1.0}
+    assert len(found["rows"]) == 4
+    assert found["among"] == len(table)
+    similar = [each["similarity"] for each in found["rows"]]
+    assert similar == sorted(similar, reverse=True)
+
+
+def test_an_audit_keeps_no_network_and_says_so(tmp_path):
+    page = page_of(tmp_path, tinted("shortcut"))
+    desk = open_desk(page.parent)
+    assert "An audit keeps no network" in desk.views.missing
+    assert desk.views.predictions.__self__.networks() == {}
+    assert "keeps no network" in desk.views.neighbours(0, [0, 1], 2)["missing"]
+    with pytest.raises(DataError, match=r"given its data in Python.*--images"):
+        desk.images.show(0, 10)
+
+
+def test_a_run_stays_sealed_under_a_review(run):
+    desk = open_desk(run)
+    desk.review.decide(Decision(0, "exclude", [desk.review.replay.table.names[0]]))
+    assert check_folder(run, "run.json")
+    load(run)
+
+
+def test_a_damaged_folder_is_refused(run):
+    (run / "model.safetensors").write_bytes(b"")
+    with pytest.raises(StoreError, match=r"model\.safetensors is damaged"):
+        open_desk(run)
+
+
+def test_data_that_was_moved_can_be_named(run, tmp_path):
+    (run.parent / "photos").rename(tmp_path / "moved")
+    assert isinstance(open_desk(run).images, NoImages)
+    assert open_desk(run, images=str(tmp_path / "moved")).images.show(0, 10).size == (8, 8)
+
+
+def test_the_command_is_that_of_the_run_with_another_folder(run):
+    command = debias_command(run)
+    assert command.arguments[:2] == ["debias", str(run.parent / "photos")]
+    assert command.arguments[2:6] == [
+        *("--suspects", str(run / "suspects.csv"), "--out", str(run.parent / "run-reviewed"))
+    ]
+    assert "--anyway" in command.arguments
+    assert "--model=convnet" in command.arguments
+    assert not {"elsewhere", "-q"} & set(command.arguments)
+    (run.parent / "run-reviewed").mkdir()
+    assert free_folder(run).name == "run-reviewed-2"
+
+
+def test_a_run_without_files_cannot_be_repeated_from_here(run):
+    record = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**record, "source": ""}))
+    with pytest.raises(UsageError, match=r"unspur\.debias\(data, suspects="):
+        debias_command(run)
+
+
+@pytest.mark.slow
+def test_decisions_flow_into_debias_and_its_report(run, monkeypatch):
+    """Relabel, exclude and clear; run the command; the new run and its page say so."""
+    desk = open_desk(run)
+    table = desk.review.replay.table
+    suspects = [i for i, state in enumerate(table.state) if state.flag]
+    others = {"stands": "lies", "lies": "stands"}
+    relabelled, excluded, cleared = (table.names[i] for i in suspects[:3])
+    label = others[table.labels[suspects[0]]]
+    desk.review.decide(Decision(0, "relabel", [relabelled], label=label, key="a"))
+    desk.review.decide(Decision(0, "exclude", [excluded], key="b"))
+    desk.review.decide(Decision(0, "clear", [cleared], key="c"))
+    desk.review.decide(Decision(0, "note", [cleared], note="looks ordinary", key="d"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    job = DebiasJob(run)
+    job.start()
+    with pytest.raises(UsageError, match="running already"):
+        job.start()
+    while job.state()["state"] == "running":
+        time.sleep(0.2)
+    time.sleep(0.2)
+    assert job.state()["state"] == "done", job.state()["lines"]
+    record = json.loads((run.parent / "run-reviewed" / "run.json").read_text())["corrections"]
+    assert (record["relabelled"], record["excluded"], record["notes"]) == (1, 1, 1)
+    assert record["flags"] == {"kept": len(suspects) - 3, "cleared": 2, "added": 0}
+    assert {each["name"] for each in record["examples"]} == {relabelled, excluded, cleared}
+    rows = read_rows(run.parent / "run-reviewed" / "suspects.csv")
+    assert rows[relabelled]["new_label"] == label
+    assert rows[relabelled]["label"] == others[label]
+    assert rows[excluded]["flag"] == "exclude"
+    page = job.report().read_text()
+    assert "What you changed" in page
+    assert "1 image has a new label" in page
+    assert "looks ordinary" in page
+
+
+def test_a_command_is_stopped_as_by_the_user(run, monkeypatch):
+    job = DebiasJob(run)
+    assert job.state() == {"state": "none"}
+    job.start()
+    job.stop()
+    until = time.time() + 30
+    while job.state()["state"] == "running" and time.time() < until:
+        time.sleep(0.1)
+    assert job.state()["state"] == "failed"
+    assert job.report() is None
+
+
+def test_many_images_are_looked_for_among_some(run, monkeypatch):
+    monkeypatch.setattr("unspur.review.network_views.MOST_FEATURES", 50)
+    desk = open_desk(run)
+    found = wait(lambda: desk.views.neighbours(0, range(240), 3))
+    assert found["among"] <= 50
+    assert torch.is_tensor(desk.views._features._matrix)
