@@ -169,7 +169,7 @@ def test_trainings_side_by_side_are_those_one_by_one(stored, tmp_path):
     store, _ = stored
     counting = Counting(tmp_path)
     miners = half_trainings(CrossFit(context(counting)), audit_networks.phases()[0])
-    together = list(_train_at_once([*miners, miners[0]]))
+    together = list(_train_at_once([*miners, miners[0]], 2))
     assert len(counting.made) == 2  # what is asked for twice is trained once
     single = list(train(half_trainings(CrossFit(context(store)), audit_networks.phases()[0]), 1))
     assert [each.path.name for each in together[:2]] == [each.path.name for each in single]

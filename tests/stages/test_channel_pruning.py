@@ -133,7 +133,8 @@ def test_what_channels_cannot_do_is_said_before_anything_is_trained(tmp_path, ch
 @pytest.mark.parametrize("name", ["cmnist/1pct", "cifar10c/5pct"])
 def test_the_control_differs_from_slim_in_the_masks_alone(name):
     slim_, control, plain = (
-        recipes.load(f"{name}-{kind}").model_dump() for kind in ("slim", "slim-magnitude", "unspur")
+        recipes.load(f"{name}-{kind}").model_dump()
+        for kind in ("slim", "slim-magnitude", "unspur-1")
     )
     assert slim_["prune"]["keep"] == control["prune"]["keep"] == 0.3
     for other in (control, plain):

@@ -16,6 +16,8 @@ from .audit_networks import BORDER_NETWORKS, MINER, AuditNetwork
 from .crossfit import CrossFit
 from .half_training import HalfTraining, half_trainings, lanes, progress_name
 
+FURTHER = 3  # the phase from which on networks are trained only where the verdict is open
+
 
 @dataclass(frozen=True)
 class AuditCost:
@@ -42,12 +44,8 @@ class AuditCost:
 
 def audit_cost(context: Context, networks: Sequence[AuditNetwork] = ()) -> AuditCost:
     """Estimate what an audit costs at most, or some networks of it."""
-    wanted = half_trainings(CrossFit(context), networks or audit_networks.every())
-    if not networks:
-        at_border = [audit_networks.find(name) for name in BORDER_NETWORKS]
-        wanted += half_trainings(CrossFit(context, border_only=True), at_border)
     at_once, batch = lanes(context), context.recipe.pretrain.batch
-    left = [(each, steps) for each in wanted if (steps := _steps_left(each))]
+    left = _trainings_left(context, networks)
     with one_thread() if at_once > 1 else nullcontext():
         each_step = step_seconds(context, batch) / at_once if left else 0.0
     parts: dict[str, float] = {}
@@ -56,6 +54,27 @@ def audit_cost(context: Context, networks: Sequence[AuditNetwork] = ()) -> Audit
         name = progress_name([training for training, _ in group])
         parts[name] = parts.get(name, 0.0) + each_step * sum(steps for _, steps in group)
     return AuditCost(context.recipe.pretrain.steps, len(left), parts)
+
+
+def _trainings_left(
+    context: Context, networks: Sequence[AuditNetwork]
+) -> list[tuple[HalfTraining, int]]:
+    """Return trainings that are not stored, with their steps.
+
+    Where the networks of every audit are stored, it is known that the further looks were not wanted.
+    """
+    first = [each for each in audit_networks.every() if each.phase < FURTHER]
+    wanted = _missing(half_trainings(CrossFit(context), networks or first))
+    if networks or not wanted:
+        return wanted
+    further = [each for each in audit_networks.every() if each.phase >= FURTHER]
+    at_border = [audit_networks.find(name) for name in BORDER_NETWORKS]
+    more = half_trainings(CrossFit(context), further)
+    return wanted + _missing(more + half_trainings(CrossFit(context, border_only=True), at_border))
+
+
+def _missing(trainings: Sequence[HalfTraining]) -> list[tuple[HalfTraining, int]]:
+    return [(each, steps) for each in trainings if (steps := _steps_left(each))]
 
 
 def _steps_left(training: HalfTraining) -> int:
