@@ -10,9 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import typer
 
-from unspur import cli
+from unspur.cli.lazy_group import load_command
 from unspur.workflow import ListPart
 
 BASH = shutil.which("bash") or "/bin/bash"
@@ -27,8 +26,8 @@ def blocks(language: str) -> list[str]:
 
 def parse(arguments: list[str]) -> dict[str, object]:
     """Return what our command line makes of arguments; nothing is run."""
-    command: object = typer.main.get_command(cli.app)
-    left = arguments
+    command: object = load_command(arguments[0])
+    left = arguments[1:]
     while hasattr(command, "commands"):
         command, left = command.commands[left[0]], left[1:]  # type: ignore[attr-defined]
     context = command.make_context("unspur", list(left))  # type: ignore[attr-defined]
