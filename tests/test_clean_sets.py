@@ -12,9 +12,9 @@ import torch
 import unspur
 from audits import tinted
 from toys import TinyNet, shapes_set
-from unspur.audit import preparation
 from unspur.data.benchmarks import embedded, planted
 from unspur.data.splits import Splits, shrink
+from unspur.recipes import lengths
 
 SETTINGS = {f"{table}.steps": 30 for table in ("pretrain", "prune", "finetune")}
 
@@ -39,7 +39,7 @@ CLEAN: dict[str, Callable[[], Splits]] = {
 def test_the_result_is_the_ordinary_model(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparation, "STEPS", (60, 60))
+    monkeypatch.setattr(lengths, "AUDIT_STEPS", (60, 60))
     splits = CLEAN[name]()
     torch.manual_seed(0)
     network = TinyNet(len(splits.classes))

@@ -18,11 +18,11 @@ import unspur
 from audits import tinted
 from toys import TinyNet, shapes_set
 from unspur import Recipe, cli, data, recipes, workflow
-from unspur.audit import preparation
 from unspur.audit.recommendation import Judge
 from unspur.data.custom import assembly
 from unspur.data.splits import Part, Split, shrink
 from unspur.errors import DataError, ModelError
+from unspur.recipes import lengths
 from unspur.report import terminal
 from unspur.stages.place import find_place
 from unspur.store import Store, read_tensors
@@ -45,7 +45,7 @@ def _small_machine() -> Iterator[None]:
     """Use one process for decoding, and shorter trainings of the judge."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("unspur.data.decoding.readers.available_cores", lambda: 1)
-        patch.setattr(preparation, "STEPS", (STEPS, STEPS))
+        patch.setattr(lengths, "AUDIT_STEPS", (STEPS, STEPS))
         yield
 
 
