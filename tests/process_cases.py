@@ -6,6 +6,7 @@ Every case is a function of a folder that returns tensors; the first process wri
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +33,9 @@ from unspur.errors import UnspurError
 from unspur.methods import ERM, own_stages
 from unspur.models import builder
 from unspur.parallel.agreement import gather_objects
+from unspur.stages.estimate import estimate
 from unspur.stages.place import pick_device
+from unspur.store import open_store
 from unspur.testing import Subject
 from unspur.testing.tiny import MemoryCheckpointer, TinyNet, resident, shapes_set
 from unspur.training import sampling
@@ -131,6 +135,21 @@ def run_audit(folder: Path) -> Tensors:
     return {**said, "suspects": found.suspects.conflict, "score": found.suspects.score}
 
 
+def run_at_address(folder: Path) -> Tensors:
+    """Train with a store at an address that other processes cannot see; return it, and what is stored."""
+    context = toys.context(folder, ["plan=erm", "pretrain.batch=31", "pretrain.rate=0.001"])
+    with mock.patch.dict(os.environ, UNSPUR_CACHE=str(folder)):
+        context = replace(context, store=open_store(f"memory://{folder.name}"))
+    weights = stages.run(context)[0].weights("pretrain")
+    run = stages.Run(context)
+    assert run.stored == ["pretrain"]
+    assert not any(row.steps_left for row in estimate(run))
+    parallel.from_first(lambda: shutil.rmtree(folder))  # it is downloaded again
+    found = context.store.find(run.keys["pretrain"].ingredients)
+    assert found is not None
+    return {**weights, **{f"found {name}": tensor for name, tensor in found.tensors.items()}}
+
+
 FIFTY = [
     *(f"{stage}.steps=50" for stage in ("mine", "pretrain", "prune", "finetune", "adapt")),
     *(f"{stage}.batch=31" for stage in ("mine", "pretrain", "prune", "finetune", "adapt")),
@@ -154,6 +173,7 @@ PLAN_CASES: dict[str, Callable[[Path], Tensors]] = {
     "grasp": partial(run_plan, ["plan=grasp", "prune.how=grasp", "prune.keep=0.5"]),
     "dfr": partial(run_plan, ["plan=dfr"]),
     "channels": partial(run_plan, ["prune.unit=channel"]),
+    "address": run_at_address,
     "audit": run_audit,
 }
 

@@ -1,12 +1,16 @@
 """Without a launcher, or with one process, nothing is divided; rows are divided evenly and in order."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import toys
 from unspur import parallel
+from unspur.audit.half_training import lanes
 from unspur.errors import RecipeError
 from unspur.methods import ERM
+from unspur.models import builder
 from unspur.parallel import team as teams
 from unspur.parallel.team import Team, rows_of, working_in
 from unspur.stages.batch_check import check_batches
@@ -52,6 +56,15 @@ def test_a_process_works_alone_within_a_team():
             assert (parallel.process_count(), parallel.is_first()) == (1, True)
         assert parallel.process_count() == 2
     assert teams.current() is None
+
+
+def test_several_processes_train_one_network_of_an_audit_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    context = toys.context(tmp_path, ["model.name=convnet"])
+    context = replace(context, builder=builder("convnet", 2))
+    assert lanes(context) == 4
+    with working_in(Team(0, 2, None, None, 0)):
+        assert lanes(context) == 1
 
 
 def test_more_processes_than_images_of_a_batch_are_refused(tmp_path):
