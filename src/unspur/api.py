@@ -18,6 +18,7 @@ from .audit.result import Audit
 from .boundary import explain_system
 from .data.custom.assembly import Images, Source, UserImages
 from .errors import DataError, RecipeError
+from .parallel import joined
 from .recipes import Recipe, budget, own_methods
 from .report import terminal
 from .runs.comparison_record import MethodComparison
@@ -39,6 +40,7 @@ class DebiasedModel:
 
 
 @explain_system()
+@joined()
 def debias(
     train: Source,
     valid: Images | None = None,
@@ -98,6 +100,7 @@ def debias(
 
 
 @explain_system()
+@joined()
 def audit(
     train: Source,
     *,
@@ -151,6 +154,7 @@ def audit(
 
 
 @explain_system()
+@joined()
 def compare(
     train: Source,
     methods: Sequence[str] = workflow.METHODS,

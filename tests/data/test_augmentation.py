@@ -48,9 +48,8 @@ def slow_windows(n: int, high: int, wide: int, *, seed: int, step: int) -> list[
 
 @pytest.mark.parametrize(("high", "wide"), [(12, 16), (32, 32), (30, 11)])
 def test_windows_against_a_slow_oracle(high: int, wide: int) -> None:
-    fast = augmentation._windows(
-        60, (high, wide), seed=3, step=torch.tensor(7), device=torch.device("cpu")
-    )
+    draw = augmentation.Draw(60, 3, torch.tensor(7), torch.device("cpu"))
+    fast = augmentation._windows((high, wide), draw)
     expected = slow_windows(60, high, wide, seed=3, step=7)
     assert torch.stack(fast, 1).int().tolist() == [list(window) for window in expected]
 
@@ -88,9 +87,8 @@ def test_a_function_of_seed_and_step_without_a_host_sync() -> None:
 
 
 def test_the_parts_are_as_large_as_asked_for() -> None:
-    _, _, h, w = augmentation._windows(
-        4000, (100, 100), seed=0, step=torch.tensor(0), device=torch.device("cpu")
-    )
+    draw = augmentation.Draw(4000, 0, torch.tensor(0), torch.device("cpu"))
+    _, _, h, w = augmentation._windows((100, 100), draw)
     area = h * w / 10_000
     assert float(area.min()) > 0.68
     assert 0.8 < float(area.mean()) < 0.86

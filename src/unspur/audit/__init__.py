@@ -4,5 +4,5 @@ auditor.py runs an audit, audit_networks.py is the table of its networks, questi
 verdict, and recommendation.py says whether to debias, and crossfit_miner.py
 gives its suspects to a run.
 
-May import: data, errors, methods, noise, recipes, stages, store, training.
+May import: data, errors, methods, noise, parallel, recipes, stages, store, training.
 """

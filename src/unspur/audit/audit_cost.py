@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from ..parallel import from_first
 from ..stages.context import Context
 from ..stages.step_timing import step_seconds
 from ..store import steps_done
@@ -78,5 +79,7 @@ def _missing(trainings: Sequence[HalfTraining]) -> list[tuple[HalfTraining, int]
 
 def _steps_left(training: HalfTraining) -> int:
     """Return the steps after the last checkpoint of a training; 0 if it is stored."""
-    path = training.crossfit.context.store.path(training.ingredients())
-    return 0 if path.exists() else max(training.settings.steps - steps_done(path), 0)
+    store = training.crossfit.context.store
+    path = store.path(training.ingredients())
+    done = from_first(lambda: None if store.has(path) else steps_done(path))
+    return 0 if done is None else max(training.settings.steps - done, 0)

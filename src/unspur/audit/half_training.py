@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ..data.splits import Part
 from ..methods import ERM, Amplified
+from ..parallel import process_count
 from ..stages.context import Context
 from ..store import Artifact
 from ..training import sampling
@@ -192,9 +193,10 @@ def train(trainings: Sequence[HalfTraining], together: int) -> Iterator[Artifact
 def lanes(context: Context) -> int:
     """Return how many networks are trained at a time on a CPU: one a thread if it is the audit's own network.
 
-    A small network gains little from a second thread; two networks gain all of it.
+    A small network gains little from a second thread; two networks gain all of it. Several processes train
+    one network at a time, as they must exchange in one order.
     """
-    own = context.builder.how.get("name") == NETWORK
+    own = context.builder.how.get("name") == NETWORK and process_count() == 1
     return torch.get_num_threads() if own and context.device.type == "cpu" else 1
 
 

@@ -20,6 +20,7 @@ from .. import noise
 from ..data.benchmarks.planted import STYLES, plant
 from ..data.splits import Split, Splits
 from ..errors import DataError
+from ..parallel import from_first
 from ..stages.context import Context
 from . import audit_networks
 from .audit_cost import audit_cost
@@ -94,7 +95,7 @@ class PowerMeasurement:
     def cost(self) -> PowerCost:
         """Return what is still to be done, measured on a few steps of training."""
         cases = self.settled.cases()
-        missing = sum(not self.context.store.path(self._key(case)).exists() for case in cases)
+        missing = self._missing(cases)
         return PowerCost(missing, len(cases), missing * self._seconds if missing else 0.0)
 
     def carry_out(self, tell: Callable[[int, int, float], None] = lambda *_: None) -> Power:
@@ -105,7 +106,7 @@ class PowerMeasurement:
         for start in range(0, len(cases), count):
             began = time.perf_counter()
             some = cases[start : start + count]
-            fresh = sum(not self.context.store.path(self._key(case)).exists() for case in some)
+            fresh = self._missing(some)
             done += self._audit(some)
             spent, new = spent + (time.perf_counter() - began if fresh else 0.0), new + fresh
             left = (missing - new) * spent / new if new else (missing - new) * self._seconds
@@ -114,6 +115,11 @@ class PowerMeasurement:
         everything = self.context.splits.classes
         planted_into = len(torch.unique(self._base.targets))
         return Power(len(self._base), planted_into, len(everything), tuple(done))
+
+    def _missing(self, cases: Sequence[PlantedCase]) -> int:
+        """Return how many of some cases are not stored, as the first process sees it."""
+        store, paths = self.context.store, [self.context.store.path(self._key(c)) for c in cases]
+        return from_first(lambda: sum(not store.has(path) for path in paths))
 
     def _audit(self, cases: Sequence[PlantedCase]) -> list[PlantedAudit]:
         """Return the audits of some cases: stored ones, and the rest made side by side."""

@@ -1,7 +1,7 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: addresses, audit, boundary, check, cluster, data, deploy, errors, probe, probe_api, recipes,
-report, reproduce, review, run_api, runs, stages, store, training, version, workflow.
+May import: addresses, audit, boundary, check, cluster, data, deploy, errors, parallel, probe, probe_api,
+recipes, report, reproduce, review, run_api, runs, stages, store, training, version, workflow.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..errors import UnspurError
 from ..report.console import err, out
 from ..version import VERSION
 from .lazy_group import LazyGroup
+from .process_scope import several_processes
 
 app = typer.Typer(
     cls=LazyGroup,
@@ -45,7 +46,7 @@ def main() -> None:
     """Run the command line; errors become one message and an exit code: 2, 1, or 130 after Ctrl-C."""
     warnings.showwarning = lambda message, *rest: err.print(f"warning: {message}", markup=False)
     try:
-        with explain_system():
+        with explain_system(), several_processes(sys.argv[1:]):
             app()
     except UnspurError as error:
         _say(error)

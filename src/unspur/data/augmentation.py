@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -10,32 +11,51 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .. import noise
+from ..parallel.team import Rows
 
 Augment = Literal["none", "flip", "crop-flip", "resized-crop-flip"]
 
 
-def augment_images(images: Tensor, how: Augment, *, seed: int, step: Tensor) -> Tensor:
+def augment_images(
+    images: Tensor, how: Augment, *, seed: int, step: Tensor, rows: Rows | None = None
+) -> Tensor:
     """Flip and crop images at random, keyed by the position in the batch.
 
     `crop-flip` cuts a window out of a four-pixel black border; `resized-crop-flip` takes a part of 70 to
-    100 % of the area, in proportions of 3:4 to 4:3, and enlarges it to the whole.
+    100 % of the area, in proportions of 3:4 to 4:3, and enlarges it to the whole. `rows` says which rows of
+    a batch the images are, where they are not all of it.
     """
     if how == "none":
         return images
-    n = len(images)
-    flip = noise.uniform(seed, step, noise.FLIP, (n,), images.device) < 0.5
+    draw = Draw(len(images), seed, step, images.device, rows)
+    flip = draw(noise.FLIP) < 0.5
     images = torch.where(flip[:, None, None, None], images.flip(3), images)
     if how == "crop-flip":
-        return _crop_images(images, seed=seed, step=step)
-    return _zoom_images(images, seed=seed, step=step) if how == "resized-crop-flip" else images
+        return _crop_images(images, draw)
+    return _zoom_images(images, draw) if how == "resized-crop-flip" else images
 
 
-def _crop_images(images: Tensor, *, seed: int, step: Tensor, border: int = 4) -> Tensor:
+@dataclass(frozen=True)
+class Draw:
+    """Uniform numbers for each of `count` images; with `rows` they are those of these rows of a batch."""
+
+    count: int
+    seed: int
+    step: Tensor
+    device: torch.device
+    rows: Rows | None = None
+
+    def __call__(self, stream: int, *each: int) -> Tensor:
+        total = self.count if self.rows is None else self.rows.total
+        u = noise.uniform(self.seed, self.step, stream, (total, *each), self.device)
+        return u if self.rows is None else u[self.rows.slice]
+
+
+def _crop_images(images: Tensor, draw: Draw, *, border: int = 4) -> Tensor:
     n, c, h, w = images.shape
     device = images.device
     rows, columns = (
-        (noise.uniform(seed, step, stream, (n,), device) * (2 * border + 1)).long()[:, None]
-        + torch.arange(size, device=device)
+        (draw(stream) * (2 * border + 1)).long()[:, None] + torch.arange(size, device=device)
         for stream, size in ((noise.CROP_ROW, h), (noise.CROP_COLUMN, w))
     )
     padded = F.pad(images, (border,) * 4)
@@ -47,10 +67,10 @@ def _crop_images(images: Tensor, *, seed: int, step: Tensor, border: int = 4) ->
 AREA, RATIO, TRIES = (0.7, 1.0), (3 / 4, 4 / 3), 10
 
 
-def _zoom_images(images: Tensor, *, seed: int, step: Tensor) -> Tensor:
+def _zoom_images(images: Tensor, draw: Draw) -> Tensor:
     """Enlarge a random part of every image to the whole, with bilinear interpolation."""
     n, _, high, wide = images.shape
-    top, left, h, w = _windows(n, (high, wide), seed=seed, step=step, device=images.device)
+    top, left, h, w = _windows((high, wide), draw)
     rows, columns = _places(top, h, high), _places(left, w, wide)
     # grid_sample counts from -1 at the left edge of the first pixel to 1 at the right edge of the last.
     across = (2 * (columns + 0.5) / wide - 1)[:, None, :].expand(n, high, wide)
@@ -65,13 +85,11 @@ def _zoom_images(images: Tensor, *, seed: int, step: Tensor) -> Tensor:
     return zoomed.round().to(images.dtype) if images.dtype == torch.uint8 else zoomed
 
 
-def _windows(
-    n: int, size: tuple[int, int], *, seed: int, step: Tensor, device: torch.device
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _windows(size: tuple[int, int], draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return windows as (top, left, high, wide): the first try that fits, otherwise the whole image."""
     high, wide = size
     area, ratio, row, column = (
-        noise.uniform(seed, step, stream, (n, tries), device)
+        draw(stream, tries)
         for stream, tries in (
             (noise.CROP_AREA, TRIES),
             (noise.CROP_RATIO, TRIES),

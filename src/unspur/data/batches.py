@@ -10,6 +10,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ..parallel import gather_batch, own_rows, own_share, process_count
+from ..parallel.sharding import wants_whole_images
+from ..parallel.team import Rows
 from .augmentation import Augment, augment_images
 from .mixing import Mixing
 from .splits import Split, fast_layout
@@ -21,7 +24,11 @@ NO_MIXING = Mixing()
 
 @dataclass(frozen=True)
 class Batch:
-    """What a method sees of one step. `bias` is filled only for methods that declare its use."""
+    """What a method sees of one step. `bias` is filled only for methods that declare its use.
+
+    Where several processes share a step, `x` has the images of this process alone, unless the method mixes
+    images; everything else is of the whole batch, and so is what a network returns.
+    """
 
     x: Tensor
     y: Tensor
@@ -91,11 +98,27 @@ class Labelled:
         self.conflict = (none if conflict is None else conflict).to(device)
         self.bias = None if bias is None else bias.to(device)
 
-    def labelled(self, pixels: Tensor, index: Tensor, step: Tensor) -> Batch:
-        """Return the samples `index`, whose pixels these are, augmented for this step."""
+    def rows_to_read(self, count: int) -> Rows | None:
+        """Return which rows of a batch this process reads; None for all.
+
+        Where images of a batch are mixed, each process that has all images makes the whole batch.
+        """
+        return None if self._mixes() else own_rows(count)
+
+    def _mixes(self) -> bool:
+        return self.mixing != NO_MIXING or wants_whole_images()
+
+    def labelled(
+        self, pixels: Tensor, index: Tensor, step: Tensor, rows: Rows | None = None
+    ) -> Batch:
+        """Return the samples `index` augmented for this step; the pixels are theirs, or of some rows."""
+        if rows is not None and self._mixes():
+            pixels, rows = gather_batch(pixels, rows), None
         y, conflict = self.targets[index], self.conflict[index]
-        images = augment_images(pixels, self.augment, seed=self.seed, step=step)
-        x = self.mixing(self.preprocess(images), y, conflict, seed=self.seed, step=step)
+        images = augment_images(pixels, self.augment, seed=self.seed, step=step, rows=rows)
+        x = self.preprocess(images)
+        if rows is None:
+            x = self.mixing(x, y, conflict, seed=self.seed, step=step)
         return Batch(
             x=x.contiguous(memory_format=fast_layout(images.device)),
             y=y,
@@ -138,15 +161,23 @@ class Resident(Labelled):
     def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch:
         """Return the samples `index`, augmented for this step."""
         return self.labelled(
-            gather_pixels(self.images, index) if pixels is None else pixels, index, step
+            self._pixels(index) if pixels is None else pixels,
+            index,
+            step,
+            self.rows_to_read(len(index)),
         )
+
+    def _pixels(self, index: Tensor) -> Tensor:
+        rows = self.rows_to_read(len(index))
+        return gather_pixels(self.images, index if rows is None else index[rows.slice])
 
     def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]:
         size = size or _at_once(self.images)
-        if among is None:
+        if among is None and process_count() == 1:
             yield from map(self.preprocess, torch.split(self.images, size))
             return
-        where = among.nonzero().squeeze(1).to(self.images.device)
+        among = torch.ones(len(self.images), dtype=torch.bool) if among is None else among
+        where = own_share(among.nonzero().squeeze(1)).to(self.images.device)
         for index in torch.split(where, size):
             yield self.preprocess(self.images[index])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..errors import DataError
 from ..hashing import digest
+from ..parallel import open_once, process_count
 from .decoding.pixels import Crop
 
 RESIZED_AT_ONCE = 1000  # images
@@ -204,6 +205,20 @@ class Splits:
         labels = [self.bias[name] for name in sorted(self.bias)]
         tested = self.test.digest if self.test else "-"
         return digest(" ".join([tested, self.conflict_when, *sorted(self.bias)]), *labels)
+
+
+def open_splits(work: Callable[[], Splits]) -> Splits:
+    """Open a data set; where several processes work together, once on each machine.
+
+    All of them map the same memory, and the hashes that keys need are computed once.
+    """
+    return work() if process_count() == 1 else open_once(lambda: _hashed(work()))
+
+
+def _hashed(splits: Splits) -> Splits:
+    for part in splits.parts().values():
+        _ = part.digest
+    return splits
 
 
 def describe(splits: Splits) -> str:

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError
+from ..parallel import current, own_rows, own_share
+from ..parallel.team import Rows, rows_of
 from .augmentation import Augment
 from .batches import CHUNK, NO_MIXING, Batch, Labelled, Preprocess
 from .custom.listing import printable
@@ -69,25 +71,33 @@ class Streaming(Labelled):
         self.reader: Reader = reader(split, workers)
 
     def feed(self, order: Iterator[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-        return self._read(order, AHEAD)
+        """Yield the index of every batch, and the pixels of this process's rows of it."""
+        return self._read(order, AHEAD, divided=True)
 
     def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch:
         """Return the samples `index`, augmented for this step; missing pixels are read now."""
+        rows = own_rows(len(index))
         if pixels is None:
-            pixels = self.split.take(index.cpu()).to(self.device)
-        return self.labelled(pixels, index, step)
+            wanted = index if rows is None else index[rows.slice]
+            pixels = self.split.take(wanted.cpu()).to(self.device)
+        return self.labelled(pixels, index, step, rows)
 
     def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]:
         where = torch.arange(len(self.split)) if among is None else among.cpu().nonzero().squeeze(1)
-        for _, pixels in self._read(iter(torch.split(where, size or CHUNK)), 2):
+        for _, pixels in self._read(iter(torch.split(own_share(where), size or CHUNK)), 2):
             yield self.preprocess(pixels)
 
-    def _read(self, order: Iterator[Tensor], ahead: int) -> Iterator[tuple[Tensor, ...]]:
-        """Yield index and pixels of every batch on the device, some batches read ahead."""
+    def _read(
+        self, order: Iterator[Tensor], ahead: int, *, divided: bool = False
+    ) -> Iterator[tuple[Tensor, ...]]:
+        """Yield index and pixels of every batch on the device, some batches read ahead.
+
+        With `divided` the pixels are those of this process's rows.
+        """
         lane = _lane(self.device)
         if (first := lane.next(order)) is None or not len(first):
             return
-        rooms, size = ahead + 1, len(first)
+        rooms, size = ahead + 1, max(_rows(len(first)).counts) if divided else len(first)
         shape = (rooms * size, *self.split.shape)
         memory = Memory(shape, self.split.dtype, pinned=self.device.type == "cuda")
         waiting: deque[_Reading] = deque()
@@ -96,7 +106,9 @@ class Streaming(Labelled):
             for number, index in enumerate(indices):
                 slot = number % rooms * size
                 lane.free(slot)
-                waiting.append(_Reading(index, slot, self.reader.fill(memory, slot, index)))
+                wanted = index[_rows(len(index)).slice] if divided else index
+                work = self.reader.fill(memory, slot, wanted)
+                waiting.append(_Reading(index, slot, len(wanted), work))
                 if len(waiting) > ahead:
                     sent = lane.send(memory, waiting[0])
                     waiting.popleft()
@@ -112,12 +124,19 @@ class Streaming(Labelled):
             memory.close()
 
 
+def _rows(total: int) -> Rows:
+    """Return the rows of a batch that this process reads: all, if it works alone."""
+    team = current()
+    return rows_of(total, 0, 1) if team is None else team.rows(total)
+
+
 @dataclass(frozen=True)
 class _Reading:
     """A batch that is being read, into the places from `slot` on."""
 
     index: Tensor
     slot: int
+    count: int
     work: list[Future[Bad]]
 
     def pixels(self, memory: Memory) -> Tensor:
@@ -127,7 +146,7 @@ class _Reading:
                 raise DataError(
                     f"{printable(describe_file(file))} cannot be read as an image ({reason}). Replace it."
                 )
-        return memory.slots[self.slot : self.slot + len(self.index)]
+        return memory.slots[self.slot : self.slot + self.count]
 
     def stop(self) -> None:
         """Leave the slot alone from now on."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +28,7 @@ class LC(ERM):
     group (suspects with ordinary samples), by less than one half; the correction is blended alike.
     """
 
+    mixes_images: ClassVar[bool] = True
     joint: Tensor
 
     def __init__(

@@ -1,6 +1,6 @@
 """Networks: how they are built, the weights they start from, and where their head is.
 
-May import: boundary, errors, extras.
+May import: boundary, errors, extras, parallel.
 """
 
 from .builder import BUILTIN, Builder, builder, copies_of, in_file, paired

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import ModelError
+from ..parallel import gather_features, shared_pass
 
 
 @contextmanager
@@ -98,7 +99,7 @@ class Tap:
         self.seen.clear()
         logits = self.model(x)
         # Taken out, not looked at: what stays behind would keep a step's graph alive.
-        return logits, self.seen.pop().flatten(1)
+        return logits, gather_features(self.seen.pop().flatten(1))
 
 
 @torch.no_grad()
@@ -106,7 +107,8 @@ def penultimate(model: nn.Module, head: str, inputs: Iterator[Tensor]) -> Tensor
     """Return the input of the head, for every input, on the CPU."""
     tap = Tap(model, head)
     try:
-        with evaluating(model):
-            return torch.cat([tap(x)[1].float().cpu() for x in inputs])
+        with evaluating(model), shared_pass() as shared:
+            features = [tap(x)[1].float().cpu() for x in inputs]
+            return torch.cat(features) if shared is None else shared.gather(features)
     finally:
         tap.hook.remove()

@@ -1,7 +1,7 @@
 """Finished work on disk: a run's folder, the model back from it, suspects.csv, many runs in one table.
 
-May import: addresses, audit, data, errors, extras, masks, methods, models, recipes, stages, store,
-training, version.
+May import: addresses, audit, data, errors, extras, masks, methods, models, parallel, recipes, stages,
+store, training, version.
 """
 
 from .classifier import Classifier, load, score

@@ -11,6 +11,7 @@ from pathlib import Path
 from ..data.csv_text import escape_cell
 from ..data.splits import Splits
 from ..errors import StoreError
+from ..parallel import from_first
 from ..store import Kind, claim, folder_kind, make_folder, sweep, write_bytes
 
 SKIPPED = "skipped.csv"
@@ -43,6 +44,14 @@ def write_alone(out: Path | None, kind: Kind) -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):  # of an empty folder: nothing was written
             out.rmdir()
+
+
+@contextlib.contextmanager
+def write_together(out: Path | None, kind: Kind) -> Iterator[None]:
+    """Claim a folder for a team of processes, of which the first writes it."""
+    with contextlib.ExitStack() as claimed:
+        from_first(lambda: claimed.enter_context(write_alone(out, kind)))
+        yield
 
 
 def refuse_other(out: Path, kind: Kind) -> None:

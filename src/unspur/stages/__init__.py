@@ -1,6 +1,6 @@
 """The stages of a run: mine, pretrain, prune, fine-tune, evaluate; what they share, and their results.
 
-May import: data, errors, hashing, masks, methods, models, noise, recipes, store, training.
+May import: data, errors, hashing, masks, methods, models, noise, parallel, recipes, store, training.
 """
 
 from .driver import Run, run, run_together

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from ..data.custom.images import free_memory
 from ..errors import RecipeError
 from ..models.head import evaluating
+from ..parallel import process_count
 from ..training.sections import TrainingSettings
 from .context import Context
 
@@ -22,17 +24,24 @@ def check_batches(context: Context, stages: Iterable[str]) -> None:
     if not batches:
         return
     images = int((~context.held_out).sum())  # what else is kept out needs trainings to be known
-    needed, free = _bytes_of_image(context), _free(context.device)
+    needed, free, processes = _bytes_of_image(context), _free(context.device), process_count()
     for stage, batch in batches.items():
+        if batch < processes:
+            raise RecipeError(
+                f"{stage}.batch = {batch}, but there are {processes} processes, and each needs an image of "
+                "every batch. Start fewer processes, or give a larger batch."
+            )
         if batch > max(images, ALWAYS):
             raise RecipeError(
                 f"{stage}.batch = {batch:,}, but there are {images:,} images to train on. Give at most "
                 f"{max(images, ALWAYS):,}."
             )
-        if batch * needed > free:
+        share = math.ceil(batch / processes)
+        if share * needed > free:
             raise RecipeError(
-                f"{stage}.batch = {batch:,} needs at least {batch * needed / 2**30:.1f} GiB of memory with "
-                f"this network, and {free / 2**30:.1f} GiB are free. Give at most {free // (2 * needed):,}."
+                f"{stage}.batch = {batch:,} needs at least {share * needed / 2**30:.1f} GiB of memory with "
+                f"this network, and {free / 2**30:.1f} GiB are free. Give at most "
+                f"{processes * free // (2 * needed):,}."
             )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import nn
 
 from ..data.batches import Source
+from ..parallel import current, sharded_step
 from ..training import sampling
 
 
@@ -25,7 +28,9 @@ def refresh_batch_norm(
     for norm in norms:
         norm.train()
     step = torch.tensor(first, device=source.targets.device)
+    team = current()
     for offset, index in enumerate(order.draw(first, batches)):
-        model(source.batch(index, step + offset).x)
+        with sharded_step(team, len(index)) if team else nullcontext():
+            model(source.batch(index, step + offset).x)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum

@@ -21,6 +21,7 @@ from ..hashing import digest
 from ..methods import own_stages
 from ..models import Builder
 from ..models.head import check_outputs, find_head
+from ..parallel import any_of
 from ..recipes import Recipe
 from ..store import Store
 from ..training.inputs import Progress
@@ -227,8 +228,9 @@ class Context:
     def streams(self) -> bool:
         """Whether images are moved to the device batch by batch, rather than all at once."""
         wanted = self.recipe.data.source
-        fit = fit_on(self.splits.parts().values(), self.device)
-        return not fit if wanted == "auto" else wanted == "streaming"
+        if wanted != "auto":
+            return wanted == "streaming"
+        return any_of(not fit_on(self.splits.parts().values(), self.device))
 
     def source(self, split: Part, **kwargs: Any) -> Source:
         """Return the batches of a split on the device; images are resident there or streamed."""

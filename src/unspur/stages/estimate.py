@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, partial
 
+from ..parallel import from_first
 from ..store import steps_done
 from ..training.sections import TrainingSettings
 from .context import Context
@@ -69,7 +70,7 @@ def stage_steps(run: Run, name: str) -> tuple[int, int]:
     steps = settings.steps if isinstance(settings, TrainingSettings) else 0
     if name == "mine" and context.corrections is not None and mining_before(context):
         steps = 0  # the scores of the mining before the corrections are used
-    return steps, 0 if key.stored else max(steps - steps_done(key.path), 0)
+    return steps, 0 if key.stored else max(steps - from_first(lambda: steps_done(key.path)), 0)
 
 
 def plain_steps(context: Context, key: StageKey, settings: TrainingSettings, steps: int) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..parallel import from_first
 from ..store import Store
 from .all_stages import stage_records
 from .context import Context
@@ -24,7 +25,7 @@ class StageKey:
 
     @property
     def stored(self) -> bool:
-        return self.store.has(self.path)
+        return from_first(lambda: self.store.has(self.path))
 
 
 def plan_keys(context: Context) -> dict[str, StageKey]:

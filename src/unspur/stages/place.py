@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from ..errors import RecipeError
+from ..parallel import any_of, current, first_says, from_first, is_first
 from ..store import Store, default_store, open_store
 from .context import Show
 from .threads import choose_threads
@@ -28,6 +29,8 @@ class Place:
 def pick_device(name: str | None = None) -> torch.device:
     """Return the device asked for, or a GPU if there is one."""
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    if name == "cuda" and (team := current()) is not None:
+        name = f"cuda:{team.node_rank % max(1, torch.cuda.device_count())}"
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -42,25 +45,31 @@ def pick_device(name: str | None = None) -> torch.device:
         raise RecipeError(
             f"the device {name!r} cannot be used here ({reason}). Choose cpu, cuda, cuda:1 ..."
         ) from None
+    if device.index is not None and current() is not None:
+        torch.cuda.set_device(device)  # where exchanges with other processes take place
     return device
 
 
-def find_place(
-    device: str | None,
-    store: Path | str | None,
-    show: Show,
-) -> Place:
-    """Return the place that the options of a command name."""
-    return Place(pick_device(device), open_store(store or default_store()), show)
+def find_place(device: str | None, store: Path | str | None, show: Show) -> Place:
+    """Return the place that the options of a command name; only the first process shows progress."""
+    return Place(pick_device(device), open_store(store or default_store()), _once(show))
+
+
+def _once(show: Show) -> Show:
+    """Show progress in the first process alone."""
+    return show if is_first() else lambda name: nullcontext()
 
 
 def command_place(
     device: str | None, store: Path | str | None, show: Show, threads: int | None = None
 ) -> Place:
-    """Return the place of a command, which may also choose the threads of its process."""
+    """Return the place of a command, which may also choose the threads of its process.
+
+    Several processes have as many threads each as the first chooses.
+    """
     place = find_place(device, store, show)
     if place.device.type == "cpu" or threads:
-        choose_threads(threads)
+        choose_threads(threads or from_first(choose_threads))
     return place
 
 
@@ -68,4 +77,5 @@ def command_place(
 def temporary_place(device: str | None, show: Show) -> Iterator[Place]:
     """Return a place whose store is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
-        yield Place(pick_device(device), Store(Path(folder)), show)
+        yield Place(pick_device(device), Store(Path(first_says(folder))), _once(show))
+        any_of(False)  # all processes have read from it

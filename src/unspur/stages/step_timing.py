@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..data.batches import Source
 from ..methods import ERM
+from ..parallel import first_says
 from ..training.fit_options import FitOptions
 from ..training.loop import fit
 from ..training.method import Method
@@ -28,7 +29,10 @@ class _EnoughError(Exception):
 
 
 class StepTimer:
-    """A watcher that notes when each step ended, and ends the training when it has seen enough."""
+    """A watcher that notes when each step ended, and ends the training when it has seen enough.
+
+    The clock of the first process decides for all.
+    """
 
     every = 1
 
@@ -38,14 +42,18 @@ class StepTimer:
     def __call__(self, method: Method, step: int) -> Mapping[str, float]:
         self.ends.append(time.perf_counter())
         timed = len(self.ends) - WARM_UP
-        if timed >= MOST or (timed >= LEAST and self.ends[-1] - self.ends[WARM_UP - 1] >= SECONDS):
+        if timed >= LEAST and first_says(timed >= MOST or self._spent() >= SECONDS):
             raise _EnoughError
         return {}
+
+    def _spent(self) -> float:
+        """Return the seconds since the last step that is not counted."""
+        return self.ends[-1] - self.ends[WARM_UP - 1]
 
     @property
     def seconds(self) -> float:
         """The mean seconds of a step after the first few, interruptions by other programs included."""
-        return (self.ends[-1] - self.ends[WARM_UP - 1]) / (len(self.ends) - WARM_UP)
+        return self._spent() / (len(self.ends) - WARM_UP)
 
     def state(self) -> dict[str, Tensor]:
         return {}

@@ -1,6 +1,6 @@
 """Results on disk: artifacts by key, stages in progress, atomic writes, sealed folders, JSON, packed weights.
 
-May import: addresses, errors, hashing, version.
+May import: addresses, errors, hashing, parallel, version.
 """
 
 from .artifact_store import Store, default_store, key_of

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
+from ..parallel import from_first, process_count
 from .artifacts import Artifact, environment, open_artifact
 from .atomic import disk_trouble, locked
 from .removal import hold
+from .team_workspace import TeamWorkspace, share_artifact
 from .workspace import Workspace
 
 if TYPE_CHECKING:
@@ -50,10 +52,21 @@ class Store:
 
     def workspace(self, path: Path) -> Workspace:
         """Return the workspace in which an artifact is made."""
-        return Workspace(path.with_suffix(".partial"))
+        kind = Workspace if process_count() == 1 else TeamWorkspace
+        return kind(path.with_suffix(".partial"), finish=self.finish)
+
+    def finish(self, path: Path) -> None:
+        """Do what a finished artifact still needs: in a folder, nothing."""
 
     def find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
         """Return the stored artifact, or None; a damaged one is set aside with a warning."""
+        if process_count() == 1:
+            return self.find_here(ingredients)
+        artifact = from_first(lambda: self.find_here(ingredients))
+        return None if artifact is None else share_artifact(artifact)
+
+    def find_here(self, ingredients: Mapping[str, Any]) -> Artifact | None:
+        """Look for an artifact as one process does."""
         path = self.path(ingredients)
         if not path.exists():
             return None
@@ -83,22 +96,37 @@ class Store:
     ) -> Iterator[tuple[dict[Path, Artifact], dict[Path, Workspace]]]:
         """Yield the stored ones of several artifacts, and workspaces for the rest; both by path.
 
-        Whoever promotes a workspace adds the artifact to the first. Other processes wait meanwhile.
+        Whoever promotes a workspace adds the artifact to the first. Other processes wait meanwhile, but for
+        those of the same team, which work on the same artifacts.
         """
+        if process_count() == 1:
+            with self._making(wanted) as (stored, paths):
+                yield stored, {path: self.workspace(path) for path in paths}
+            return
+        with contextlib.ExitStack() as locks:
+            stored, paths = from_first(lambda: locks.enter_context(self._making(wanted)))
+            stored = {path: share_artifact(artifact) for path, artifact in stored.items()}
+            yield stored, {path: self.workspace(path) for path in paths}
+
+    @contextlib.contextmanager
+    def _making(
+        self, wanted: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[dict[Path, Artifact], list[Path]]]:
+        """Yield the stored ones of several artifacts, and the paths of the rest, which are locked."""
         stored: dict[Path, Artifact] = {}
-        workspaces: dict[Path, Workspace] = {}
+        missing: list[Path] = []
         with disk_trouble(self.root), contextlib.ExitStack() as locks:
             # In one order for all processes, so that no two wait for each other.
             for path, ingredients in sorted({self.path(i): i for i in wanted}.items()):
-                artifact = self.find(ingredients)
+                artifact = self.find_here(ingredients)
                 if artifact is None:
                     locks.enter_context(locked(path))
-                    artifact = self.find(ingredients)  # made by another process meanwhile
+                    artifact = self.find_here(ingredients)  # made by another process meanwhile
                 if artifact is None:
-                    workspaces[path] = self.workspace(path)
+                    missing.append(path)
                 else:
                     stored[path] = artifact
-            yield stored, workspaces
+            yield stored, missing
 
     def artifacts(self) -> Iterator[Path]:
         """Yield every folder of the store, finished, in progress or damaged."""

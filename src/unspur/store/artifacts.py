@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
+from ..parallel import process_count
 from ..version import VERSION
 from .atomic import file_checksum, read_tensors
 from .json_lines import parse_rows
@@ -97,6 +98,7 @@ def environment() -> dict[str, str]:
         "gpu": gpu,
         "cpu": f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads",
         "threads": str(torch.get_num_threads()),
+        **({"processes": str(count)} if (count := process_count()) > 1 else {}),
     }
 
 

@@ -19,7 +19,6 @@ from ..addresses import explain_failure, is_address, open_filesystem
 from ..errors import StoreError
 from .artifact_store import Store
 from .artifacts import FACTS, LOG, TENSORS, Artifact, open_artifact
-from .workspace import Workspace
 
 FILES = (TENSORS, LOG, FACTS)  # in the order in which they are uploaded
 
@@ -45,12 +44,12 @@ class RemoteStore(Store):
         super().__init__(copies_folder(self.address))
         self.filesystem, self.prefix = open_filesystem(self.address)
 
-    def find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
+    def find_here(self, ingredients: Mapping[str, Any]) -> Artifact | None:
         path = self.path(ingredients)
         if not path.exists():
             self._download(path)
-            return super().find(ingredients)
-        found = super().find(ingredients)
+            return super().find_here(ingredients)
+        found = super().find_here(ingredients)
         if found is not None and not self._is_there(path):  # an earlier upload was interrupted
             self._upload(path)
         return found
@@ -58,8 +57,8 @@ class RemoteStore(Store):
     def has(self, path: Path) -> bool:
         return super().has(path) or self._is_there(path)
 
-    def workspace(self, path: Path) -> Workspace:
-        return Workspace(path.with_suffix(".partial"), finish=self._upload)
+    def finish(self, path: Path) -> None:
+        self._upload(path)
 
     def _is_there(self, path: Path) -> bool:
         self.filesystem.invalidate_cache()

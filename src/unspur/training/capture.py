@@ -38,7 +38,8 @@ def capture_steps(loops: Sequence[Loop], inputs: Inputs) -> Advance:
     Trial steps come first, as recording needs warm libraries. They are undone, so that every step that
     counts is a replay and a resumed run repeats the bits of an undisturbed one.
     """
-    if loops[0].device.type != "cuda":
+    team = loops[0].team
+    if loops[0].device.type != "cuda" or (team is not None and not team.can_be_captured):
         return one_by_one(loops)
     before = [_state(loop) for loop in loops]
     static = [tuple(t.clone() for t in loop_inputs) for loop_inputs in inputs]
@@ -47,7 +48,9 @@ def capture_steps(loops: Sequence[Loop], inputs: Inputs) -> Advance:
         draws_random = [
             _try(loop, loop_inputs) for loop, loop_inputs in zip(loops, static, strict=True)
         ]
-        parts = [[n] for n in range(len(loops))] if any(draws_random) else [list(range(len(loops)))]
+        # So do loops that exchange with other processes: these must meet in one order.
+        single = any(draws_random) or team is not None
+        parts = [[n] for n in range(len(loops))] if single else [list(range(len(loops)))]
         graphs = [_record([loops[n] for n in part], [static[n] for n in part]) for part in parts]
     except (RuntimeError, TypeError) as error:
         torch.cuda.synchronize()
@@ -97,7 +100,9 @@ def _record(loops: Sequence[Loop], inputs: Inputs) -> torch.cuda.CUDAGraph:
     """Record one graph with a branch for every loop."""
     graph = torch.cuda.CUDAGraph()
     branches = [torch.cuda.Stream() for _ in loops]  # type: ignore[no-untyped-call]
-    with torch.cuda.graph(graph):
+    # NCCL's own thread may look at its events meanwhile.
+    mode = "global" if loops[0].team is None else "thread_local"
+    with torch.cuda.graph(graph, capture_error_mode=mode):
         trunk = torch.cuda.current_stream()
         for branch, loop, loop_inputs in zip(branches, loops, inputs, strict=True):
             branch.wait_stream(trunk)

@@ -34,6 +34,7 @@ from .numerics import (
     stop_on_interrupt,
 )
 from .sampling import Order
+from .stopping import Stopping
 
 
 def fit(
@@ -134,28 +135,21 @@ def _run(loops: Sequence[Loop], progress: Progress | None, stop: Event) -> None:
         return
     began = time.perf_counter()
     advance = capture_steps(loops, first) if loops[0].options.capture else one_by_one(loops)
-    saved = time.perf_counter()
     for loop in loops:
-        loop.ready(saved - began)
+        loop.ready(time.perf_counter() - began)
+    stopping = Stopping(stop, loops[0].options, loops[0].team, loops[0].step)
     for inputs in chain([first], feeds):
         for loop in loops:
             loop.set_rate()
         advance(inputs)
         for loop in loops:
             loop.finish_step(progress)
-        if stop.is_set() or _is_checkpoint_due(loops[0], saved):
-            saved = time.perf_counter()
+        saves, stops = stopping.decide(loops[0].step)
+        if saves:
             for loop in loops:
                 loop.save()
-            if stop.is_set():
-                raise _interruption(loops[-1])
-
-
-def _is_checkpoint_due(loop: Loop, saved: float) -> bool:
-    """Return whether enough steps and seconds have passed since the last checkpoint."""
-    options = loop.options
-    due = loop.step < options.steps and loop.step % options.checkpoint_every == 0
-    return due and time.perf_counter() - saved >= options.checkpoint_seconds
+        if stops:
+            raise _interruption(loops[-1])
 
 
 def _interruption(loop: Loop) -> Interrupted:

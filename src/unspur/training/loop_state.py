@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -15,6 +16,8 @@ from torch import Tensor
 from .. import masks
 from ..data.batches import Batch
 from ..errors import TrainingError
+from ..parallel import current, sharded_step
+from ..parallel.exchange import average_gradients
 from .fit_options import FitOptions, Optimiser
 from .inputs import Progress, Training, Watcher
 from .method import Player
@@ -55,8 +58,10 @@ class Loop:
             -math.inf,
             math.nan,
         )  # when progress was shown, and with which loss
-        self._batch = compile_if(self.source.batch, self.options.compile)
-        self._forward = compile_if(self._losses, self.options.compile)
+        self.team = current()
+        compiles = self.options.compile and self.team is None  # hooks and exchanges cannot be fused
+        self._batch = compile_if(self.source.batch, compiles)
+        self._forward = compile_if(self._losses, compiles)
         self.method.train()
         masks.follow(self.method, self.clock)
 
@@ -93,15 +98,25 @@ class Loop:
 
     def advance(self, *inputs: Tensor) -> None:
         """Update every player once. Reads and writes tensors on the device, and nothing else."""
-        batch = self._batch(inputs[0], self.clock, *inputs[1:])
-        for player, optimiser in zip(self.players, self.optimisers, strict=True):
-            losses = self._forward(batch, player.name)
-            optimiser.zero_grad(set_to_none=True)
-            losses["loss"].backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-            self._add_up(player, losses)
+        with self._divided(len(inputs[0])):
+            batch = self._batch(inputs[0], self.clock, *inputs[1:])
+            for player, optimiser in zip(self.players, self.optimisers, strict=True):
+                losses = self._forward(batch, player.name)
+                optimiser.zero_grad(set_to_none=True)
+                losses["loss"].backward()  # type: ignore[no-untyped-call]
+                if self.team is not None:
+                    average_gradients(player.parameters, self.team)
+                optimiser.step()
+                self._add_up(player, losses)
         self.healthy += self.health == 0
         self.clock += 1
+
+    def _divided(self, size: int) -> AbstractContextManager[None]:
+        """Divide a step over the processes that train together, if there are several."""
+        if self.team is None:
+            return nullcontext()
+        whole = self.method.mixes_images
+        return sharded_step(self.team, size, self.method, whole_images=whole)
 
     def _losses(self, batch: Batch, player: str) -> dict[str, Tensor]:
         """Return the named losses of a player, and their sum as `loss`."""

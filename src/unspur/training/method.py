@@ -24,6 +24,9 @@ class Method(nn.Module):
     """What one stage of training minimises. Whatever training changes is a parameter or a buffer."""
 
     uses_bias_labels: ClassVar[bool] = False
+    mixes_images: ClassVar[bool] = (
+        False  # whether its loss combines images before a network sees them
+    )
 
     def players(self) -> tuple[Player, ...]:
         """Return who is stepped, in turn, at every step: by default one player with all trainable weights."""

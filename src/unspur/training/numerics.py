@@ -6,11 +6,15 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeVar, cast
 
 import torch
 
+from ..parallel import process_count
+
+SAME_SIGNAL = 3.0  # seconds within which several processes take two signals for one
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Precision = Literal["fp32", "tf32", "bf16"]
 
@@ -82,17 +86,26 @@ def one_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stop_on_interrupt() -> Iterator[threading.Event]:
-    """Set an event when the user presses Ctrl-C, to end training between two steps; twice ends at once."""
+    """Set an event when the user presses Ctrl-C, to end training between two steps; twice ends at once.
+
+    A launcher of several processes may pass the same signal on: it then counts once.
+    """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
     before = signal.getsignal(signal.SIGINT)
+    patience = SAME_SIGNAL if process_count() > 1 else 0.0
+    began = 0.0
 
     def on_signal(number: int, frame: Any) -> None:
+        nonlocal began
         if stop.is_set():
+            if time.monotonic() - began < patience:
+                return
             signal.signal(signal.SIGINT, before)
             raise KeyboardInterrupt
+        began = time.monotonic()
         stop.set()
 
     signal.signal(signal.SIGINT, on_signal)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor
 
+from ..parallel import shared_pass
+
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """Return the tensors whose names begin with a prefix, without it."""
@@ -15,5 +17,10 @@ def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def predict(model: Callable[[Tensor], Tensor], inputs: Iterator[Tensor]) -> Tensor:
-    """Return the outputs for all inputs, in order, on the CPU; the caller puts the model in eval mode."""
-    return torch.cat([model(x).float() for x in inputs]).cpu()
+    """Return the outputs for all inputs, in order, on the CPU; the caller puts the model in eval mode.
+
+    Several processes share the pass, and each gets the outputs of all.
+    """
+    with shared_pass() as shared:
+        outputs = [model(x).float() for x in inputs]
+    return torch.cat(outputs).cpu() if shared is None else shared.gather(outputs)

@@ -13,8 +13,8 @@ same result from Python and from the shell:
     carry_out_audit(context, out) ──> Audit      train its networks, save its folder, write the page
     run_here, run_on_cluster      ──> FinishedRuns  many runs of recipes, in parts or on a cluster
 
-May import: addresses, audit, cluster, data, deploy, errors, masks, models, recipes, report, runs, stages,
-store.
+May import: addresses, audit, cluster, data, deploy, errors, masks, models, parallel, recipes, report,
+runs, stages, store.
 """
 
 from .announcing import Announcement, announce, expect_costs

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..audit.audit_cost import AuditCost
 from ..audit.crossfit_miner import CrossFitMiner
 from ..audit.recommendation import Judge
+from ..parallel import first_says
 from ..report.terminal import Display
 from ..stages import Run
 from ..stages.context import Context
@@ -56,5 +57,10 @@ def expect_costs(context: Context, seconds: Mapping[str, float]) -> None:
 
 def expect_relative_costs(run: Run) -> None:
     """Do so without measuring anything, where nothing was announced."""
-    if isinstance(run.context.show, Display) and not run.context.show.clock.expected:
-        run.context.show.clock.expect(relative_costs(run), in_seconds=False)
+    show = run.context.show
+    wanted = isinstance(show, Display) and not show.clock.expected
+    if not first_says(wanted):
+        return
+    costs = relative_costs(run)  # in every process: they look into the store together
+    if isinstance(show, Display):
+        show.clock.expect(costs, in_seconds=False)

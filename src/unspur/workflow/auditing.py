@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from torch import nn
 
 from ..audit import auditor, preparation
-from ..audit.explanation import explain
+from ..audit.explanation import Explanation, explain
 from ..audit.explanation_columns import find_columns
 from ..audit.power import Power
 from ..audit.result import Audit
@@ -21,14 +21,14 @@ from ..data.custom.assembly import UserImages
 from ..data.custom.listing import printable
 from ..data.custom.sample_table import SampleTable, has_properties, read_sample_table
 from ..data.custom.sources import list_source
-from ..data.splits import shrink
+from ..parallel import alone, from_first, is_first, only_first
 from ..report import page
 from ..runs import audit_folder
-from ..runs.result_folder import save_skipped, write_alone
+from ..runs.result_folder import save_skipped, write_together
 from ..stages.context import Context
 from ..stages.corrections import sample_names
 from ..stages.place import Place
-from .contexts import audit_context, audit_pixels
+from .contexts import audit_context, audit_pixels, shrink_once
 
 
 def open_audit(
@@ -43,7 +43,7 @@ def open_audit(
 ) -> Context:
     """Prepare an audit of a user's images; raises if they cannot be audited."""
     limit = size or audit_pixels(place)
-    splits = shrink(images.open(limit), limit)
+    splits = shrink_once(images.open(limit), limit)
     context = audit_context(splits, place, model=model, seed=seed, steps=steps, changes=changes)
     preparation.check(context)
     return context
@@ -62,11 +62,11 @@ def carry_out_audit(
 
     The suspects are explained by what is known of the images, and by the columns of `table`. `measure`
     measures what the audit would find; the folder is complete before that begins, and again after it.
+    Several processes train and measure together; the first alone reads the table, explains and saves.
     """
-    with write_alone(out, "audit"):
-        files = _files(source)
-        columns_of_user = _read_table(context, source, table, files)
-        found = _explained(auditor.audit(context), context, files, columns_of_user)
+    with write_together(out, "audit"):
+        known = only_first(lambda: _known(context, source, table))
+        found = _explained(auditor.audit(context), context, known)
         save = partial(_save, context, out, command, source)
         report = save(found)
         if measure is None:
@@ -78,12 +78,32 @@ def carry_out_audit(
 def _save(
     context: Context, out: Path | None, command: str, source: str, found: Audit
 ) -> Path | None:
-    """Write the folder of an audit and its page, if there is to be one."""
-    if out is None:
+    """Write the folder of an audit and its page, if there is to be one, in the first process."""
+    if out is None or not is_first():
         return None
-    save_skipped(context.splits, out)
-    audit_folder.save(found, context, out, command=command, source=source)
-    return page.attempt(out)
+    with alone():
+        save_skipped(context.splits, out)
+        audit_folder.save(found, context, out, command=command, source=source)
+        return page.attempt(out)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of images apart from their pixels: their files, and a table with its name."""
+
+    files: Mapping[str, Path]
+    table: SampleTable | None = None
+    table_name: str = ""
+
+
+def _known(context: Context, source: str, table: Path | None) -> Known:
+    """Find the files, and read the table of a user or, without one, the table that images are listed in."""
+    files = _files(source)
+    if table is None and not has_properties(Path(source)):
+        return Known(files)
+    path = table or Path(source)
+    read = read_sample_table(path, sample_names(context.splits.train), files)
+    return Known(files, read, printable(path))
 
 
 def _files(source: str) -> dict[str, Path]:
@@ -96,31 +116,24 @@ def _files(source: str) -> dict[str, Path]:
     return {printable(row.path, listing.root): row.path for row in listing.rows}
 
 
-def _read_table(
-    context: Context, source: str, table: Path | None, files: Mapping[str, Path]
-) -> tuple[str, SampleTable] | None:
-    """Read the table of a user or, without one, the table that the images are listed in."""
-    if table is None and not has_properties(Path(source)):
-        return None
-    path = table or Path(source)
-    return printable(path), read_sample_table(path, sample_names(context.splits.train), files)
+def _explained(found: Audit, context: Context, known: Known | None) -> Audit:
+    """Return the audit with what goes with being a suspect; the first process alone has what is known."""
+
+    def work() -> Explanation:
+        assert known is not None
+        return _explain(found, context, known)
+
+    return replace(found, explanation=from_first(work))
 
 
-def _explained(
-    found: Audit,
-    context: Context,
-    files: Mapping[str, Path],
-    table: tuple[str, SampleTable] | None,
-) -> Audit:
-    """Return the audit with what goes with being a suspect."""
+def _explain(found: Audit, context: Context, known: Known) -> Explanation:
     splits = context.splits
-    name, columns = table or ("", None)
     explanation = explain(
         found.suspects.conflict,
         splits.train.targets,
         splits.classes,
-        find_columns(splits, files, columns),
+        find_columns(splits, known.files, known.table),
         seed=context.recipe.seed,
     )
-    missing = columns.missing if columns else 0
-    return replace(found, explanation=replace(explanation, table=name, missing=missing))
+    missing = known.table.missing if known.table else 0
+    return replace(explanation, table=known.table_name, missing=missing)

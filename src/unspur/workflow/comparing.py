@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from .. import stages
 from ..data.custom.assembly import UserImages
 from ..errors import RecipeError
+from ..parallel import is_first
 from ..recipes.own_methods import own_methods
 from ..report import comparison_page
 from ..runs.comparison_record import (
@@ -83,7 +84,7 @@ def carry_out_comparison(
         for name, run in opened.items()
     }
     found = compare_outcomes(outcomes, command=command)
-    return found if out is None else _save(found, out)
+    return found if out is None or not is_first() else _save(found, out)
 
 
 def _save(found: MethodComparison, out: Path) -> MethodComparison:

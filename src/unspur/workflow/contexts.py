@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from torch import nn
 from .. import models, recipes
 from ..audit import preparation
 from ..data import Splits
+from ..data.splits import open_splits, shrink
 from ..errors import ModelError
+from ..parallel import first_says, from_first, process_count
 from ..recipes import Recipe, budget
 from ..runs.suspects_csv import read_suspects
 from ..stages.context import Context
@@ -30,7 +33,7 @@ def open_context(
     corrections: Corrections | None = None,
 ) -> Context:
     """Return what the stages of a run share; `corrections` are a person's, of the suspects."""
-    return Context(
+    context = Context(
         recipe=recipe,
         splits=splits,
         builder=_builder(recipe, splits, model),
@@ -39,15 +42,20 @@ def open_context(
         show=place.show,
         corrections=corrections,
     )
+    if process_count() > 1:
+        from_first(lambda: bool(context.initial))  # weights that are fetched are fetched once
+    return context
 
 
 def open_corrections(suspects: Path | str | None, splits: Splits) -> Corrections | None:
-    """Read the suspects.csv that a person has corrected, if there is one."""
+    """Read the suspects.csv that a person has corrected, if there is one; the first process sends it."""
     if suspects is None:
         return None
     train = splits.train
-    return read_suspects(
-        suspects, sample_names(train), targets=train.targets, classes=splits.classes
+    return from_first(
+        lambda: read_suspects(
+            suspects, sample_names(train), targets=train.targets, classes=splits.classes
+        )
     )
 
 
@@ -60,7 +68,7 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
                 f"init = {wanted.init!r} is for a network by name, and the model is a module. Load the "
                 "weights into it, and leave init out."
             )
-        return models.copies_of(model)
+        return models.copies_of(_first_weights(model))
     return models.builder(
         wanted.name,
         len(splits.classes),
@@ -68,6 +76,22 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
         init=wanted.init,
         pretrained=pretrained,
     )
+
+
+def _first_weights(model: nn.Module) -> nn.Module:
+    """Return the model with the weights it has in the first process, where there are several."""
+    if process_count() == 1:
+        return model
+    model = copy.deepcopy(model).cpu()
+    model.load_state_dict(first_says(model.state_dict()))
+    return model
+
+
+def shrink_once(splits: Splits, limit: int) -> Splits:
+    """Return the splits with images of at most `limit` pixels; several processes share the smaller ones."""
+    if max(splits.train.shape[1:]) <= limit:
+        return splits
+    return open_splits(lambda: shrink(splits, limit))
 
 
 def audit_pixels(place: Place) -> int:

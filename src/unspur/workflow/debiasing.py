@@ -15,13 +15,14 @@ from ..audit import crossfit_miner, preparation
 from ..audit.recommendation import Judge
 from ..data import Splits
 from ..data.custom.assembly import UserImages
-from ..data.splits import shrink
+from ..data.splits import open_splits
 from ..deploy.before_after import BeforeAfter, compare
 from ..errors import DataError, MaskError, ModelError, RecipeError, StoreError
+from ..parallel import alone, is_first
 from ..recipes import Recipe, budget, own_methods
 from ..report import page
 from ..runs.person_changes import person_changes
-from ..runs.result_folder import save_skipped, write_alone
+from ..runs.result_folder import save_skipped, write_together
 from ..runs.run_numbers import run_numbers
 from ..stages.context import Advice, Context
 from ..stages.corrections import relabel
@@ -31,7 +32,7 @@ from ..stages.place import Place
 from ..stages.results import Results
 from ..store import Artifact
 from .announcing import expect_relative_costs
-from .contexts import audit_context, audit_pixels, open_context, open_corrections
+from .contexts import audit_context, audit_pixels, open_context, open_corrections, shrink_once
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def add_audit(context: Context, splits: Splits, place: Place) -> Context:
     mines = crossfit_miner.is_wanted(recipe)
     if not asks and not mines:
         return context
-    audit = audit_context(shrink(splits, audit_pixels(place)), place, seed=recipe.seed)
+    audit = audit_context(shrink_once(splits, audit_pixels(place)), place, seed=recipe.seed)
     if mines:
         context = replace(context, miner=crossfit_miner.of(audit, recipe))
     try:
@@ -187,7 +188,9 @@ def open_recipe(
         raise RecipeError(
             f"{recipe.name}: data.name is not set. Choose one of {', '.join(data.dataset_names())}."
         )
-    splits = load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
+    splits = open_splits(
+        lambda: load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
+    )
     context = open_context(recipe, splits, place)
     return stages.Run(add_audit(context, splits, place))
 
@@ -205,13 +208,14 @@ def carry_out(
     `scored` is called with the outcome as soon as it is saved, before pictures and page are made.
     """
     expect_relative_costs(run)
-    with write_alone(out, "run"):
+    with write_together(out, "run"):
         ((results, scores),) = stages.run_together([run])
         outcome = Outcome(run.context, results, scores, run.advice)
-        if out is None:
+        if out is None or not is_first():
             return outcome
-        outcome = replace(outcome, size_and_speed=_size_and_speed(outcome))
-        return save_outcome(outcome, out, command=command, source=source, scored=scored)
+        with alone():
+            outcome = replace(outcome, size_and_speed=_size_and_speed(outcome))
+            return save_outcome(outcome, out, command=command, source=source, scored=scored)
 
 
 def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 from ...errors import DataError
 from ..decoding.files import Files
-from ..splits import Split, Splits
+from ..splits import Split, Splits, open_splits
 from .dataset import collect, dataset_classes
 from .images import load
 from .listing import check_class_count
@@ -55,19 +55,19 @@ class UserImages:
         With `square` all of these become squares of this size, smaller ones too. Images are opened once for
         each size.
         """
-        if (limit, square) in self._opened:
-            return self._opened[limit, square]
-        if not isinstance(self.train, Splits | Path | str):
-            opened = self._join()
-        else:
+
+        def read() -> Splits:
+            if not isinstance(self.train, Splits | Path | str):
+                return self._join()
             self._check_whole()
             if isinstance(self.train, Splits):
-                opened = self.train
-            else:
-                size: dict[str, Any] = {"size": (limit, limit)} if square else {"limit": limit}
-                opened = load(self.train, **size, **self._groups())
-        self._opened[limit, square] = opened
-        return opened
+                return self.train
+            size: dict[str, Any] = {"size": (limit, limit)} if square else {"limit": limit}
+            return load(self.train, **size, **self._groups())
+
+        if (limit, square) not in self._opened:
+            self._opened[limit, square] = open_splits(read)
+        return self._opened[limit, square]
 
     def _check_whole(self) -> None:
         """Raise if a whole set is given with parts that it has itself."""

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError
+from ...parallel import processes_here
 from ..splits import Part, Split
 from .decoding_process import DecodingProcess, FatalImage, Task
 from .files import Files
@@ -88,7 +89,7 @@ class FromFiles:
         self.files = files
         # A process keeps the folder it was started in.
         self.paths = [os.path.abspath(path) for path in files.paths]
-        self.decoders = shared_decoders(workers or available_cores())
+        self.decoders = shared_decoders(workers or own_cores())
 
     def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]:
         tasks = decoding_tasks(self.files, memory, slot, index, lambda place: self.paths[place])
@@ -179,6 +180,11 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def own_cores() -> int:
+    """Return the share of these that this process decodes with, where several work together here."""
+    return max(1, available_cores() // processes_here())
 
 
 @cache

@@ -23,7 +23,7 @@ from ...addresses import explain_failure, join_address, open_filesystem
 from ..decoding.decoding_process import Task
 from ..decoding.files import VERSION, in_threads, read
 from ..decoding.pixels import Bytes, Crop, name_span
-from ..decoding.readers import Bad, Memory, Reader, available_cores, decoding_tasks, shared_decoders
+from ..decoding.readers import Bad, Memory, Reader, decoding_tasks, own_cores, shared_decoders
 from .shard_index import CompactNames
 
 FETCHERS = 16  # blocks of images that are fetched from an object store at a time
@@ -142,7 +142,7 @@ class FromShards:
 
     def __init__(self, shards: Shards, workers: int = 0):
         self.shards = shards
-        self.decoders = shared_decoders(workers or available_cores())
+        self.decoders = shared_decoders(workers or own_cores())
 
     def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]:
         tasks = decoding_tasks(self.shards, memory, slot, index, self.shards.file_of)
@@ -154,7 +154,7 @@ class FromObjectStore:
 
     def __init__(self, shards: Shards, workers: int = 0):
         self.shards = shards
-        self.decoders = shared_decoders(workers or available_cores())
+        self.decoders = shared_decoders(workers or own_cores())
 
     def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]:
         tasks = decoding_tasks(self.shards, memory, slot, index, str)

@@ -1,0 +1,35 @@
+"""What each process does with a command that a launcher such as torchrun has started several times."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from ..parallel import is_launched, launched_rank
+from ..report.console import err, out
+
+TOGETHER = ("run", "debias", "demo", "audit", "compare")  # commands that processes do together
+
+
+@contextmanager
+def several_processes(arguments: Sequence[str]) -> Iterator[None]:
+    """Do a command together with the other processes; the first alone does one that cannot be shared.
+
+    Only the first process prints.
+    """
+    if not is_launched():
+        yield
+        return
+    rank = launched_rank()
+    command = next((each for each in arguments if not each.startswith("-")), "")
+    if command not in TOGETHER:
+        if rank:
+            sys.exit(0)
+        yield
+        return
+    from ..parallel import joined  # which needs torch
+
+    out.quiet = err.quiet = rank > 0
+    with joined():
+        yield

@@ -1,0 +1,106 @@
+"""Join the other processes of a job, as torchrun and other launchers describe it, and leave it again."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..errors import TrainingError
+from .agreement import any_of
+from .launch import is_launched
+from .lifeline import Lifeline
+from .team import Team, current, working_in
+
+# The lifeline finds out who has died; the others may wait for the first process as long as it works.
+WAIT = timedelta(days=7)
+
+
+@contextmanager
+def joined() -> Iterator[Team | None]:
+    """Work together with the other processes of the job for the length of the block, if there are any.
+
+    All processes must do the same within it. If one of them fails or dies, it ends in all of them.
+    """
+    if current() is not None or not is_launched():
+        yield current()
+        return
+    team = _join()
+    with Lifeline(team.rank, team.size) as lifeline, working_in(team):
+        try:
+            yield from _until_all_end(team)
+        except BaseException as error:
+            atexit.unregister(_leave)  # which could wait for a process that is no longer there
+            if (cause := _explain(error, lifeline, team)) is None:
+                raise
+            raise cause from error
+
+
+def _until_all_end(team: Team) -> Iterator[Team]:
+    """Yield the team, and wait at the end: what the first process writes is there when any goes on."""
+    try:
+        yield team
+    except SystemExit as end:  # how a command ends
+        if end.code:
+            raise
+        any_of(False)
+        raise
+    any_of(False)
+
+
+def _explain(error: BaseException, lifeline: Lifeline, team: Team) -> TrainingError | None:
+    """Tell the other processes of an error; or return theirs, where that was the cause of this one."""
+    if isinstance(error, SystemExit) and not error.code:
+        return None
+    if _is_broken(error):
+        culprit = lifeline.find_culprit()
+        return None if culprit is None else TrainingError(culprit)
+    lifeline.report(str(error) or type(error).__name__)
+    if team.rank and isinstance(error, Exception) and not lifeline.has_first_left():
+        text = f"process {team.rank} of {team.size}: {type(error).__name__}: {error}"
+        print(text, file=sys.stderr, flush=True)
+    return None
+
+
+def _is_broken(error: BaseException) -> bool:
+    """Return whether an exchange failed because another process is no longer there."""
+    if isinstance(error, dist.DistError):
+        return True
+    text = str(error).lower()
+    signs = ("connection closed", "connection reset", "broken pipe", "gloo", "nccl", "timed out")
+    return isinstance(error, RuntimeError) and any(sign in text for sign in signs)
+
+
+@cache  # a second group of the same processes could meet keys of the first
+def _join() -> Team:
+    """Connect to the other processes."""
+    if not dist.is_initialized():
+        dist.init_process_group(_backend(), timeout=WAIT)
+        atexit.register(_leave)
+    size = dist.get_world_size()
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    control = dist.new_group(backend="gloo", timeout=WAIT)
+    groups: Any = dist.new_subgroups  # which has no types
+    node, _ = groups(group_size=here, backend="gloo", timeout=WAIT)
+    rank, nccl = dist.get_rank(), "nccl" in dist.get_backend_config()
+    return Team(rank, size, control, node, rank % here, node_size=here, can_be_captured=nccl)
+
+
+def _backend() -> str:
+    """Return how tensors travel: NCCL between GPUs; gloo on CPUs, or where processes share a GPU."""
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
+    has_gpus = torch.cuda.is_available() and torch.cuda.device_count() >= here
+    return "cpu:gloo,cuda:nccl" if has_gpus and dist.is_nccl_available() else "gloo"
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()

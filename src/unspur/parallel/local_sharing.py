@@ -1,0 +1,102 @@
+"""Open something large once on each machine: tensors lie in shared memory that all its processes map."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import tempfile
+from collections.abc import Callable
+from typing import IO, Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .agreement import attempt, broadcast, sendable
+from .team import alone, current
+
+T = TypeVar("T")
+LEAST = 2**16  # bytes of a tensor that is worth sharing
+
+
+def open_once(work: Callable[[], T]) -> T:
+    """Do some work in one process of each machine; all get its result, with large tensors in shared memory.
+
+    What the work raises is raised in all processes.
+    """
+    team = current()
+    if team is None:
+        return work()
+    outcome: Any = (None, None)
+    files: list[IO[bytes]] = []
+    if team.node_rank == 0:
+        with alone():
+            outcome = attempt(lambda: _dump(work(), files))
+    data, error = broadcast(sendable(outcome), team.node)
+    if error is not None:
+        raise outcome[1] or error
+    opened: T = _Unpickler(io.BytesIO(data)).load()
+    dist.barrier(group=team.node)  # the files may be closed once all have mapped them
+    for file in files:
+        file.close()
+    return opened
+
+
+def _dump(value: object, files: list[IO[bytes]]) -> bytes:
+    data = io.BytesIO()
+    _Pickler(data, files).dump(value)
+    return data.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles objects, with large tensors in files of their own."""
+
+    def __init__(self, data: io.BytesIO, files: list[IO[bytes]]):
+        super().__init__(data)
+        self.files = files
+
+    def persistent_id(self, value: Any) -> Any:
+        if not isinstance(value, Tensor) or value.numel() * value.element_size() < LEAST:
+            return None
+        laid = value.detach().contiguous(memory_format=_layout(value))
+        self.files.append(_memory_file(laid.numel() * laid.element_size()))
+        place = _path(self.files[-1]), laid.dtype, tuple(laid.shape), laid.stride()
+        _mapped(*place, shared=True).copy_(laid)
+        return place
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads objects back; large tensors are mapped, and may be changed without a change for others."""
+
+    def persistent_load(self, place: Any) -> Tensor:
+        return _mapped(*place, shared=False)
+
+
+def _mapped(
+    path: str, dtype: torch.dtype, shape: tuple[int, ...], stride: tuple[int, ...], *, shared: bool
+) -> Tensor:
+    count = torch.Size(shape).numel()
+    flat = torch.from_file(path, shared=shared, size=count, dtype=dtype)
+    return flat.as_strided(shape, stride)
+
+
+def _layout(value: Tensor) -> torch.memory_format:
+    """Return the layout that networks on a CPU want images in, so that nobody copies them again."""
+    return torch.channels_last if value.ndim == 4 else torch.contiguous_format
+
+
+def _memory_file(count: int) -> IO[bytes]:
+    """Open a file of so many bytes that is never written to a disk, if the system allows it."""
+    if hasattr(os, "memfd_create"):
+        file: IO[bytes] = os.fdopen(os.memfd_create("unspur"), "r+b")
+    else:
+        file = tempfile.NamedTemporaryFile(prefix="unspur-")  # noqa: SIM115  (closed when all have it)
+    file.truncate(count)
+    return file
+
+
+def _path(file: IO[bytes]) -> str:
+    """Return the path by which other processes open the file."""
+    memory = hasattr(os, "memfd_create")
+    return f"/proc/{os.getpid()}/fd/{file.fileno()}" if memory else str(file.name)

@@ -1,0 +1,55 @@
+"""A stage that several processes work on: the first reads and writes, the others get what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..parallel import any_of, first_says, from_first, is_first
+from .artifacts import Artifact
+from .workspace import Workspace
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class TeamWorkspace(Workspace):
+    """A workspace in every process of a team, with one folder."""
+
+    def __init__(self, path: Path, *, finish: Callable[[Path], None] = lambda path: None):
+        if is_first():
+            super().__init__(path, finish=finish)
+        else:
+            self.path, self.beside = path, 1
+
+    def resume(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Return the first process's last checkpoint, in all processes."""
+        return from_first(super().resume)
+
+    def checkpoint(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        if is_first():
+            super().checkpoint(tensors, facts)
+
+    def log(self, row: Mapping[str, Any]) -> None:
+        if is_first():
+            super().log(row)
+
+    def promote(
+        self,
+        target: Path,
+        ingredients: Mapping[str, Any],
+        tensors: Mapping[str, Tensor],
+        facts: Mapping[str, Any],
+    ) -> Artifact:
+        """Turn the first process's work into an artifact, and return that in all processes."""
+        promote = super().promote
+        return share_artifact(from_first(lambda: promote(target, ingredients, tensors, facts)))
+
+
+def share_artifact(artifact: Artifact) -> Artifact:
+    """Make an artifact of the first process usable in all: tensors are sent where its folder is not seen."""
+    if any_of(not artifact.path.exists()):
+        tensors = first_says(artifact.tensors if is_first() else {})
+        artifact.__dict__["tensors"] = tensors  # in place of reading them
+    return artifact

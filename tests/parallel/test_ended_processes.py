@@ -1,0 +1,131 @@
+"""A process that dies or fails ends all others, Ctrl-C stops all, and the same command goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from PIL import Image
+
+import process_cases
+from toys import shapes_set
+from unspur.store import open_artifact
+
+WITHIN = 30  # seconds in which a job must end after one of its processes has died
+
+
+def command(folder):
+    return (process_cases.__file__, str(folder), "slowly")
+
+
+def wait_for_checkpoint(folder, processes, seconds=120):
+    end = time.monotonic() + seconds
+    while not list(folder.glob("store/*.partial/checkpoint.safetensors")):
+        assert time.monotonic() < end, "no checkpoint"
+        assert all(process.poll() is None for process in processes), process_cases.finish(
+            processes, 1
+        )
+        time.sleep(0.02)
+
+
+def weights(folder):
+    (path,) = folder.glob("store/pretrain-*")
+    return open_artifact(path)
+
+
+def go_on_alone(folder):
+    """Give the same command again, in one process; return what it trained."""
+    process_cases.run_slowly(folder)
+    return weights(folder)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return go_on_alone(tmp_path_factory.mktemp("undisturbed"))
+
+
+def assert_resumed(artifact, undisturbed):
+    assert artifact.path.name == undisturbed.path.name
+    for name, tensor in undisturbed.tensors.items():
+        torch.testing.assert_close(artifact.tensors[name], tensor, rtol=1e-5, atol=1e-5)
+    steps = [row["step"] for row in artifact.log if "loss" in row]
+    assert steps == sorted(
+        set(steps)
+    )  # a stopped run logs the step it stops at, none is logged twice
+    assert set(range(10, 121, 10)) <= set(steps)
+
+
+@pytest.mark.slow
+def test_a_killed_process_ends_all_and_one_process_goes_on(tmp_path, undisturbed):
+    processes = process_cases.start(2, *command(tmp_path))
+    wait_for_checkpoint(tmp_path, processes)
+    processes[1].kill()
+    killed = time.monotonic()
+    (code, _, said), _ = process_cases.finish(processes, WITHIN)
+    assert time.monotonic() - killed < WITHIN
+    assert code == 1
+    assert "process 1 of 2" in said
+    assert str(processes[1].pid) in said
+    assert "Give the same command again" in said
+    assert_resumed(go_on_alone(tmp_path), undisturbed)
+
+
+def test_ctrl_c_stops_all_processes_and_one_goes_on(tmp_path, undisturbed):
+    processes = process_cases.start(2, *command(tmp_path))
+    wait_for_checkpoint(tmp_path, processes)
+    for process in processes:
+        process.send_signal(signal.SIGINT)
+    (first, _, said), (second, out, silent) = process_cases.finish(processes, WITHIN)
+    assert (first, second) == (130, 130)
+    assert "Give the same command again to go on from here" in said
+    assert (out, silent) == ("", "")
+    assert_resumed(go_on_alone(tmp_path), undisturbed)
+
+
+FAILING = """
+import sys
+from unspur import parallel
+from unspur.errors import DataError
+with parallel.joined() as team:
+    if team.rank == 1:
+        raise DataError("photos/1.jpg is gone.")
+    parallel.any_of(False)
+"""
+
+
+def test_an_error_of_one_process_ends_all_and_is_shown():
+    first, second = process_cases.finish(process_cases.start(2, "-c", FAILING), WITHIN)
+    assert first[0] == second[0] == 1
+    assert "process 1 of 2: DataError: photos/1.jpg is gone." in second[2]
+    assert "process 1 of 2 stopped: photos/1.jpg is gone." in first[2]
+
+
+def images(folder):
+    """Write tiny images in a folder for each class."""
+    train = shapes_set(samples=120).train
+    for number, (image, target) in enumerate(zip(train.images, train.targets, strict=True)):
+        (folder / str(int(target))).mkdir(parents=True, exist_ok=True)
+        picture = Image.fromarray(image.permute(1, 2, 0).numpy())
+        picture.save(folder / str(int(target)) / f"{number}.png")
+    return str(folder)
+
+
+def test_torchrun_audits_a_folder_and_shows_everything_once(tmp_path):
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    audit = ("-m", "unspur", "audit", images(tmp_path / "photos"), "--steps", "6")
+    places = ("--out", str(tmp_path / "audit"), "--store", str(tmp_path / "store"))
+    ended = subprocess.run(
+        [sys.executable, *launch, *audit, *places, "--device", "cpu"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("The numbers are in") == 1
+    assert ended.stderr.count("detail 2/2: step 6 of 6") == 1
+    assert json.loads((tmp_path / "audit" / "audit.json").read_text())["explanation"] is not None
