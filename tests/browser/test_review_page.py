@@ -40,7 +40,7 @@ def visit(browser):
 
     def open_(url, *, ready="#image-title", **how):
         page = (browser.new_context(**how) if how else context).new_page()
-        page.set_default_timeout(8000)
+        page.set_default_timeout(30_000)
         page.on("console", lambda message: _note(trouble, message.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
@@ -66,7 +66,7 @@ def title(page):
     return page.text_content("#image-title")
 
 
-def wait_until(page, question, seconds=10):
+def wait_until(page, question, seconds=30):
     """Ask the page until it says yes; its policy forbids what playwright's own waiting does."""
     until = time.time() + seconds
     while not page.evaluate(question):
@@ -414,7 +414,9 @@ def test_hostile_names_stay_text(visit, tmp_path):
         assert title(page) == NASTY
         assert page.text_content("#label") == NASTY
         page.keyboard.press("ArrowRight")
+        wait_for_title(page, "dog/00001.png")
         page.keyboard.press("w")
+        page.wait_for_selector("dialog[open]")
         page.keyboard.type("img")
         page.keyboard.press("Enter")
         wait_for_row(folder, "dog/00001.png", new_label=NASTY)
