@@ -97,4 +97,4 @@ def test_the_job_of_kubernetes() -> None:
     gpus = container["resources"]["limits"]["nvidia.com/gpu"]
     assert f"--nproc-per-node={gpus}" in launch[:at]
     assert launch[at + 1] == "unspur"
-    assert parse(launch[at + 2 :])["source"] == "/work/shards"
+    assert parse(launch[at + 2 :])["source"] == "/data/shards"

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
+import unspur
 from unspur import models, recipes
 from unspur.data.benchmarks.mnist import Digits, mnist
 from unspur.data.splits import Splits
@@ -112,3 +114,32 @@ class Counting(Store):
 def ingredients_of(made_in: Context) -> list[dict[str, object]]:
     """What every stage of a plan depends on, in order."""
     return [dict(key.ingredients) for key in plan_keys(made_in).values()]
+
+
+def save_bars(root: Path, *, seed: int = 1) -> None:
+    """Write the bars of `shapes_set` as files: root/split/class/number.png, for training and test."""
+    splits = shapes_set(seed=seed)
+    for name in ("train", "test"):
+        part = splits.parts()[name]
+        images = part.take(torch.arange(len(part))).permute(0, 2, 3, 1).numpy()
+        for i, (image, target) in enumerate(zip(images, part.targets.tolist(), strict=True)):
+            folder = root / name / splits.classes[target]
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(folder / f"{i:03d}.png")
+
+
+def small_run(home: Path) -> None:
+    """Debias home/photos with a tiny network, which home/model.py builds; the run is home/run."""
+    (home / "model.py").write_text(
+        "from toys import TinyNet\n\n\ndef build(classes):\n    return TinyNet(classes)\n"
+    )
+    torch.manual_seed(0)
+    unspur.debias(
+        home / "photos",
+        model=TinyNet(2),
+        settings=recipes.parse_changes(SMALL),
+        anyway=True,
+        device="cpu",
+        out=home / "run",
+        store=home / "store",
+    )

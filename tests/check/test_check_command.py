@@ -12,10 +12,9 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-import unspur
 from audits import tinted
-from toys import SMALL, TinyNet
-from unspur import cli, recipes
+from toys import small_run
+from unspur import cli
 from unspur.audit import auditor
 from unspur.check import checking
 from unspur.check.baseline import read_baseline, write_baseline
@@ -150,19 +149,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Images with a tint in their names, and a run on them."""
     home = tmp_path_factory.mktemp("scored")
     save(tinted("shortcut", n=240, odd=40), home / "photos", colours=True)
-    (home / "model.py").write_text(
-        "from toys import TinyNet\n\n\ndef build(classes):\n    return TinyNet(classes)\n"
-    )
-    torch.manual_seed(0)
-    unspur.debias(
-        home / "photos",
-        model=TinyNet(2),
-        settings=recipes.parse_changes(SMALL),
-        anyway=True,
-        device="cpu",
-        out=home / "run",
-        store=home / "store",
-    )
+    small_run(home)
     return home
 
 

@@ -16,7 +16,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 import unspur
-from toys import SMALL, TinyNet, context, shapes_set, without_valid
+from toys import SMALL, TinyNet, context, save_bars, shapes_set, without_valid
 from unspur import cli, recipes, stages
 from unspur.data import custom
 from unspur.data.csv_text import unescape_cell
@@ -47,14 +47,7 @@ def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Bars in class folders, with a folder for the test."""
     root = tmp_path_factory.mktemp("photos")
-    splits = shapes_set(seed=1)
-    for name in ("train", "test"):
-        part = splits.parts()[name]
-        images = part.take(torch.arange(len(part))).permute(0, 2, 3, 1).numpy()
-        for i, (image, target) in enumerate(zip(images, part.targets.tolist(), strict=True)):
-            folder = root / name / splits.classes[target]
-            folder.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(folder / f"{i:03d}.png")
+    save_bars(root)
     (root / "model.py").write_text(MODEL)
     return root
 

@@ -7,42 +7,22 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from PIL import Image
 from typer.testing import CliRunner, Result
 
 import unspur
-from toys import SMALL, TinyNet, shapes_set
-from unspur import cli, recipes
+from toys import TinyNet, save_bars, small_run
+from unspur import cli
 from unspur.cli.probe_command import join_region
 from unspur.errors import UsageError
-
-BUILDER = "from toys import TinyNet\n\n\ndef build(classes):\n    return TinyNet(classes)\n"
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with photos of bars, a run on them, and the builder of its network."""
     home = tmp_path_factory.mktemp("home")
-    splits = shapes_set(seed=1)
-    for split in ("train", "test"):
-        part = splits.parts()[split]
-        images = part.take(torch.arange(len(part))).permute(0, 2, 3, 1).numpy()
-        for i, (image, target) in enumerate(zip(images, part.targets.tolist(), strict=True)):
-            path = home / "photos" / split / splits.classes[target] / f"{i:03d}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(path)
-    (home / "model.py").write_text(BUILDER)
-    torch.manual_seed(0)
-    unspur.debias(
-        home / "photos",
-        model=TinyNet(2),
-        settings=recipes.parse_changes(SMALL),
-        anyway=True,
-        device="cpu",
-        out=home / "run",
-        store=home / "store",
-    )
+    save_bars(home / "photos")
+    small_run(home)
     return home
 
 
