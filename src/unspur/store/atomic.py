@@ -42,12 +42,12 @@ def write_tensors(
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a safetensors file."""
+    """Read the tensors of a safetensors file, in the order of their names."""
     import safetensors
     import safetensors.torch
 
     try:
-        return safetensors.torch.load(path.read_bytes())
+        return dict(sorted(safetensors.torch.load(path.read_bytes()).items()))
     except (OSError, safetensors.SafetensorError) as error:
         raise StoreError(f"{path} cannot be read ({error}).") from None
 

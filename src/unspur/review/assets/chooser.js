@@ -69,6 +69,7 @@ export class Chooser {
   finish(name) {
     if (name === undefined) return;
     this.dialog.close();
+    this.input.blur(); // a browser may leave the focus here until it draws next: the next key would be lost
     this.done(name);
   }
 }
