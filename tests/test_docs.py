@@ -26,9 +26,21 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_commands_of_the_readme_exist() -> None:
     known = set(COMMANDS)
-    used = set(re.findall(r"`unspur (\w+)", (ROOT / "README.md").read_text()))
-    assert used
+    used = set(re.findall(r"(?:^|`)unspur (\w+)", (ROOT / "README.md").read_text(), re.M))
+    assert used >= {"demo", "debias"}
     assert used <= known
+
+
+def test_the_page_of_commands_has_every_command() -> None:
+    used = set(re.findall(r"`unspur (\w+)", (ROOT / "docs" / "commands.md").read_text()))
+    assert used == set(COMMANDS)
+
+
+def test_the_readme_can_be_scanned() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 120
+    wide = [line for line in lines if len(line) > 104 and not line.startswith(("|", "!["))]
+    assert not wide
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

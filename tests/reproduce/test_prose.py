@@ -45,6 +45,10 @@ def test_a_page_is_its_template_with_numbers(tmp_path: Path, numbers: ProseNumbe
         ('bench("methods/none", "debiased")', "no run of 'methods/none' on record"),
         ('bench("cmnist", "debiased", "x")', "cmnist has 0 recipes 'x'"),
         ('bench_by_ratio("methods/lff", "jtt")', r"methods/lff has no recipes cmnist/\*-jtt"),
+        (
+            'bench_metric("demo/preset", "debiased", "odd")',
+            "demo/preset has no odd accuracy of debiased",
+        ),
         ('speed("speed", "none")', "no table 'none'"),
         ('latencies("none")', "no export 'none'"),
         ("score(", "unexpected"),
@@ -82,6 +86,19 @@ def test_means_and_gains(numbers: ProseNumbers) -> None:
         for pressure in ("1e-8", "1e-6")
     )
     assert weak < strong < 100
+
+
+def test_any_accuracy_of_a_bench(numbers: ProseNumbers) -> None:
+    unbiased = numbers.bench_metric("demo/preset", "debiased", "unbiased")
+    assert unbiased == numbers.bench("demo/preset", "debiased")
+    assert numbers.bench_metric("demo/preset", "debiased", "worst_group") != unbiased
+
+
+def test_the_range_of_latencies_is_that_of_the_cells(numbers: ProseNumbers) -> None:
+    name = "cifar10c-slim-20-blocks-of-4"
+    ratios = sorted(numbers.latencies(name).split(" | ")[2:])
+    assert len(ratios) == 4
+    assert numbers.latency_range(name) == f"{ratios[0]} to {ratios[-1]}"
 
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:

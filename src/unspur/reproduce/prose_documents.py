@@ -117,12 +117,15 @@ class ProseDocuments:
         """Return the cells of an exported model: multiply–adds, file, and time against the whole model."""
         found = self.export(name)
         whole, slim = found["costs"]["whole"], found["costs"]["exported"]
-        onnx, size = found["onnx_milliseconds"], found["bytes"]
-        pairs = ((whole["milliseconds"], slim["milliseconds"]), (onnx["whole"], onnx["exported"]))
-        ratios = [f"{b[batch] / a[batch]:.2f}" for a, b in pairs for batch in ("1", "32")]
+        size, ratios = found["bytes"], self._latency_ratios(found)
         adds = f"{whole['multiply_adds'] / 1e6:.1f} → {slim['multiply_adds'] / 1e6:.1f} M"
         file = f"{size['whole'] / 1e6:.1f} → {size['model.safetensors'] / 1e6:.1f} MB"
         return " | ".join([adds, file, *ratios])
+
+    def latency_range(self, name: str) -> str:
+        """Return the smallest and the largest latency ratio of an exported model, as `0.29 to 0.45`."""
+        ratios = sorted(self._latency_ratios(self.export(name)))
+        return f"{ratios[0]} to {ratios[-1]}"
 
     # -- the code ------------------------------------------------------------------------------------
 
@@ -133,6 +136,17 @@ class ProseDocuments:
     def folders(self) -> str:
         """Return the table of the folders of the package."""
         return folder_table()
+
+    @staticmethod
+    def _latency_ratios(found: dict[str, Any]) -> list[str]:
+        """Return exported against whole model: torch, then ONNX Runtime, at batch 1 and 32."""
+        costs, onnx = found["costs"], found["onnx_milliseconds"]
+        torch = {key: costs[key]["milliseconds"] for key in ("whole", "exported")}
+        return [
+            f"{times['exported'][batch] / times['whole'][batch]:.2f}"
+            for times in (torch, onnx)
+            for batch in ("1", "32")
+        ]
 
     def _search(self, data: str, ratio: str, part: int) -> list[dict[str, Any]]:
         lines = read_lines(self.folder / "preset-search.jsonl.gz")[0]

@@ -117,6 +117,14 @@ class ProseNumbers(ProseDocuments):
         """Return the mean of a column of a bench, in per cent."""
         return f"{100 * self._summary(item, name, recipe)['mean']:.{digits}f}"
 
+    def bench_metric(self, item: str, of: str, metric: str) -> str:
+        """Return the mean of any accuracy of a bench of one recipe, in per cent with one digit."""
+        (row,) = self._rows(item)
+        values = [run[of].get(metric) for run in row["runs"]]
+        if None in values:
+            raise UnspurError(f"{item} has no {metric} accuracy of {of} on record.")
+        return f"{100 * sum(values) / len(values):.1f}"
+
     def bench_by_ratio(self, item: str, method: str, sep: str = " | ") -> str:
         """Return the debiased models of a bench on CMNIST at four ratios, a dash where there is none."""
         rows = {row["recipe"]["name"]: row["summary"]["debiased"] for row in self._rows(item)}
