@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from unspur.cli import app
 from unspur.cli.lazy_group import COMMANDS
-from unspur.reproduce import prose
+from unspur.reproduce import ITEMS, prose
+from unspur.reproduce.item import Item
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -32,8 +33,19 @@ def test_commands_of_the_readme_exist() -> None:
 
 
 def test_the_page_of_commands_has_every_command() -> None:
-    used = set(re.findall(r"`unspur (\w+)", (ROOT / "docs" / "commands.md").read_text()))
+    used = set(re.findall(r"`unspur ([a-z]+)", (ROOT / "docs" / "commands.md").read_text()))
     assert used == set(COMMANDS)
+
+
+def test_the_page_of_the_reproduction_has_every_item_and_its_cells() -> None:
+    text = (ROOT / "docs" / "reproduce.md").read_text()
+    rows = re.findall(r"^\| `([\w-]+)` \|.*\| (\d+|–) \| [^|]+ \|$", text, re.M)
+    sizes = {
+        name: str(len(item.cells())) if isinstance(item, Item) else "–"
+        for name, item in ITEMS.items()
+    }
+    assert dict(rows) == sizes
+    assert [name for name, _ in rows] == list(ITEMS)
 
 
 def test_the_readme_can_be_scanned() -> None:
