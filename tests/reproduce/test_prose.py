@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from unspur.audit.thresholds import THRESHOLDS
 from unspur.errors import UnspurError
 from unspur.methods.catalogue import BUILT_IN
 from unspur.reproduce import prose
@@ -99,6 +100,18 @@ def test_the_range_of_latencies_is_that_of_the_cells(numbers: ProseNumbers) -> N
     ratios = sorted(numbers.latencies(name).split(" | ")[2:])
     assert len(ratios) == 4
     assert numbers.latency_range(name) == f"{ratios[0]} to {ratios[-1]}"
+
+
+def test_cases_of_the_audit_are_counted_by_role_and_images(numbers: ProseNumbers) -> None:
+    everything = numbers.audit_count("null", role="development")
+    parts = [numbers.audit_count("null", role="development", images=i) for i in ("digits", "cifar")]
+    assert int(everything.split()[-1]) == sum(int(part.split()[-1]) for part in parts)
+    assert "0" not in [part.split()[-1] for part in parts]
+
+
+def test_thresholds_are_those_of_the_code(numbers: ProseNumbers) -> None:
+    assert float(numbers.threshold("gain")) == THRESHOLDS.gain
+    assert float(numbers.threshold_percent("error")) == pytest.approx(100 * THRESHOLDS.error)
 
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:

@@ -71,17 +71,37 @@ class ProseDocuments:
             "border alone, at large areas alone or at unlikely labels."
         )
 
-    def audit_count(self, truth: str, verdicts: Key = (), kinds: Key = (), taken: float = 0) -> str:
-        """Return how many unseen cases have one of the verdicts ("right" without any), as `3 of 6`."""
+    def audit_count(
+        self,
+        truth: str,
+        verdicts: Key = (),
+        taken: float = 0,
+        role: str = "unseen",
+        images: str = "",
+    ) -> str:
+        """Return how many cases have one of the verdicts ("right" without any), as `3 of 6`.
+
+        `taken` is the least error of the miner on images that contradict the shortcut, `images` the start
+        of the names of the cases. Cases of the role "development" are those that were run on a CPU.
+        """
+        file = "audit" if role == "unseen" else "audit-dev"
         cases = [
             case
-            for case in read_document(self.folder / "audit.json.gz")["cases"]
-            if (case["role"], case["truth"]) == ("unseen", truth)
-            and (not kinds or case["kind"] in kinds)
+            for case in read_document(self.folder / f"{file}.json.gz")["cases"]
+            if (case["role"], case["truth"]) == (role, truth)
+            and case["name"].startswith(images)
             and case.get("taken", 1) >= taken
         ]
         hits = sum(case["verdict"] in verdicts if verdicts else case["right"] for case in cases)
         return f"{hits} of {len(cases)}"
+
+    def threshold(self, name: str) -> str:
+        """Return a threshold of the audit's verdict."""
+        return f"{getattr(THRESHOLDS, name):g}"
+
+    def threshold_percent(self, name: str) -> str:
+        """Return a threshold of the audit's verdict in per cent."""
+        return f"{100 * getattr(THRESHOLDS, name):g}"
 
     def gain_coverage(self, what: str = "table", part: str = "suspects") -> str:
         """Return the table of measured gains, how many are covered, or their mean error."""
