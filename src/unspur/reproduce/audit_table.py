@@ -11,7 +11,7 @@ Case = dict[str, Any]
 
 ROLES = ("development", "unseen")
 TRUTHS = ("shortcut", "null", "noise")
-FOLLOWED = 0.5  # error of the miner on the exceptions from which it is said to take a shortcut
+FOLLOWED = 0.5  # error of the miner on conflicting images from which it is said to take a shortcut
 HEADER = (
     *("role", "truth", "case", "seed", "suspects", "gain", "p", "reliance", "p", "insistence"),
     *("separation", "p", "taken", "verdict", "right"),
@@ -35,7 +35,7 @@ def audit_page(cases: Sequence[Case]) -> str:
 
 
 def recall(cases: Iterable[Case]) -> list[dict[str, Any]]:
-    """Count the shortcuts found by role, kind and share of exceptions, and of each kind, with intervals."""
+    """Count the shortcuts found by role, kind and share of conflicting images, with intervals."""
     shortcuts = [case for case in cases if case["truth"] == "shortcut"]
     cells: dict[tuple[str, str, float | None], list[bool]] = {}
     for case in shortcuts:
@@ -59,7 +59,7 @@ def recall_table(cases: Sequence[Case], roles: Sequence[str] = ROLES) -> str:
     header = (
         "role",
         "kind",
-        *(f"{share:.1%} exceptions" for share in shares),
+        *(f"{share:.1%} conflicting" for share in shares),
         "all",
         "95 % interval",
     )

@@ -58,7 +58,7 @@ class ProseDocuments:
         )
 
     def audit_recall(self) -> str:
-        """Return the table of unseen shortcuts found, by kind and share of exceptions."""
+        """Return the table of unseen shortcuts found, by kind and share of conflicting images."""
         return recall_table(read_document(self.folder / "audit.json.gz")["cases"], ("unseen",))
 
     def audit_note(self) -> str:
