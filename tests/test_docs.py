@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from unspur.cli import app
-from unspur.cli.lazy_group import COMMANDS
+from unspur.cli.lazy_group import COMMANDS, load_command
 from unspur.reproduce import ITEMS, prose
 from unspur.reproduce.item import Item
 
@@ -30,6 +31,29 @@ def test_commands_of_the_readme_exist() -> None:
     used = set(re.findall(r"(?:^|`)unspur (\w+)", (ROOT / "README.md").read_text(), re.M))
     assert used >= {"demo", "debias"}
     assert used <= known
+
+
+def commands_of(page: Path) -> list[list[str]]:
+    """Return the arguments of every `unspur` line in the code blocks of a page."""
+    blocks = re.findall(r"^```(?:sh|bash|)\n(.*?)^```$", page.read_text(), re.S | re.M)
+    lines = "\n".join(blocks).replace("\\\n", " ").replace(" && ", "\n").splitlines()
+    found = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines]
+    return [words[1:] for words in found if words[:1] == ["unspur"]]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_commands_in_code_blocks_are_accepted(page: Path) -> None:
+    """The command line takes their options and arguments; nothing is run."""
+    for name, *words in commands_of(page):
+        command, left = load_command(name), words
+        if hasattr(command, "commands") and words:
+            command, left = command.commands[words[0]], words[1:]
+        command.make_context("unspur", left)
+
+
+def test_commands_are_found_in_code_blocks() -> None:
+    assert ["demo"] in commands_of(ROOT / "README.md")
+    assert len(commands_of(ROOT / "docs" / "probe.md")) == 6
 
 
 def test_the_page_of_commands_has_every_command() -> None:
