@@ -47,6 +47,7 @@ def test_a_page_is_its_template_with_numbers(tmp_path: Path, numbers: ProseNumbe
         ('bench_by_ratio("methods/lff", "jtt")', r"methods/lff has no recipes cmnist/\*-jtt"),
         ('speed("speed", "none")', "no table 'none'"),
         ('latencies("none")', "no export 'none'"),
+        ('candidate("none", "1pct")', "no candidate 'none'"),
         ("score(", "unexpected"),
     ],
 )
@@ -82,6 +83,13 @@ def test_means_and_gains(numbers: ProseNumbers) -> None:
         for pressure in ("1e-8", "1e-6")
     )
     assert weak < strong < 100
+
+
+def test_candidates_of_the_first_preset(numbers: ProseNumbers) -> None:
+    runs = numbers.candidate_runs("A", "0.5pct")
+    assert len(runs) == 4
+    assert numbers.candidate("A", "0.5pct") == f"{sum(runs) / 4:.1f} (4)"
+    assert float(numbers.candidate_loss("c1")) < float(numbers.candidate_loss("c3"))
 
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
