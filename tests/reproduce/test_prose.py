@@ -52,6 +52,7 @@ def test_a_page_is_its_template_with_numbers(tmp_path: Path, numbers: ProseNumbe
         ),
         ('speed("speed", "none")', "no table 'none'"),
         ('latencies("none")', "no export 'none'"),
+        ('candidate("none", "1pct")', "no candidate 'none'"),
         ("score(", "unexpected"),
     ],
 )
@@ -112,6 +113,13 @@ def test_cases_of_the_audit_are_counted_by_role_and_images(numbers: ProseNumbers
 def test_thresholds_are_those_of_the_code(numbers: ProseNumbers) -> None:
     assert float(numbers.threshold("gain")) == THRESHOLDS.gain
     assert float(numbers.threshold_percent("error")) == pytest.approx(100 * THRESHOLDS.error)
+
+
+def test_candidates_of_the_first_preset(numbers: ProseNumbers) -> None:
+    runs = numbers.candidate_runs("A", "0.5pct")
+    assert len(runs) == 4
+    assert numbers.candidate("A", "0.5pct") == f"{sum(runs) / 4:.1f} (4)"
+    assert float(numbers.candidate_loss("c1")) < float(numbers.candidate_loss("c3"))
 
 
 def test_only_what_changed_is_written(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from ..audit.thresholds import THRESHOLDS
@@ -46,6 +47,23 @@ class ProseDocuments:
     def search_settings(self, data: str, ratio: str, part: int = 1) -> str:
         """Return the settings of the development runs on a data set."""
         return settings_table(self._search(data, ratio, part))
+
+    def candidate(self, name: str, ratio: str) -> str:
+        """Return the mean test accuracy of a candidate for the first preset, and its number of runs."""
+        runs = self.candidate_runs(name, ratio)
+        return f"{mean(runs):.1f} ({len(runs)})"
+
+    def candidate_runs(self, name: str, ratio: str) -> list[float]:
+        """Return the unbiased test accuracy of each run of a candidate, in per cent."""
+        return [
+            round(100 * run["test_unbiased"], 3)
+            for run in self._candidates(name)
+            if run["ratio"] == ratio
+        ]
+
+    def candidate_loss(self, name: str) -> str:
+        """Return the mean balanced validation loss of a candidate, over all its runs."""
+        return f"{mean(run['valid_balanced_surprise'] for run in self._candidates(name)):.4f}"
 
     def audit_cases(self, file: str) -> str:
         """Return the table of the cases of an audit suite."""
@@ -167,6 +185,13 @@ class ProseDocuments:
             for times in (torch, onnx)
             for batch in ("1", "32")
         ]
+
+    def _candidates(self, name: str) -> list[dict[str, Any]]:
+        runs = read_document(self.folder / "preset-choice.json.gz")["runs"]
+        found = [run for run in runs if run["candidate"] == name]
+        if not found:
+            raise UnspurError(f"preset-choice.json.gz has no candidate {name!r}.")
+        return found
 
     def _search(self, data: str, ratio: str, part: int) -> list[dict[str, Any]]:
         lines = read_lines(self.folder / "preset-search.jsonl.gz")[0]
