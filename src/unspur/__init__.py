@@ -4,7 +4,7 @@ The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate
 folder says in its `__init__` what it may import. Names are imported when they are first used. The flat files:
 errors, extras, hashing, lazy, noise, version may import: nothing.
 boundary may import: errors.
-addresses may import: errors, extras.
+addresses, trackers may import: errors, extras.
 api may import: audit, boundary, data, errors, parallel, recipes, report, runs, stages, store, workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
 probe_api may import: boundary, data, deploy, errors, probe, recipes, report, run_api, runs, stages.

@@ -40,6 +40,7 @@ def open_context(
         store=place.store,
         device=place.device,
         show=place.show,
+        on_log=place.on_log,
         corrections=corrections,
     )
     if process_count() > 1:

@@ -27,6 +27,7 @@ from ..runs.run_numbers import run_numbers
 from ..stages.context import Advice, Context
 from ..stages.corrections import relabel
 from ..stages.inspection import inspect
+from ..stages.log_hook import log_scores
 from ..stages.new_weights import warn_of_new_weights
 from ..stages.place import Place
 from ..stages.results import Results
@@ -211,6 +212,8 @@ def carry_out(
     with write_together(out, "run"):
         ((results, scores),) = stages.run_together([run])
         outcome = Outcome(run.context, results, scores, run.advice)
+        if (hook := run.context.on_log) is not None:
+            log_scores(hook, scores.facts)
         if out is None or not is_first():
             return outcome
         with alone():
