@@ -1,6 +1,8 @@
 """Hooks that send losses and scores to TensorBoard, Weights & Biases or MLflow while a run trains.
 
-    with unspur.trackers.TensorBoard("runs/tensorboard") as tracker:
+    from unspur import trackers
+
+    with trackers.TensorBoard("runs/tensorboard") as tracker:
         unspur.debias("photos", on_log=tracker)
 
 A tracker is called with a stage, a step and values by name; any function of these three is a hook as well.
