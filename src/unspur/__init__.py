@@ -7,6 +7,7 @@ boundary may import: errors.
 addresses, trackers may import: errors, extras.
 api may import: audit, boundary, data, errors, parallel, recipes, report, runs, stages, store, workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
+estimator may import: api, data, errors, recipes, runs.
 probe_api may import: boundary, data, deploy, errors, probe, recipes, report, run_api, runs, stages.
 """
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .api import DebiasedModel, audit, compare, debias
     from .audit.result import Audit
     from .data import Split, Splits
+    from .estimator import DebiasClassifier
     from .masks.verbs import apply, attach, bake, density, harden
     from .probe.findings import Probe
     from .probe_api import probe
@@ -37,6 +39,7 @@ __version__ = VERSION
 __all__ = [
     "Audit",
     "Classifier",
+    "DebiasClassifier",
     "DebiasedModel",
     "Evaluation",
     "MethodComparison",
@@ -72,6 +75,7 @@ if not TYPE_CHECKING:
             "api": "DebiasedModel audit compare debias",
             "audit.result": "Audit",
             "data.splits": "Split Splits",
+            "estimator": "DebiasClassifier",
             "masks.verbs": "apply attach bake density harden",
             "probe.findings": "Probe",
             "probe_api": "probe",

@@ -21,7 +21,9 @@ from .errors import DataError, RecipeError
 from .parallel import joined
 from .recipes import Recipe, budget, own_methods
 from .report import terminal
+from .runs.classifier import Classifier
 from .runs.comparison_record import MethodComparison
+from .runs.run_folder import about_images
 from .stages.context import Show
 from .stages.log_hook import LogHook
 from .stages.place import Place, find_place, temporary_place
@@ -38,6 +40,7 @@ class DebiasedModel:
     scores: dict[str, Any]
     masks: dict[str, Tensor]
     out: Path | None
+    classifier: Classifier  # the model with its preprocessing: images in, logits out
 
 
 @explain_system()
@@ -241,12 +244,14 @@ def _result(outcome: workflow.Outcome, out: Path | None) -> DebiasedModel:
     results = outcome.results
     if crowded := outcome.numbers.get("crowded"):
         warnings.warn(crowded, stacklevel=3)
+    model = outcome.context.outcome(results.final_weights).eval()
     return DebiasedModel(
-        model=outcome.context.outcome(results.final_weights).eval(),
+        model=model,
         suspects=results.suspects() if "mine" in results else None,
         scores=outcome.numbers,
         masks=results.masks,
         out=out,
+        classifier=Classifier(model, about_images(outcome.context)),
     )
 
 

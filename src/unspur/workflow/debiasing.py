@@ -15,7 +15,7 @@ from ..audit import crossfit_miner, preparation
 from ..audit.recommendation import Judge
 from ..data import Splits
 from ..data.custom.assembly import UserImages
-from ..data.splits import open_splits
+from ..data.splits import in_colour, open_splits
 from ..deploy.before_after import BeforeAfter, compare
 from ..errors import DataError, MaskError, ModelError, RecipeError, StoreError
 from ..parallel import alone, is_first
@@ -79,6 +79,8 @@ def open_debias(
     start = models.StartingPoint(known if model is None else model, init, pretrained, model is None)
     pixels = size or start.pixels or budget.of(place.device).pixels
     opened = images.open(pixels, square=start.published is not None)
+    if not isinstance(model, nn.Module):  # networks that are named take images in colour
+        opened = in_colour(opened)
     corrections = open_corrections(suspects, opened)
     splits = relabel(opened, corrections)
     recipe = _debias_recipe(settings, splits, place, start, method)
@@ -147,7 +149,7 @@ def _debias_recipe(
         options=options,
         init=start.init,
         pretrained=start.pretrained,
-        **start.normalisation,
+        **(start.normalisation or budget.normalisation(splits.train.shape[0])),
     )
     changes = own_methods.method_changes(method, recipe) | dict(settings or {})
     if "mine.how" not in changes:
