@@ -8,6 +8,7 @@ addresses, trackers may import: errors, extras.
 api may import: audit, boundary, data, errors, parallel, recipes, report, runs, stages, store, workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
 estimator may import: api, data, errors, recipes, runs.
+pretrained may import: boundary, run_api, runs.
 probe_api may import: boundary, data, deploy, errors, probe, recipes, report, run_api, runs, stages.
 """
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .data import Split, Splits
     from .estimator import DebiasClassifier
     from .masks.verbs import apply, attach, bake, density, harden
+    from .pretrained import PretrainedClassifier
     from .probe.findings import Probe
     from .probe_api import probe
     from .recipes import Recipe
@@ -43,6 +45,7 @@ __all__ = [
     "DebiasedModel",
     "Evaluation",
     "MethodComparison",
+    "PretrainedClassifier",
     "Probe",
     "Recipe",
     "Split",
@@ -77,6 +80,7 @@ if not TYPE_CHECKING:
             "data.splits": "Split Splits",
             "estimator": "DebiasClassifier",
             "masks.verbs": "apply attach bake density harden",
+            "pretrained": "PretrainedClassifier",
             "probe.findings": "Probe",
             "probe_api": "probe",
             "recipes.settings": "Recipe",

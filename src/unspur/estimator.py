@@ -83,7 +83,8 @@ class DebiasClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, targets = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError("y has one class; a classifier needs two or more.")
-        self.image_shape_: Shape = tuple(images.shape[1:])
+        channels, high, wide = images.shape[1:]
+        self.image_shape_: Shape = (channels, high, wide)
         self.result_ = self._debias(images, torch.from_numpy(targets.astype(np.int64)))
         suspects = self.result_.suspects
         found = (
@@ -158,5 +159,7 @@ class DebiasClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device = next(classifier.parameters()).device
         if images.shape[1] == 1 and classifier.shape[0] == 3:
             images = images.expand(-1, 3, -1, -1)
-        parts = [classifier(part.to(device)).double().softmax(1) for part in images.split(CHUNK)]
+        parts = [
+            classifier(part.to(device)).double().softmax(1) for part in torch.split(images, CHUNK)
+        ]
         return torch.cat(parts).cpu() if parts else torch.empty(0, len(self.classes_))

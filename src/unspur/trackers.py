@@ -49,7 +49,7 @@ class TensorBoard(Tracker):
         if stage not in self.writers:
             from torch.utils.tensorboard import SummaryWriter
 
-            self.writers[stage] = SummaryWriter(str(self.folder / stage))  # type: ignore[no-untyped-call]
+            self.writers[stage] = SummaryWriter(str(self.folder / stage))
         for name, value in values.items():
             self.writers[stage].add_scalar(name, value, step)
 
