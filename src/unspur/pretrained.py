@@ -28,7 +28,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 
-class PretrainedClassifier(ModelHubMixin):  # type: ignore[misc]
+class PretrainedClassifier(ModelHubMixin):
     """A model of a run, or of an export, that can be saved for the Hub and loaded from it.
 
     `folder` is the folder of the run. `model` and `trust` are as for `unspur.load`; `slim` removes dead
