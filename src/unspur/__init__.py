@@ -4,9 +4,11 @@ The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate
 folder says in its `__init__` what it may import. Names are imported when they are first used. The flat files:
 errors, extras, hashing, lazy, noise, version may import: nothing.
 boundary may import: errors.
-addresses may import: errors, extras.
+addresses, trackers may import: errors, extras.
 api may import: audit, boundary, data, errors, parallel, recipes, report, runs, stages, store, workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
+estimator may import: api, data, errors, recipes, runs.
+pretrained may import: boundary, run_api, runs.
 probe_api may import: boundary, data, deploy, errors, probe, recipes, report, run_api, runs, stages.
 """
 
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     from .api import DebiasedModel, audit, compare, debias
     from .audit.result import Audit
     from .data import Split, Splits
+    from .estimator import DebiasClassifier
     from .masks.verbs import apply, attach, bake, density, harden
+    from .pretrained import PretrainedClassifier
     from .probe.findings import Probe
     from .probe_api import probe
     from .recipes import Recipe
@@ -37,9 +41,11 @@ __version__ = VERSION
 __all__ = [
     "Audit",
     "Classifier",
+    "DebiasClassifier",
     "DebiasedModel",
     "Evaluation",
     "MethodComparison",
+    "PretrainedClassifier",
     "Probe",
     "Recipe",
     "Split",
@@ -72,7 +78,9 @@ if not TYPE_CHECKING:
             "api": "DebiasedModel audit compare debias",
             "audit.result": "Audit",
             "data.splits": "Split Splits",
+            "estimator": "DebiasClassifier",
             "masks.verbs": "apply attach bake density harden",
+            "pretrained": "PretrainedClassifier",
             "probe.findings": "Probe",
             "probe_api": "probe",
             "recipes.settings": "Recipe",

@@ -70,6 +70,11 @@ def check(context: Context) -> None:
             f"{name}: {len(targets)} training images are too few for an audit, which asks networks about "
             f"images they were not trained on. Give at least {FEWEST}, better some thousands."
         )
+    if (channels := context.splits.train.shape[0]) not in (1, 3):
+        raise DataError(
+            f"{name}: images of {channels} channels cannot be audited. Its networks and views take images "
+            "in grey or in three colours."
+        )
     if not is_enough(context.splits.train):
         high, wide = context.splits.train.shape[1:]
         raise DataError(

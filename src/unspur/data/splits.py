@@ -233,6 +233,19 @@ def fast_layout(device: torch.device) -> torch.memory_format:
     return torch.channels_last if device.type in ("cpu", "cuda") else torch.contiguous_format
 
 
+def in_colour(splits: Splits) -> Splits:
+    """Return the splits with three equal channels where images in memory have a single one."""
+    parts = splits.parts()
+    if splits.train.shape[0] != 1 or not all(isinstance(part, Split) for part in parts.values()):
+        return splits
+    coloured: dict[str, Any] = {
+        name: Split(part.images.repeat(1, 3, 1, 1), part.targets, part.names)
+        for name, part in parts.items()
+        if isinstance(part, Split)
+    }
+    return replace(splits, **coloured)
+
+
 def shrink(splits: Splits, limit: int) -> Splits:
     """Return the splits with images in memory made smaller, so that no side is over `limit` pixels."""
     high, wide = splits.train.shape[1:]

@@ -44,6 +44,13 @@ def fitting_network(pixels: int) -> tuple[str, dict[str, Any]]:
     return NETWORK, {}
 
 
+def normalisation(channels: int) -> dict[str, tuple[float, ...]]:
+    """Return the mean and spread of pixels: of photographs, or one number for any other channels."""
+    if channels == len(MEAN):
+        return {"mean": MEAN, "std": STD}
+    return {"mean": (sum(MEAN) / len(MEAN),), "std": (sum(STD) / len(STD),)}
+
+
 def settings(
     images: int,
     device: torch.device,

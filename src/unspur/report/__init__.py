@@ -1,5 +1,5 @@
 """Pages, tables and figures; reads results, never trains.
 
-May import: audit, cluster, errors, extras, methods, probe, recipes, runs, stages, store, theory, training,
-version.
+May import: audit, cluster, errors, extras, methods, probe, recipes, runs, stages, store, theory, trackers,
+training, version.
 """

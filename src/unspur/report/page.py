@@ -20,9 +20,9 @@ from ..extras import need
 from ..recipes.composition import compose
 from ..runs import audit_folder
 from ..runs.finished import Finished, is_audit, open_run
-from ..runs.intervals import Intervals, bootstrap
+from ..runs.intervals import Intervals
 from ..runs.run_folder import REPORT
-from ..store import Artifact, locked, sweep, write_bytes
+from ..store import locked, sweep, write_bytes
 from . import audit_page, correction_words, curves, gain_words, gallery, headline, triptych, words
 from .templates import paint
 
@@ -102,7 +102,7 @@ def content(run: Finished, *, tsne: bool = False) -> dict[str, Any]:
     """Return everything the page shows, by the names its template uses."""
     settings = tomllib.loads(run.recipe)
     names = words.network_titles(run.scores, settings["plan"])
-    intervals = _intervals(run.stages.get("evaluate"))
+    intervals = run.intervals
     inspected = run.stages.get("inspect")
     facts, tensors = (inspected.facts, inspected.tensors) if inspected else ({}, {})
     biases = facts.get("bias_classes", [])
@@ -157,11 +157,6 @@ def _marks(sample: gallery.Sample) -> Sequence[str]:
     says = sample["says"]
     final = says.get("debiased", says.get("ordinary", sample["label"]))
     return ["wrong"] if final != sample["label"] else []
-
-
-def _intervals(evaluated: Artifact | None) -> Intervals | None:
-    """Return the intervals, or None if the predictions are no longer stored."""
-    return bootstrap(evaluated.tensors) if evaluated and "targets" in evaluated.tensors else None
 
 
 def _maps(

@@ -26,6 +26,7 @@ from ..recipes import Recipe
 from ..store import Store
 from ..training.inputs import Progress
 from .corrections import Corrections, check_left
+from .log_hook import LogHook
 from .suspects import Suspects
 
 RESERVED = 1 / 6  # of the suspects of own images, beside those held out: a quarter is kept out
@@ -70,6 +71,7 @@ class Context:
     store: Store
     device: torch.device
     show: Show
+    on_log: LogHook | None = None  # called with losses and scores while they are measured
     corrections: Corrections | None = None  # suspects that a user has looked at
     judge: Callable[[], Advice] | None = None  # asked first; None: the plan is run as it is
     miner: Miner | None = None  # finds the suspects of own images; None: the plan's own miner does

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from ..store import Artifact, Workspace
@@ -29,6 +29,7 @@ from .batch_check import check_batches
 from .context import Advice, Context
 from .evaluate import evaluate
 from .keys import StageKey, plan_keys
+from .log_hook import log_row
 from .results import Results, StageResult
 from .stage import Work
 from .suspects import verdict
@@ -115,6 +116,9 @@ def _add_stage(stage: str, runs: Sequence[Run]) -> None:
             path: wanted[path].keys[stage].stage.work(wanted[path].context, wanted[path].results)
             for path in open_
         }
+        for path, workspace in open_.items():
+            if (hook := wanted[path].context.on_log) is not None:
+                workspace.on_row = partial(log_row, hook, stage)
         for path, result in _work_off(stage, runs[0].context, work, open_).items():
             ingredients = wanted[path].keys[stage].ingredients
             found[path] = open_[path].promote(path, ingredients, result.tensors(), result.facts())

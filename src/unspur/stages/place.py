@@ -14,6 +14,7 @@ from ..errors import RecipeError
 from ..parallel import any_of, current, first_says, from_first, is_first
 from ..store import Store, default_store, open_store
 from .context import Show
+from .log_hook import LogHook, tolerant
 from .threads import choose_threads
 
 
@@ -24,6 +25,7 @@ class Place:
     device: torch.device
     store: Store
     show: Show
+    on_log: LogHook | None = None
 
 
 def pick_device(name: str | None = None) -> torch.device:
@@ -50,9 +52,15 @@ def pick_device(name: str | None = None) -> torch.device:
     return device
 
 
-def find_place(device: str | None, store: Path | str | None, show: Show) -> Place:
-    """Return the place that the options of a command name; only the first process shows progress."""
-    return Place(pick_device(device), open_store(store or default_store()), _once(show))
+def find_place(
+    device: str | None, store: Path | str | None, show: Show, on_log: LogHook | None = None
+) -> Place:
+    """Return the place that the options of a command name.
+
+    Only the first process shows progress and calls `on_log`.
+    """
+    opened = open_store(store or default_store())
+    return Place(pick_device(device), opened, _once(show), _log_once(on_log))
 
 
 def _once(show: Show) -> Show:
@@ -60,22 +68,34 @@ def _once(show: Show) -> Show:
     return show if is_first() else lambda name: nullcontext()
 
 
+def _log_once(on_log: LogHook | None) -> LogHook | None:
+    """Call a hook in the first process alone, and never let it stop a training."""
+    return tolerant(on_log) if on_log is not None and is_first() else None
+
+
 def command_place(
-    device: str | None, store: Path | str | None, show: Show, threads: int | None = None
+    device: str | None,
+    store: Path | str | None,
+    show: Show,
+    threads: int | None = None,
+    on_log: LogHook | None = None,
 ) -> Place:
     """Return the place of a command, which may also choose the threads of its process.
 
     Several processes have as many threads each as the first chooses.
     """
-    place = find_place(device, store, show)
+    place = find_place(device, store, show, on_log)
     if place.device.type == "cpu" or threads:
         choose_threads(threads or from_first(choose_threads))
     return place
 
 
 @contextmanager
-def temporary_place(device: str | None, show: Show) -> Iterator[Place]:
+def temporary_place(
+    device: str | None, show: Show, on_log: LogHook | None = None
+) -> Iterator[Place]:
     """Return a place whose store is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
-        yield Place(pick_device(device), Store(Path(first_says(folder))), _once(show))
+        store = Store(Path(first_says(folder)))
+        yield Place(pick_device(device), store, _once(show), _log_once(on_log))
         any_of(False)  # all processes have read from it
