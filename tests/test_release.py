@@ -24,7 +24,6 @@ PACKAGE = ROOT / "src" / "unspur"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SITE = ROOT / "mkdocs.yml"
-BIN = Path(sys.executable).parent
 
 
 @cache
@@ -139,7 +138,14 @@ SCHEMAS: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_files_follow_the_schemas_of_the_programs_that_read_them(schema: str) -> None:
-    command = [BIN / "check-jsonschema", "--builtin-schema", schema, *SCHEMAS[schema]]
+    command = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        schema,
+        *SCHEMAS[schema],
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
@@ -185,7 +191,7 @@ def test_sessions_of_nox_call_targets_that_exist() -> None:
     [("config", ".pre-commit-config.yaml"), ("manifest", ".pre-commit-hooks.yaml")],
 )
 def test_hooks_are_valid(how: str, file: str) -> None:
-    command = [BIN / "pre-commit", f"validate-{how}", file]
+    command = [sys.executable, "-m", "pre_commit", f"validate-{how}", file]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
