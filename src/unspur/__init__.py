@@ -2,7 +2,7 @@
 
 The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate) → runs → report, deploy. Each
 folder says in its `__init__` what it may import. Names are imported when they are first used. The flat files:
-errors, extras, hashing, lazy, noise, version may import: nothing.
+deprecation, errors, extras, hashing, lazy, noise, version may import: nothing.
 boundary may import: errors.
 addresses, trackers may import: errors, extras.
 api may import: audit, boundary, data, errors, parallel, recipes, report, runs, stages, store, workflow.
@@ -16,6 +16,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from .deprecation import RESULT_NAME, renamed_names
 from .errors import UnspurError
 from .lazy import lazy_names
 from .version import VERSION
@@ -72,7 +73,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_names(
+    _find = lazy_names(
         __name__,
         {
             "api": "DebiasedModel audit compare debias",
@@ -91,6 +92,7 @@ if not TYPE_CHECKING:
             "stages.suspects": "Suspects Verdict verdict",
         },
     )
+    __getattr__ = renamed_names(_find, {"Debiased": ("DebiasedModel", RESULT_NAME)})
 
 
 class _Package(ModuleType):

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from .. import noise as random_numbers
+from ..deprecation import REACH, renamed_parameter
 from ..errors import MaskError
 from ..models.head import evaluating
 from .layers import FixedMask, LearnedMask, NoiseOn, SharedMask
@@ -161,6 +162,7 @@ def follow(model: nn.Module, step: Tensor) -> None:
             module.step = step
 
 
+@renamed_parameter("reach", "reachable", REACH)
 def density(masks: Mapping[str, Tensor], reachable: Mapping[str, Tensor] | None = None) -> float:
     """Return the share of weights kept; with `reachable`, among the weights that ever touch data."""
     remaining = total = 0

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, create_model, field_validator, model_validator
 
 from ..data.benchmarks.registry import dataset_names
+from ..deprecation import TRUE_GCE, renamed_value
 from ..methods import own_stages, plans
 from ..training.fit_options import FitOptions
 from ..training.sections import (
@@ -98,6 +99,11 @@ class MineSettings(TrainingSettings):
     weight_decay: Weight = 1e-4
     schedule: Literal["constant", "step", "cosine"] = "step"
     decay_every: Since = 600
+
+    @field_validator("gce_form", mode="before")
+    @classmethod
+    def _renamed_form(cls, form: object) -> object:
+        return renamed_value(form, "true", "exact", TRUE_GCE)
 
 
 class PretrainSettings(TrainingSettings):

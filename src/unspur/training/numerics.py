@@ -64,7 +64,9 @@ def compile_if(function: FunctionT, on: bool) -> FunctionT:
     if not on:
         return function
     # Each run has tensors of its own, so each makes an entry for the same code: sixteen and more.
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 256)
+    config: Any = torch._dynamo.config
+    limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # 2.6
+    setattr(config, limit, max(getattr(config, limit), 256))
     return cast(FunctionT, torch.compile(function, dynamic=False))
 
 
