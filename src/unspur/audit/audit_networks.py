@@ -30,9 +30,7 @@ class AuditNetwork:
     """
 
     name: str  # part of the keys of the store
-    phase: (
-        int  # networks of one phase are trained together; a later phase only if the verdict is open
-    )
+    phase: int  # networks of one phase are trained together, the phases in order
     samples: Samples  # the samples of its half that it is trained on
     role: str  # on the page, under its title
     title: str = ""  # on the page, if it differs from the name

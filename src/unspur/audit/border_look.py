@@ -20,7 +20,7 @@ from .verdict import wants_border
 def search_borders(crossfits: Sequence[CrossFit], together: int) -> list[CrossFit | None]:
     """Train networks that see only the border, and add their evidence to each crossfit.
 
-    Return the crossfits of these networks, None for each that the border cannot decide.
+    Return the crossfits of these networks; None if they cannot change the verdict.
     """
     at_border = [
         CrossFit(each.context, border_only=True) if wants_border(each.evidence()) else None

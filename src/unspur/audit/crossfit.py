@@ -58,7 +58,7 @@ class CrossFit:
         return matched_sample(self.suspects.conflict, groups, seed=seed)
 
     def flagged(self) -> Suspects:
-        """Return the suspects; flagged are those whose label the deprived network contradicts as well."""
+        """Return the suspects; only those that the deprived network gets wrong as well are flagged."""
         suspects = self.suspects
         if (DEPRIVED, 0) not in self.artifacts:
             return suspects
@@ -66,7 +66,7 @@ class CrossFit:
         return replace(suspects, conflict=suspects.conflict & confirmed)
 
     def flagged_in(self, split: str) -> Suspects:
-        """Return the suspects of a split; outside training the networks of the two halves judge in turn."""
+        """Return the suspects of a split; outside training, the two halves judge alternate samples."""
         if split == "train":
             return self.flagged()
         targets = self.context.splits.parts()[split].targets.cpu()

@@ -91,9 +91,7 @@ class Comparison:
 
     network: Predictions
     control: Predictions
-    sees_all: Predictions | None = (
-        None  # a network without a view, to compare a network with a view with
-    )
+    sees_all: Predictions | None = None  # of the network without a view, if this one has a view
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ LEVEL = 0.01  # largest corrected p-value of a column that counts as an explanat
 LEAST = 0.1  # smallest advantage of such a column
 FEWEST = 10  # smallest number of suspects that can be explained
 DRAWS, BLOCK = 10_000, 1_000  # largest number of random choices of suspects, and how many at a time
-ENOUGH = 20  # stop after so many random choices that are as good as the suspects
+ENOUGH = 20  # stop after this number of random choices that are as good as the suspects
 MOST_CLASSES = 100  # classes that are used, those with the most suspects
 
 Counts = NDArray[np.int64]

@@ -28,7 +28,7 @@ FLAGGED = 0.5  # share of the conflicting images that must be flagged
 class PowerPlan:
     """The shortcuts to plant: kinds, shares of conflicting images (`rates`), and repeats of each.
 
-    With `repeats` 0, their number is chosen by the time that they take.
+    If `repeats` is 0, there are as many as the usual time allows.
     """
 
     kinds: tuple[str, ...] = KINDS

@@ -74,7 +74,7 @@ class PowerMeasurement:
         return Split(images.expand(-1, 3, -1, -1).contiguous(), part.targets[self._index])
 
     @cached_property
-    def settled(self) -> PowerPlan:
+    def final_plan(self) -> PowerPlan:
         """The plan with a fixed number of repeats; a number that was chosen by time is kept in the store."""
         if self.plan.repeats:
             return self.plan
@@ -95,13 +95,13 @@ class PowerMeasurement:
 
     def cost(self) -> PowerCost:
         """Estimate the cost of the planted audits that are not stored, from a few steps of training."""
-        cases = self.settled.cases()
+        cases = self.final_plan.cases()
         missing = self._missing(cases)
         return PowerCost(missing, len(cases), missing * self._seconds if missing else 0.0)
 
     def carry_out(self, report: Callable[[int, int, float], None] = lambda *_: None) -> Power:
         """Run all planted audits; `report` gets the number done, the total, and the seconds left."""
-        cases, done, spent, new = self.settled.cases(), [], 0.0, 0
+        cases, done, spent, new = self.final_plan.cases(), [], 0.0, 0
         count = SIDE_BY_SIDE if self.context.device.type == "cuda" else 1
         missing = self.cost().missing
         for start in range(0, len(cases), count):
@@ -123,7 +123,7 @@ class PowerMeasurement:
         return from_first(lambda: sum(not store.has(path) for path in paths))
 
     def _audit(self, cases: Sequence[PlantedCase]) -> list[PlantedAudit]:
-        """Return the audits of some cases; audit those that are not stored at the same time."""
+        """Return the audits of some cases; those that are not stored are run at the same time."""
         keys = [self._key(case) for case in cases]
         store = self.context.store
         with store.making(keys) as (found, workspaces):

@@ -22,9 +22,7 @@ class Thresholds:
     fewest: int  # smallest number of suspects for a verdict
     fewest_full: int  # smallest number of insisted suspects (full margin)
     error: float  # largest error of a miner that has found an easy feature
-    learned: (
-        float  # largest error of a miner that has learned anything, relative to `Evidence.blind`
-    )
+    learned: float  # largest error of a miner that has learned anything, over `Evidence.blind`
     border_insistence: float  # smallest insistence of networks that see only the border
     border_together: float  # their smallest insistence + separation that shows a shortcut
     wrong_labels: float  # share of wrong labels among a miner's most confident mistakes

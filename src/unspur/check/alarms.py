@@ -143,7 +143,7 @@ def _log_choose(total: int, some: int) -> float:
 
 
 def plain(text: str) -> str:
-    """Return text on one line, with control characters replaced, as terminals would interpret them."""
+    """Return text on one line, without control characters that a terminal would interpret."""
     return "".join(
         "\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text
     )

@@ -37,13 +37,13 @@ class DebiasCommand(NamedTuple):
         return shlex.join(["unspur", *self.arguments])
 
 
-def debias_command(folder: Path, named: str | None = None) -> DebiasCommand:
+def debias_command(folder: Path, data_path: str | None = None) -> DebiasCommand:
     """Return the command that debiases with the reviewed table.
 
-    It has the options of the run, but another folder for the result. `named` is the user's data, if it is not
-    where the run found it. Raises UsageError if the run cannot be repeated from the command line.
+    It has the options of the run, but another folder for the result. `data_path` is the place of the data, if
+    the run found it elsewhere. Raises UsageError if the run cannot be repeated from the command line.
     """
-    source = named or data_source(folder)
+    source = data_path or data_source(folder)
     if not source:
         raise UsageError(
             "The images of this run are not in a folder: it is a built-in recipe, or its data came from "
@@ -90,8 +90,8 @@ def free_folder(folder: Path) -> Path:
 class DebiasJob:
     """A debias command in a separate process, at most one at a time."""
 
-    def __init__(self, folder: Path, named: str | None = None):
-        self.folder, self.named = folder, named
+    def __init__(self, folder: Path, data_path: str | None = None):
+        self.folder, self.data_path = folder, data_path
         self._process: subprocess.Popen[bytes] | None = None
         self._output: IO[bytes] | None = None
         self._is_stopping = False
@@ -102,7 +102,7 @@ class DebiasJob:
     def preview(self) -> dict[str, Any]:
         """Return the exact command, or the reason why there is none."""
         try:
-            return {"command": str(debias_command(self.folder, self.named))}
+            return {"command": str(debias_command(self.folder, self.data_path))}
         except UnspurError as error:
             return {"missing": str(error)}
 
@@ -113,7 +113,7 @@ class DebiasJob:
                 raise UsageError(
                     "A debias command is already running. Wait until it ends, or stop it."
                 )
-            command = debias_command(self.folder, self.named)
+            command = debias_command(self.folder, self.data_path)
             self.out, self.command = command.out, str(command)
             self._process, self._is_stopping = self._run(command), False
 

@@ -115,21 +115,21 @@ class NoImages:
         raise DataError(self.why)
 
 
-def find_images(folder: Path, rows: SuspectTable, named: str | None = None) -> ImageSource:
-    """Find the images of a run or an audit: at their original place, or in the data `named`."""
+def find_images(folder: Path, rows: SuspectTable, data_path: str | None = None) -> ImageSource:
+    """Find the images of a run or an audit: at their original place, or in `data_path`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the run has already warned about the data
-            return _find(folder, rows, named)
+            return _find(folder, rows, data_path)
     except UnspurError as error:
-        if named is not None:
+        if data_path is not None:
             raise
         return NoImages(f"No image can be shown: {error} Give the data with --images.")
 
 
-def _find(folder: Path, rows: SuspectTable, named: str | None) -> ImageSource:
-    source = named or data_source(folder)
-    if source and not is_remote(source) and rows.named == "path":
+def _find(folder: Path, rows: SuspectTable, data_path: str | None) -> ImageSource:
+    source = data_path or data_source(folder)
+    if source and not is_remote(source) and rows.name_column == "path":
         return FileImages(list(map(_paths_by_name(Path(source)).get, rows.names)))
     if source:
         return _in_part(UserImages(source).open(LARGEST).train, rows)
@@ -147,8 +147,8 @@ def _paths_by_name(source: Path) -> dict[str, Path]:
 
 
 def _in_part(part: Part, rows: SuspectTable) -> PartImages:
-    named = sample_names(part) if rows.named == "path" else map(str, range(len(part)))
-    places = {name: i for i, name in enumerate(named)}
+    names = sample_names(part) if rows.name_column == "path" else map(str, range(len(part)))
+    places = {name: i for i, name in enumerate(names)}
     return PartImages(part, list(map(places.get, rows.names)))
 
 

@@ -75,7 +75,7 @@ def open_desk(
     classes = table.classes()
     if not audited:
         classes = [str(each) for each in read_json(folder / "model.json").get("classes", classes)]
-    find = functools.partial(find_images, folder, named=images)
+    find = functools.partial(find_images, folder, data_path=images)
     return ReviewDesk(review, source, views, DebiasJob(folder, images), classes, str(name), find)
 
 

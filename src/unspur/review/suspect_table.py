@@ -37,11 +37,11 @@ class RowState(NamedTuple):
 class SuspectTable:
     """The rows of a suspects.csv in order.
 
-    `named` is the column of the names ("path" or "index"), `state` has the flags, new labels and notes of the
-    file, and `more` the columns that a user has added.
+    `name_column` is the column of the names ("path" or "index"), `state` has the flags, new labels and notes
+    of the file, and `more` the columns that a user has added.
     """
 
-    named: str
+    name_column: str
     names: Sequence[str]
     labels: Sequence[str]
     scores: Sequence[float]
@@ -55,7 +55,7 @@ class SuspectTable:
     @cached_property
     def identity(self) -> str:
         """A hash of the columns that no decision changes: names, labels, scores and predictions."""
-        sha = hashlib.sha256(self.named.encode())
+        sha = hashlib.sha256(self.name_column.encode())
         for row in zip(self.names, self.labels, self.scores, self.predicted, strict=True):
             sha.update(repr(row).encode("utf-8", "surrogatepass"))
         return sha.hexdigest()
@@ -79,33 +79,33 @@ def parse_table(data: bytes, source: Path) -> SuspectTable:
         raise DataError(
             f"{source}, line {reader.line_num}: not a valid CSV row ({error}). Correct it."
         ) from None
-    named = next((name for name in ("path", "index") if name in columns), "")
-    if not named or "flag" not in columns:
+    name_column = next((name for name in ("path", "index") if name in columns), "")
+    if not name_column or "flag" not in columns:
         raise DataError(
             f"{source}: the first line must name the columns path (or index) and flag; it names "
             f"{', '.join(map(repr, columns)) or 'nothing'}."
         )
-    return _from_cells(named, columns, rows, source)
+    return _from_cells(name_column, columns, rows, source)
 
 
 def _from_cells(
-    named: str, columns: list[str], rows: list[dict[str, str]], source: Path
+    name_column: str, columns: list[str], rows: list[dict[str, str]], source: Path
 ) -> SuspectTable:
     cells = {
         column: [_plain(row.get(column) or "") for row in rows]
-        for column in dict.fromkeys([named, *KNOWN, *columns])
+        for column in dict.fromkeys([name_column, *KNOWN, *columns])
     }
-    if len(set(cells[named])) < len(rows):
+    if len(set(cells[name_column])) < len(rows):
         raise DataError(f"{source}: an image occurs in two rows. Remove one of them.")
     state = zip(map(_plain_flag, cells["flag"]), cells[NEW_LABEL], cells["note"], strict=True)
     return SuspectTable(
-        named,
-        cells[named],
+        name_column,
+        cells[name_column],
         cells["label"],
         [_number(text) for text in cells["score"]],
         cells["predicted"],
         [RowState(*each) for each in state],
-        {column: cells[column] for column in columns if column not in (named, *KNOWN)},
+        {column: cells[column] for column in columns if column not in (name_column, *KNOWN)},
     )
 
 
@@ -150,7 +150,7 @@ class TableWriter:
         for i in changed:
             self._lines[i], self._states[i] = self._line(i, states[i]), states[i]
         more = (NEW_LABEL,) if relabelled else ()
-        header = [self.table.named, *COLUMNS, *more, *self.table.more]
+        header = [self.table.name_column, *COLUMNS, *more, *self.table.more]
         return "\n".join([",".join(map(_cell, header)), *self._lines, ""]).encode()
 
     def _line(self, row: int, state: RowState) -> str:
