@@ -12,8 +12,11 @@ PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 demo: $(DEMO)
 	$(BIN)/unspur demo
 
+# Files of tests run side by side, one process for each core, with one thread each.
+WORKERS ?= auto
+
 test: $(DEV)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 check: $(DEV)
 	$(BIN)/ruff check .
