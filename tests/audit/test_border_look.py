@@ -159,7 +159,8 @@ def test_debias_does_not_take_other_suspects(tmp_path):
 
 def test_the_page_says_what_the_border_tells_of_the_labels():
     words = exceptions_or_wrong_labels(evidence(border=STRONG), THRESHOLDS, 3)
-    assert words[0].startswith("Yes. A network that sees the border alone")
+    assert words[0].startswith("Yes")
+    assert "border" in words[0]
     noisy = evidence(error=0.5, blind=0.9, networks={}, far_labels=FarLabels(1000, 150, 70, 0.5))
     assert conclude(noisy).verdict == "noise"
-    assert exceptions_or_wrong_labels(noisy, THRESHOLDS, 10)[0].startswith("Of single images not")
+    assert "single images" in exceptions_or_wrong_labels(noisy, THRESHOLDS, 10)[0]

@@ -1,4 +1,4 @@
-"""How many shortcuts an audit suite found, by kind and share of exceptions."""
+"""The table of how many shortcuts an audit suite found, by kind and share of exceptions."""
 
 from __future__ import annotations
 

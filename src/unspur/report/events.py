@@ -1,4 +1,4 @@
-"""The course of each training as TensorBoard reads it, from the stages' logs."""
+"""Write the logs of the stages as TensorBoard event files."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from ..errors import UnspurError
 from ..runs.finished import Finished
 
-ASIDE = ("step", "seconds", "setup_seconds")
+NOT_SCALARS = ("step", "seconds", "setup_seconds")
 
 
 def write_events(run: Finished, folder: Path) -> list[str]:
-    """Write one TensorBoard run per stage into a folder; return the names of stages that have a log."""
+    """Write one TensorBoard run per stage into a folder; return the names of the stages with a log."""
     logs = {
         name: rows
         for name, stage in run.stages.items()
@@ -22,7 +22,7 @@ def write_events(run: Finished, folder: Path) -> list[str]:
         with _writer(folder / name) as writer:
             for row in rows:
                 for key, value in row.items():
-                    if key not in ASIDE:
+                    if key not in NOT_SCALARS:
                         writer.add_scalar(key, value, row["step"])
     return list(logs)
 

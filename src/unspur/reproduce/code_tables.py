@@ -14,9 +14,9 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def method_table() -> str:
-    """Return every built-in method: its plan, what it must be told, its networks, its source."""
+    """Return the table of built-in methods: stages, extra supervision, networks and source."""
     rows = [_method_row(entry) for entry in BUILT_IN]
-    return _markdown(["method", "name", "stages", "must be told", "networks", "source"], rows)
+    return _markdown(["method", "name", "stages", "extra supervision", "networks", "source"], rows)
 
 
 def _method_row(entry: MethodEntry) -> list[str]:
@@ -26,7 +26,7 @@ def _method_row(entry: MethodEntry) -> list[str]:
 
 
 def folder_table(link: str = "../src/unspur") -> str:
-    """Return every folder of the package: what it holds, and what it may import, as its `__init__` says."""
+    """Return the table of the package's folders: contents and allowed imports, from their `__init__`."""
     rows = [
         [f"[{name}/]({link}/{name})", _first_line(text), _may_import(text)]
         for name, text in _docstrings()
