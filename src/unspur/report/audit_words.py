@@ -139,8 +139,8 @@ def _labels_by_miner(deciding: str, e: Evidence) -> str:
     if deciding == "labels":
         return (
             "Not for single images, because most images are hard. For all images together, yes: the most "
-            "confident errors have labels that are rare for hard images, and nothing easy was found that "
-            "could be a shortcut."
+            "confident errors have labels that are rare for hard images, and no easy feature was found "
+            "that could be a shortcut."
         )
     if deciding == "border":
         return (
