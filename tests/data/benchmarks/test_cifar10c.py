@@ -389,7 +389,7 @@ def test_damaged_pixels_are_made_again(made: Splits, tmp_path: Path, damage: str
     elif damage == "header":
         content[:20] = bytes(20)
     kept.write_bytes({"cut": content[:-7], "empty": b"", "other": b"hello"}.get(damage, content))
-    with pytest.warns(UserWarning, match=rf"{kept.name} is damaged; its images are made again"):
+    with pytest.warns(UserWarning, match=rf"{kept.name} is damaged; its images are computed again"):
         assert small(cache=tmp_path).digest == made.digest
     assert list(tmp_path.iterdir()) == [kept]
     assert small(cache=tmp_path).digest == made.digest  # without a warning

@@ -125,7 +125,7 @@ def test_a_sheet_of_grey_floats_and_empty_places() -> None:
 
 
 def test_a_sheet_needs_to_know_what_conflicts(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nobody knows what conflicts"):
+    with pytest.raises(DataError, match="no bias labels"):
         sheet.render(replace(shapes_set(samples=20), bias={}))
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot write"):
