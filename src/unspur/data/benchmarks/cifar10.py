@@ -104,10 +104,8 @@ def _read_archive(archive: Path, records: int) -> Iterator[tuple[str, bytes]]:
                 file = members.extractfile(member) if member.isreg() else None
                 name = Path(member.name).name
                 if file is not None and name in (*FILES, NAMES_FILE):
-                    yield (
-                        name,
-                        file.read(records * RECORD + 1),
-                    )  # one more byte shows that a file is too long
+                    # One more byte shows that a file is too long.
+                    yield name, file.read(records * RECORD + 1)
             while stream.read(1 << 20):  # the checksum is at the end
                 pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
