@@ -52,9 +52,7 @@ class DataSettings(Section):
     mean: tuple[Annotated[float, Field(ge=-1e6, le=1e6)], ...] = ()
     std: tuple[Annotated[float, Field(gt=0, le=1e6)], ...] = ()
     source: Literal["auto", "resident", "streaming"] = "auto"
-    workers: int = Field(
-        0, ge=0, le=1024
-    )  # processes that decode streamed files; 0: one per processor
+    workers: int = Field(0, ge=0, le=1024)  # for decoding streamed files; 0: one per processor
 
     @field_validator("name")
     @classmethod
@@ -129,9 +127,7 @@ class DebiasSettings(TrainingSettings):
     up: Weight = 0.0
     share: Share = 1 / 3
     cap: float = Field(100.0, ge=1, le=1e9)
-    graded: float = Field(
-        0.0, ge=0, le=10
-    )  # suspects are sampled in proportion to this power of -log p
+    graded: float = Field(0.0, ge=0, le=10)  # sample suspects proportionally to (-log p) ** graded
     group_weight: Weight = 0.0
     batch: Batch = 256
 

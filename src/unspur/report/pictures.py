@@ -40,8 +40,6 @@ def overlay(picture: Tensor, heat: Tensor) -> Pixels:
     """Draw a picture in grey with the heat map in orange over it."""
     grey = rows(picture).astype(np.float64) @ [0.299, 0.587, 0.114]
     weight = (heat.numpy() / 255.0)[..., None]
-    base = (
-        40 + 0.6 * grey[..., None]
-    )  # neither black nor white, so that orange is visible everywhere
+    base = 40 + 0.6 * grey[..., None]  # never black or white: orange is visible everywhere
     mixed: Pixels = (base * (1 - weight) + HEAT * weight).round().astype(np.uint8)
     return mixed

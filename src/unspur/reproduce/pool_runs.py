@@ -45,9 +45,8 @@ def run_on_pool(
     options: ReproduceOptions,
 ) -> Iterator[GroupOutcome]:
     """Run groups on a pool; yield their outcomes as they finish."""
-    deadline = (
-        time.time() + options.until - time.monotonic()
-    )  # workers on other machines use time.time()
+    # By time.time(), the clock that workers on other machines share.
+    deadline = time.time() + options.until - time.monotonic()
     tasks = [(options.context_of, tuple(each), tuple(extras), deadline) for each in groups]
     for number, result in pool.run(run_for_item, tasks):
         if isinstance(result, TaskFailure):
