@@ -83,6 +83,7 @@ def lead(found: MethodComparison) -> str:
     method, baseline = best(found), found[found.baseline]
     where = DECIDES[found.deciding]
     count = found.unseen_counts.get(found.deciding)
+    where = where.removesuffix("s") if count == 1 else where
     where = f"{count:,} {where}" if count is not None else where
     if method is baseline:
         share = percent(deciding_share(found, baseline).value)
