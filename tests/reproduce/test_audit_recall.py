@@ -1,4 +1,4 @@
-"""The table of how many shortcuts an audit suite found, by kind and share of exceptions."""
+"""How many shortcuts an audit suite found, by kind and share of conflicting images."""
 
 from __future__ import annotations
 

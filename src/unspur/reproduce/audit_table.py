@@ -11,7 +11,7 @@ Case = dict[str, Any]
 
 ROLES = ("development", "unseen")
 TRUTHS = ("shortcut", "null", "noise")
-FOLLOWED = 0.5  # the miner follows a shortcut if its error on the exceptions is at least this
+FOLLOWED = 0.5  # error of the miner on conflicting images from which it is said to take a shortcut
 HEADER = (
     *("role", "truth", "case", "seed", "suspects", "gain", "p", "reliance", "p", "insistence"),
     *("separation", "p", "taken", "verdict", "right"),
@@ -35,10 +35,7 @@ def audit_page(cases: Sequence[Case]) -> str:
 
 
 def recall(cases: Iterable[Case]) -> list[dict[str, Any]]:
-    """Count the shortcuts found, with intervals, by role, kind and share of exceptions.
-
-    A share of None stands for all cases of a kind.
-    """
+    """Count the shortcuts found by role, kind and share of conflicting images, with intervals."""
     shortcuts = [case for case in cases if case["truth"] == "shortcut"]
     cells: dict[tuple[str, str, float | None], list[bool]] = {}
     for case in shortcuts:

@@ -14,9 +14,9 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def method_table() -> str:
-    """Return the table of built-in methods: stages, extra supervision, networks and source."""
+    """Return every built-in method: its plan, the supervision it needs, its networks, its source."""
     rows = [_method_row(entry) for entry in BUILT_IN]
-    return _markdown(["method", "name", "stages", "extra supervision", "networks", "source"], rows)
+    return _markdown(["method", "name", "stages", "supervision", "networks", "source"], rows)
 
 
 def _method_row(entry: MethodEntry) -> list[str]:

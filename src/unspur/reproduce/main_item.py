@@ -80,7 +80,7 @@ def draw(data: str, methods: Sequence[MethodRow], results: Results) -> Page:
 
 
 def _accuracies(data: str, methods: Sequence[MethodRow], results: Results) -> str:
-    header = ["method", "extra supervision", "selection", "start"]
+    header = ["method", "supervision", "selection", "start"]
     header += [part for ratio in RATIOS.values() for part in (ratio, "published")]
     rows = []
     for each in methods:
