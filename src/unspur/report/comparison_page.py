@@ -13,7 +13,7 @@ from ..runs.evaluation import AccuracyShare
 from ..runs.intervals import Interval
 from ..store import write_bytes
 from .strips import Axis, Mark, strip
-from .templates import render_template
+from .templates import paint
 from .words import MEANING, Cell, Table, between, scored_on
 
 PAGE = "comparison.html"
@@ -38,7 +38,7 @@ def attempt(found: MethodComparison, out: Path) -> Path | None:
 
 def render(found: MethodComparison) -> str:
     """Return the page as text."""
-    return render_template("comparison.html.j2", content(found))
+    return paint("comparison.html.j2", content(found))
 
 
 def content(found: MethodComparison) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ..runs.intervals import Intervals, bootstrap
 from ..runs.run_folder import REPORT
 from ..store import Artifact, locked, sweep, write_bytes
 from . import audit_page, correction_words, curves, gain_words, gallery, headline, triptych, words
-from .templates import render_template
+from .templates import paint
 
 # Errors that unexpected contents of a file can cause.
 CONTENT_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -96,7 +96,7 @@ def attempt(folder: Path, store: Path | None = None) -> Path | None:
 
 def render(run: Finished, *, tsne: bool = False) -> str:
     """Return the page of a run as text."""
-    return render_template("report.html.j2", content(run, tsne=tsne))
+    return paint("report.html.j2", content(run, tsne=tsne))
 
 
 def content(run: Finished, *, tsne: bool = False) -> dict[str, Any]:
