@@ -1,4 +1,4 @@
-"""How often an audit finds planted shortcuts: the count, storing, resuming."""
+"""What an audit finds of planted shortcuts: counted right, stored, continued."""
 
 import pytest
 import torch
@@ -30,27 +30,27 @@ def test_shortcuts_are_planted_into_images_of_any_size(kind, size):
     assert torch.equal(marked, plant(images, labels, kind, share=0.1, seed=0)[0])
 
 
-def test_a_planted_border_does_not_change_the_centre():
+def test_a_border_leaves_the_centre_alone():
     images = torch.randint(0, 256, (20, 3, 64, 64), dtype=torch.uint8)
     marked, _ = plant(images, torch.arange(20) % 2, "border", share=0.1, seed=0)
     assert torch.equal(marked[:, :, 4:-4, 4:-4], images[:, :, 4:-4, 4:-4])
     assert bool((marked[:, :, :4] == marked[:, :, :1, :1]).all())
 
 
-def test_a_planted_audit_is_stored_and_not_repeated(tmp_path, monkeypatch):
+def test_a_planted_audit_is_stored_and_not_done_again(tmp_path, monkeypatch):
     small = context(Store(tmp_path), tinted("nothing", n=200))
-    states = []
+    told = []
     first = PowerMeasurement(small, QUICK)
     assert (first.cost().missing, first.cost().cases) == (2, 2)
     assert first.cost().seconds > 0
-    power = first.carry_out(lambda *state: states.append(state))
-    assert [state[:2] for state in states] == [(1, 2), (2, 2)]
-    assert states[-1][2] == 0
+    power = first.carry_out(lambda *state: told.append(state))
+    assert [state[:2] for state in told] == [(1, 2), (2, 2)]
+    assert told[-1][2] == 0
     assert len({each.repeat for each in power.audits}) == 2
     assert all(each.exceptions == 10 for each in power.audits)
 
     def refuse(*args, **kwargs):
-        raise AssertionError("an audit was repeated")
+        raise AssertionError("nothing is audited again")
 
     monkeypatch.setattr(power_measurement, "audit_together", refuse)
     again = PowerMeasurement(small, QUICK)
@@ -59,7 +59,7 @@ def test_a_planted_audit_is_stored_and_not_repeated(tmp_path, monkeypatch):
     assert Power.from_json(power.as_json()) == power
 
 
-def test_a_stopped_measurement_resumes(tmp_path, monkeypatch):
+def test_a_stopped_measurement_goes_on(tmp_path, monkeypatch):
     small = context(Store(tmp_path), tinted("nothing", n=200))
     audits = []
 
@@ -89,15 +89,15 @@ def test_other_images_or_settings_are_another_measurement(tmp_path):
     assert len({store.path(key) for key in keys}) == 3
 
 
-def test_the_number_of_repeats_is_chosen_by_time_and_kept(tmp_path, monkeypatch):
+def test_the_number_of_repeats_follows_the_time_once(tmp_path, monkeypatch):
     small = context(Store(tmp_path), tinted("nothing", n=200))
     plan = PowerPlan(("border", "tint"), (0.05,))
     monkeypatch.setattr(PowerMeasurement, "_seconds", 400.0)
-    assert PowerMeasurement(small, plan).final_plan.repeats == 4
+    assert PowerMeasurement(small, plan).settled.repeats == 4
     monkeypatch.setattr(PowerMeasurement, "_seconds", 10_000.0)
-    assert PowerMeasurement(small, plan).final_plan.repeats == 4  # the first number is kept
+    assert PowerMeasurement(small, plan).settled.repeats == 4  # the same command goes on
     other = PowerPlan(("border",), (0.05,))
-    assert PowerMeasurement(small, other).final_plan.repeats == 2
+    assert PowerMeasurement(small, other).settled.repeats == 2
 
 
 def test_only_the_ten_largest_classes_are_planted_into(tmp_path):
@@ -109,7 +109,7 @@ def test_only_the_ten_largest_classes_are_planted_into(tmp_path):
     assert base.shape == (3, 8, 8)
 
 
-def test_pixels_that_are_not_bytes_are_refused(tmp_path):
+def test_pixels_that_are_no_bytes_are_refused(tmp_path):
     splits = Splits(
         train=Split(torch.rand(100, 3, 8, 8), torch.arange(100) % 2), classes=("a", "b")
     )
@@ -120,12 +120,12 @@ def test_pixels_that_are_not_bytes_are_refused(tmp_path):
 @pytest.mark.parametrize(
     "wrong", [{"kinds": ("smell",)}, {"rates": (0.9,)}, {"rates": ()}, {"repeats": -1}]
 )
-def test_invalid_plans_are_refused(wrong):
+def test_plans_that_make_no_sense_are_refused(wrong):
     with pytest.raises(UsageError):
         PowerPlan(**wrong)
 
 
-def test_a_shortcut_counts_as_found_by_verdict_and_flags():
+def test_found_needs_the_verdict_and_the_exceptions():
     def one(verdict, flagged, repeat=0):
         return PlantedAudit("tint", 0.02, repeat, verdict, 20, flagged, 1.0)
 
@@ -138,4 +138,4 @@ def test_a_shortcut_counts_as_found_by_verdict_and_flags():
     assert (row.found, row.repeats) == (9, 10)
     assert row.interval == pytest.approx((0.596, 0.982), abs=1e-3)
     text = " ".join(power_words.sentences(power)).replace("\N{NO-BREAK SPACE}", " ")
-    assert all(words in text for words in ("tint", "2.0 %", "9 times of 10"))
+    assert "a tint with 2.0 % exceptions is found in 9 of 10" in text

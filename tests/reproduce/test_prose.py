@@ -1,4 +1,4 @@
-"""Pages of prose: a placeholder is a number on record, or an error that names page and placeholder."""
+"""Pages of prose: placeholders become recorded numbers; a missing number is an error that names it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_missing_number_names_page_and_placeholder(
         rendered("Text {{ " + placeholder + " }}.", tmp_path)
 
 
-def test_a_number_that_was_not_run_is_an_error(tmp_path: Path) -> None:
+def test_a_number_without_recorded_runs_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnspurError, match=r"main-cmnist has no run of \('ERM', '1pct'\) on record"):
         rendered('{{ score("main-cmnist", ["ERM", "1pct"]) }}', tmp_path, tmp_path / "none")
 
@@ -139,7 +139,7 @@ def test_tables_of_the_code_have_every_method_and_folder(numbers: ProseNumbers) 
     assert folders == sorted(path.parent.name for path in source.glob("*/__init__.py"))
 
 
-def test_whether_a_cell_has_runs_can_be_asked(numbers: ProseNumbers, tmp_path: Path) -> None:
+def test_is_recorded_says_whether_a_cell_has_runs(numbers: ProseNumbers, tmp_path: Path) -> None:
     assert numbers.is_recorded("celeba", "erm")
     assert not ProseNumbers(tmp_path).is_recorded("celeba", "erm")
     with pytest.raises(UnspurError, match="no cell"):
