@@ -20,8 +20,8 @@ def units(model: nn.Module, x: Tensor) -> Channels:
     _freeze_unknown_heads(model, found)
     number = _number_units(found)
     slots = tuple(_slot(key, ids, found, number) for key, ids in found.along.items())
-    slots = tuple(slot for slot in slots if bool(slot.there.any()))
-    makers = tuple(slot for slot in slots if (slot.name, slot.dim) in found.made)
+    slots = tuple(slot for slot in slots if bool(slot.occupied.any()))
+    makers = tuple(slot for slot in slots if (slot.name, slot.dim) in found.outputs)
     return Channels(
         count=len(number),
         slots=slots,
@@ -52,14 +52,14 @@ def _freeze_unknown_heads(model: nn.Module, found: ChannelTrace) -> None:
 
 
 def _number_units(found: ChannelTrace) -> dict[int, int]:
-    """Number the channels that may go, by root; the only channel along a dimension must stay."""
+    """Number the removable channels, by root; a channel that is the only one along a dimension is frozen."""
     numbers = found.numbers
     for (name, _), ids in found.along.items():
         roots = torch.unique(numbers.roots(ids))
         if len(roots) == 1:
-            numbers.freeze(roots, f"{name} has no other")
+            numbers.freeze(roots, f"{name} has no other channel")
     units: dict[int, int] = {}
-    for ids in found.made.values():
+    for ids in found.outputs.values():
         for root in numbers.roots(ids).tolist():
             if numbers.root(root) not in numbers.reasons:
                 units.setdefault(root, len(units))
@@ -86,42 +86,43 @@ def _gates(
     found: ChannelTrace,
     parameters: Mapping[str, nn.Parameter],
 ) -> tuple[Slot, ...]:
-    """Choose rows of weights, biases, scales and shifts; of a layer before batch norm only the latter two.
+    """Choose the slots that get a mask: rows of weights, biases, and scales and shifts of batch norm.
 
-    Batch norm undoes any scaling of the weight before it, so a mask on that weight would learn nothing.
+    A layer before batch norm gets no mask: batch norm undoes any scaling of its weight, so that the mask
+    would learn nothing.
     """
-    made = {(slot.name, slot.dim) for slot in makers}
+    rows = {(slot.name, slot.dim) for slot in makers}
     normed = {slot.name.rpartition(".")[0] for slot in makers if slot.name in found.batch_norms}
     return tuple(
         slot
         for slot in slots
         if slot.name in parameters
         and slot.name.rpartition(".")[0] not in normed
-        and ((slot.name, slot.dim) in made or parameters[slot.name].dim() == 1)
+        and ((slot.name, slot.dim) in rows or parameters[slot.name].dim() == 1)
     )
 
 
 def _groups(makers: tuple[Slot, ...], count: int) -> dict[str, Tensor]:
-    """Group the units that are made side by side, by the first weight that makes them."""
+    """Group the units that share a weight which makes them, by the first such weight."""
     group = torch.full((count,), -1)
     names: list[str] = []
     for slot in makers:
-        mine = slot.units[slot.there]
-        known = torch.unique(group[mine])
+        members = slot.units[slot.occupied]
+        known = torch.unique(group[members])
         known = known[known >= 0]
         if not len(known):
             names.append(slot.name)
         first = int(known.min()) if len(known) else len(names) - 1
         group[torch.isin(group, known)] = first
-        group[mine] = first
-    members = {name: (group == i).nonzero().squeeze(1) for i, name in enumerate(names)}
-    return {name: each for name, each in members.items() if len(each)}
+        group[members] = first
+    by_name = {name: (group == i).nonzero().squeeze(1) for i, name in enumerate(names)}
+    return {name: each for name, each in by_name.items() if len(each)}
 
 
 def _unremovable(found: ChannelTrace) -> dict[str, str]:
-    """Return the weights that make channels which must stay, with the reason."""
+    """Return the weights whose channels cannot be removed, with the reason."""
     reasons, numbers = {}, found.numbers
-    for (name, _), ids in found.made.items():
+    for (name, _), ids in found.outputs.items():
         roots = {numbers.root(int(i)) for i in ids}
         if why := next((numbers.reasons[r] for r in roots if r in numbers.reasons), ""):
             reasons[name] = why

@@ -24,7 +24,7 @@ def resize(model: nn.Module, weights: Mapping[str, Tensor], heads: Mapping[str, 
             owner = model.get_submodule(path)
         except AttributeError:
             raise ModelError(
-                f"the model has no layer {path!r}, but there are weights of one."
+                f"the model has no layer {path!r}, but the weights are of a model that has one."
             ) from None
         _set_shape(owner, leaf, tensor)
     for module in model.modules():

@@ -1,4 +1,4 @@
-"""Trace the channels of a network through one forward pass. The package's docstring explains how."""
+"""Trace the channels of a network through one forward pass. See the docstring of the package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .record import ChannelTrace
 from .rules import rule_for
 from .trace_state import TraceState
 
-# A rule may meet arguments that it does not foresee; then the channels stay.
+# A rule may meet arguments that it does not foresee; then the channels are frozen.
 UNFORESEEN = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 
@@ -38,7 +38,7 @@ def trace(model: nn.Module, x: Tensor) -> ChannelTrace:
 
 
 class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every operation of a running network and applies its rule."""
+    """A dispatch mode that applies the rule of every operation while a network runs."""
 
     def __init__(self, model: nn.Module):
         super().__init__()  # type: ignore[no-untyped-call]

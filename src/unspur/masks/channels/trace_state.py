@@ -1,4 +1,4 @@
-"""The state of a trace while the network runs: the channels of every tensor that exists so far."""
+"""The state of a trace while the network runs: the channels of every tensor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class TraceState:
         self.found = ChannelTrace()
         self.ids: Any = WeakTensorKeyDictionary()  # activations: the channel of each entry
         self.parts: Any = WeakTensorKeyDictionary()  # parameters, buffers, parts of them
-        self.pending: Any = WeakTensorKeyDictionary()  # what to freeze if a tensor is used
+        self.pending: Any = (
+            WeakTensorKeyDictionary()
+        )  # the channels to freeze once a tensor is used
         self.modules: list[str] = []  # the names of the running modules, the innermost last
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             index = torch.arange(tensor.numel()).reshape(tensor.shape)
@@ -45,13 +47,13 @@ class TraceState:
         return self.make(part, dim)[part.along(dim)]
 
     def freeze_pending(self, tensors: list[Tensor]) -> None:
-        """Freeze what had to stay in case that one of these tensors is used."""
+        """Freeze the channels that wait for one of these tensors to be used."""
         for tensor in tensors:
             if tensor in self.pending:
                 self.found.numbers.freeze(*self.pending[tensor])
 
     def reason(self, operation: str) -> str:
-        """Return a reason to stay: the operation, and the module that runs it."""
+        """Return a reason for freezing: the operation, and the module that runs it."""
         where = self.modules[-1] if self.modules and self.modules[-1] else "the model itself"
         return f"{operation} in {where}"
 
@@ -60,7 +62,7 @@ class TraceState:
         self.found.numbers.freeze(ids, self.reason(operation))
 
     def freeze_all(self, call: Call) -> None:
-        """Freeze all channels that enter a call. Nothing is known of what comes out."""
+        """Freeze all channels that enter a call; its outputs are FIXED."""
         for tensor in call.tensors:
             if tensor in self.ids:
                 self.freeze(self.ids[tensor], call.name)
@@ -102,12 +104,12 @@ class TraceState:
         self.found.readings.append(Reading(name, dim, least, most, padded))
 
     def make(self, part: ParameterPart, dim: int) -> Tensor:
-        """Return the channels that a parameter makes along a dimension: new ones the first time."""
+        """Return the channels that a parameter makes along a dimension: new ones at the first call."""
         key = (part.name, dim)
-        if key not in self.found.made:
-            self.found.made[key] = self.found.numbers.new(part.shape[dim])
-            self.bind(*key, self.found.made[key])
-        return self.found.made[key]
+        if key not in self.found.outputs:
+            self.found.outputs[key] = self.found.numbers.new(part.shape[dim])
+            self.bind(*key, self.found.outputs[key])
+        return self.found.outputs[key]
 
     def vector(self, tensor: Tensor | None, ids: Tensor) -> None:
         """Note that a bias, a scale or a running mean has one entry for each channel."""
@@ -124,11 +126,11 @@ class TraceState:
         before = self.found.along.get(key)
         if before is not None:
             size = max(len(before), len(ids))
-            before, ids = _padded(before, size), _padded(ids, size)
+            before, ids = _pad(before, size), _pad(ids, size)
             ids = self.found.numbers.merge(before, ids, f"two uses of {name}")
         self.found.along[key] = ids
 
 
-def _padded(ids: Tensor, size: int) -> Tensor:
-    """Return numbers made longer by positions that belong to no channel."""
+def _pad(ids: Tensor, size: int) -> Tensor:
+    """Extend numbers to `size` positions; the new ones belong to no channel."""
     return torch.cat([ids, torch.full((size - len(ids),), FREE)])
