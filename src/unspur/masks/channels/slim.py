@@ -103,10 +103,10 @@ def _half(channels: Channels, names: Sequence[str]) -> Tensor:
 
 def _remove_chosen(trial: nn.Module, x: Tensor, channels: Channels, chosen: Tensor) -> None:
     """Remove silenced units from a network that is traced again, in place."""
-    again = units(trial, x)
-    if again.count != channels.count:  # earlier trials ruled some groups out
-        again = again.without(sorted(set(again.groups) - set(channels.groups)), "")
-    remove(trial, again, *dead(trial, again, among=chosen))
+    retraced = units(trial, x)
+    if retraced.count != channels.count:  # earlier trials ruled some groups out
+        retraced = retraced.without(sorted(set(retraced.groups) - set(channels.groups)), "")
+    remove(trial, retraced, *dead(trial, retraced, among=chosen))
 
 
 @torch.no_grad()
