@@ -1,4 +1,4 @@
-"""The keys of a run: every stage of its plan, what its result depends on, where that is stored."""
+"""The keys of a run: for every stage, what its result depends on, and where it is stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .stage import Stage
 
 @dataclass(frozen=True)
 class StageKey:
-    """A stage of a run, what its result depends on, and where that is stored."""
+    """A stage of a run, what its result depends on, and where it is stored."""
 
     stage: Stage
     ingredients: Mapping[str, Any]
