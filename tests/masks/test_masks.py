@@ -476,14 +476,9 @@ class Tied(nn.Module):
 
 
 def test_tied_weights_are_refused():
-    text = (
-        "head.weight is tied to embed.weight; masking one would leave the other whole. "
-        'Untie them, or pass select=... without "head".'
-    )
     model = Tied()
-    with pytest.raises(MaskError) as error:
+    with pytest.raises(MaskError, match=r"head\.weight.*tied.*embed\.weight.*select="):
         masks.attach(model)
-    assert str(error.value) == text
     assert masks.logits(model) == {}
     untied = masks.attach(model, select=lambda m, n, t: m is model.body and n == "weight")
     assert untied == ["body.weight"]
@@ -517,7 +512,7 @@ def test_a_module_used_twice_is_masked_once():
 @pytest.mark.filterwarnings("ignore:Lazy modules")
 def test_lazy_layers_need_a_batch_first():
     model = nn.Sequential(nn.Flatten(), nn.LazyLinear(4))
-    with pytest.raises(MaskError, match=r"1\.weight has no shape yet.*one batch"):
+    with pytest.raises(MaskError, match=r"1\.weight.*shape.*batch"):
         masks.attach(model)
     model(torch.ones(2, 3, 3))
     assert masks.attach(model) == ["1.weight"]
@@ -526,10 +521,10 @@ def test_lazy_layers_need_a_batch_first():
 def test_a_second_attach_is_refused():
     model = MLP(3, inputs=12, hidden=(4,))
     masks.attach(model)
-    with pytest.raises(MaskError, match=r"body\.1\.0 is parametrized already.*bake\(model\)"):
+    with pytest.raises(MaskError, match=r"body\.1\.0.*parametrized.*bake\(model\)"):
         masks.attach(model)
     keep = masks.harden(model)
-    with pytest.raises(MaskError, match="parametrized already"):
+    with pytest.raises(MaskError, match="parametrized"):
         masks.apply(model, keep)
     masks.bake(model)
     assert masks.attach(model) == list(keep)
@@ -541,7 +536,7 @@ def test_a_second_attach_is_refused():
 )
 def test_a_normalised_weight_is_refused(normalise):
     model = nn.Sequential(nn.Linear(4, 4), normalise(nn.Linear(4, 4)))
-    with pytest.raises(MaskError, match="1 is parametrized already"):
+    with pytest.raises(MaskError, match=r"1 .*parametrized"):
         masks.attach(model)
 
 
@@ -562,7 +557,7 @@ def test_nothing_selected_is_refused():
 
 
 def test_hardening_a_plain_model_is_refused():
-    with pytest.raises(MaskError, match=r"no masks to harden. Call attach\(model\)"):
+    with pytest.raises(MaskError, match=r"no masks.*attach\(model\)"):
         masks.harden(nn.Linear(3, 3))
 
 
@@ -570,9 +565,9 @@ def test_apply_refuses_masks_of_another_model():
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     right = torch.ones(4, 3, dtype=torch.bool)
     for given in ({"0.weight": right, "2.weight": right}, {"2.weight": right}):
-        with pytest.raises(MaskError, match=r"no weight '2\.weight' to mask"):
+        with pytest.raises(MaskError, match=r"'2\.weight'"):
             masks.apply(model, given)
-    with pytest.raises(MaskError, match=r"mask of 1\.weight is \(4, 3\), the weight \(2, 4\)"):
+    with pytest.raises(MaskError, match=r"1\.weight.*\(4, 3\).*\(2, 4\)"):
         masks.apply(model, {"0.weight": right, "1.weight": right})
     # A failed call changes nothing, not even the weights whose masks fit.
     masks.apply(model, {"0.weight": right})
@@ -781,7 +776,7 @@ def test_density_counts_weights():
 
 
 def test_density_over_reachable_weights_of_resnet18():
-    """Pruning only unreachable weights does not lower the density."""
+    """Removing only unreachable weights does not lower the density of reachable weights."""
     model = ResNet18(10)
     names = masks.attach(model)
     reach = reachable(model, torch.zeros(1, 3, 32, 32), names)

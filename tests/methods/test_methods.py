@@ -457,7 +457,7 @@ def test_the_hessian_product_against_finite_differences():
         torch.testing.assert_close(found[name], (up - down) / (2 * h), rtol=1e-6, atol=1e-9)
 
 
-def test_grasp_samples_equally_many_of_every_class():
+def test_grasp_takes_a_fixed_number_of_samples_of_every_class():
     targets = torch.tensor([0] * 30 + [1] * 3 + [2] * 30)
     among = torch.ones(63, dtype=torch.bool)
     among[:20] = False

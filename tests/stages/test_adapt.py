@@ -66,7 +66,7 @@ def test_pruning_starts_from_the_adapted_network(tmp_path):
 
 @pytest.mark.parametrize("start", ["initial", "trained"])
 def test_adapt_starts_from_the_configured_network(tmp_path, start):
-    """With a tiny learning rate the adapted network still has its initial weights."""
+    """With a tiny learning rate the adapted network still has the weights that it started from."""
     changes = (*ADAPTED, f"adapt.start={start}", "adapt.rate=1e-12", "adapt.steps=1")
     context = toys.context(tmp_path, changes)
     results, _ = stages.run(context)

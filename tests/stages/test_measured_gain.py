@@ -130,7 +130,7 @@ def test_a_run_without_a_miner_keeps_its_keys(tmp_path: Path) -> None:
 
 
 def test_crossfit_needs_a_miner(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match=r'mine\.how = "crossfit" needs an audit'):
+    with pytest.raises(RecipeError, match=r"crossfit.*audit"):
         stages.run(toys.context(tmp_path, ["mine.how=crossfit"]))
 
 

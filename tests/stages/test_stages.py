@@ -454,14 +454,16 @@ def test_one_of_each_class_is_trained_on(tmp_path):
 
 def test_suspects_have_their_share_of_the_batches(tmp_path, monkeypatch):
     splits = without_valid(shapes_set(seed=1))
-    drawn = []
+    all_odds = []
     monkeypatch.setattr(
-        sampling, "Weighted", lambda odds, **kwargs: drawn.append(odds) or Weighted(odds, **kwargs)
+        sampling,
+        "Weighted",
+        lambda odds, **kwargs: all_odds.append(odds) or Weighted(odds, **kwargs),
     )
     changes = ["mine.how=oracle", "select.share=0.4", "prune.up=0", "finetune.up=0"]
     run(tmp_path, changes, splits=splits)
     conflict, targets = splits.conflicting("train"), splits.train.targets
-    for odds in drawn:
+    for odds in all_odds:
         for c in (0, 1):
             share = odds[(targets == c) & conflict].sum() / odds[targets == c].sum()
             assert float(share) == pytest.approx(1 / 3)
@@ -481,7 +483,7 @@ def test_an_empty_validation_split_is_ignored(tmp_path):
 def test_pixels_that_are_not_finite_are_refused():
     images = torch.zeros(3, 1, 2, 2)
     images[1, 0, 0, 0] = float("nan")
-    with pytest.raises(DataError, match="1 of 3 images have pixels that are no numbers, image 1"):
+    with pytest.raises(DataError, match=r"1 of 3 images.*image 1"):
         Split(images, torch.zeros(3, dtype=torch.long))
 
 
@@ -502,7 +504,7 @@ def test_a_prediction_that_is_not_finite_for_a_held_out_sample_is_an_error(tmp_p
     every = f"select.every={every}"
     context = toys.context(tmp_path, [every], splits=splits, model=Standardising())
     for _ in range(2):
-        with pytest.raises(TrainingError, match=r"result of mine .* look at valid\.score"):
+        with pytest.raises(TrainingError, match=r"mine.*valid\.score"):
             stages.run(context)
 
 
@@ -586,7 +588,7 @@ def ordinary_only(results, scores, code):
     facts = scores.facts
     assert list(results) == ["mine", "pretrain"]
     assert facts["mining"]["verdict"] == code
-    assert "The ordinary model is returned" in facts["mining"]["text"]
+    assert "ordinary model" in facts["mining"]["text"]
     assert facts["ordinary"].keys() == ACCURACIES
     assert facts["debiased"] == facts["ordinary"]
     assert facts["pruned"] is None
@@ -656,7 +658,7 @@ def test_a_second_opinion_detects_wrong_labels(against, of, code):
     assert ("wrong labels" in found.text) is (code == "noise")
 
 
-def test_a_second_opinion_does_not_matter_without_suspects():
+def test_a_second_opinion_does_not_change_the_other_verdicts():
     opinion = torch.ones(100, dtype=torch.bool)
     assert verdict(flagged(0, 240), opinion=opinion).code == "nothing"
     assert verdict(flagged(200, 240), opinion=opinion).code == "too-many"
@@ -940,7 +942,7 @@ def test_a_loss_of_nan_leaves_no_artifact_of_the_stage(tmp_path, stage, finished
 
 
 def test_a_model_of_the_wrong_width_is_refused_before_training(tmp_path):
-    with pytest.raises(ModelError, match="Give its last layer 2 outputs"):
+    with pytest.raises(ModelError, match="2 outputs"):
         run(tmp_path, model=TinyNet(classes=3))
     assert list(Store(tmp_path).artifacts()) == []
 

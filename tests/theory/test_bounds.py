@@ -184,7 +184,7 @@ def test_bounds_broadcast():
 
 
 @pytest.mark.parametrize("p", [0.51, 0.6, 0.9, 0.999, 1.0])
-def test_the_mixture_bound_lies_between_the_training_and_the_test_bound(p):
+def test_the_mixture_bound_ends_at_the_training_and_the_test_bound(p):
     rng = np.random.default_rng(2)
     for _ in range(20):
         π, α = rng.random(6), rng.normal(size=5)
@@ -194,9 +194,7 @@ def test_the_mixture_bound_lies_between_the_training_and_the_test_bound(p):
         end, test = bounds.mixture_bound(π, α, p, limit), bounds.test_bound(π, α)
         assert float(end) == pytest.approx(float(test), rel=1e-13)
         positive = bounds.mixture_bound(π, np.abs(α), p, np.linspace(0, limit, 9))
-        assert (
-            np.diff(positive) >= 0
-        ).all()  # the bound rises with the share of contradicting samples
+        assert (np.diff(positive) >= 0).all()  # more contradicting samples raise the bound
 
 
 def test_the_gap_closes_as_the_ratio_goes_to_zero():
@@ -290,7 +288,7 @@ def test_the_sufficient_condition_for_failure():
 
 
 def test_the_bound_fails_for_a_negative_invariant_weight():
-    """α does not contain the sign of w_inv: every output is wrong, but the bound is very small."""
+    """α lacks the sign of w_inv: every output is wrong, but the bound is that of a perfect model."""
     error = exact_error([-1.0, 0.0], np.ones(2), biased(0.9))
     assert error.below == 1
     assert bounds.train_bound(np.ones(2), np.zeros(1), 0.9) == pytest.approx(2 * math.exp(-2))
@@ -343,9 +341,9 @@ def test_φ_has_a_limit(φ):
 
 @pytest.mark.parametrize("d", [-1, 0, 2.5, True])
 def test_d_must_be_a_positive_number_of_bits(d):
-    with pytest.raises(ValueError, match="D must be a whole number, 1 or more"):
+    with pytest.raises(ValueError, match="D must be"):
         fair().sample(np.random.default_rng(0), 3, d)
-    with pytest.raises(ValueError, match="D must be a whole number, 1 or more"):
+    with pytest.raises(ValueError, match="D must be"):
         fair().enumerate(d)
 
 
@@ -353,9 +351,9 @@ def test_other_wrong_parameters():
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match=r"agree must be between 0 and 1, not 1\.5"):
         Environment(1.5)
-    with pytest.raises(ValueError, match="too many inputs to list"):
+    with pytest.raises(ValueError, match="too many inputs"):
         fair().enumerate(environments.MOST_BITS + 1)
-    with pytest.raises(ValueError, match="n must be a whole number"):
+    with pytest.raises(ValueError, match="n must be"):
         fair().sample(rng, 0, 3)
     with pytest.raises(ValueError, match=r"π must be between 0 and 1, not -0\.1"):
         exact_error([1, 1], [1, -0.1], fair())
@@ -369,7 +367,7 @@ def test_other_wrong_parameters():
         exact_error([1.0], [1.0], fair())
     with pytest.raises(ValueError, match="π must have one axis"):
         exact_error([1.0, 1.0], np.ones((2, 2)), fair())
-    with pytest.raises(ValueError, match="too large for the exact error"):
+    with pytest.raises(ValueError, match="too large"):
         exact_error(np.ones(22), np.ones(22), fair())
     with pytest.raises(ValueError, match="n must be"):
         sampled_error([1, 1], [1, 1], fair(), rng, n=-5)

@@ -84,13 +84,13 @@ def test_wrong_parameters():
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="Q of at least D \\+ 1 = 16 rows, not 15"):
         cosines.semi_orthogonal(rng, 15, 15)
-    with pytest.raises(ValueError, match="D must be a whole number"):
+    with pytest.raises(ValueError, match="D must be"):
         cosines.expected_cosines(-1, 0.9)
     with pytest.raises(ValueError, match="p must be above"):
         cosines.expected_cosines(3, 0.5)
     with pytest.raises(ValueError, match="kept = 4 is more than the D = 3"):
         cosines.expected_cosines(3, 0.9, kept=4)
-    with pytest.raises(ValueError, match="kept must be a whole number, 0 or more"):
+    with pytest.raises(ValueError, match="kept must be"):
         cosines.sampled_cosines(rng, np.eye(4), 0.9, kept=-1)
     with pytest.raises(ValueError, match=r"W must have shape \(Q, D \+ 1\)"):
         cosines.sampled_cosines(rng, np.ones(4), 0.9)

@@ -250,10 +250,10 @@ def test_wrong_parameters_of_training():
         ("epochs", "epochs"),
         ("batch", "batch"),
     ):
-        with pytest.raises(ValueError, match=f"{label} must be a whole number, 1 or more, not -1"):
+        with pytest.raises(ValueError, match=f"{label} must be .* not -1"):
             simulation.train((0.9,), **{name: -1})
     for empty in ({"p": ()}, {"p": (0.9,), "seeds": ()}, {"p": (0.9,), "rules": ()}):
-        with pytest.raises(ValueError, match="at least one p, one seed and one rule"):
+        with pytest.raises(ValueError, match="at least one"):
             simulation.train(**empty)
     with pytest.raises(ValueError, match="a rule is 'sgd' or 'adam', not 'lion'"):
         Rule("lion", 0.1)
@@ -264,9 +264,7 @@ def test_wrong_parameters_of_training():
 
 
 def test_wrong_parameters_of_learning():
-    with pytest.raises(
-        ValueError, match="objective must be one of bound, exponential, logistic, error"
-    ):
+    with pytest.raises(ValueError, match="objective must be one of"):
         pruning.learn([1, 1], 0.9, objective="hinge")
     with pytest.raises(ValueError, match="the bound needs w_inv > 0"):
         pruning.learn([-1, 1], 0.9, objective="bound")

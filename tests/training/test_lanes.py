@@ -69,15 +69,15 @@ def test_a_failure_of_one_stops_and_saves_the_others():
 
 
 def test_progress_adds_up_all_trainings():
-    told = []
+    updates = []
 
     class Follower:
         def update(self, step, steps, loss):
-            told.append((step, steps, loss))
+            updates.append((step, steps, loss))
 
     first, second = shared_progress(Follower(), [10, 20])
     first.update(3, 10, 0.5)
     second.update(1, 20, math.nan)
     first.update(4, 10, 0.25)
-    assert [each[:2] for each in told] == [(3, 30), (4, 30), (5, 30)]
+    assert [each[:2] for each in updates] == [(3, 30), (4, 30), (5, 30)]
     assert shared_progress(None, [1, 2]) == [None, None]

@@ -16,13 +16,7 @@ from torch import Tensor
 from ..noise.fused import uniform_at
 
 _BLOCK = 1024
-_PLAIN = [
-    "n",
-    "first",
-    "second",
-    "inner",
-    "outer",
-]  # no separate compiled kernel for each value of these
+_PLAIN = ["n", "first", "second", "inner", "outer"]  # no kernel is compiled for single values
 
 
 @triton.jit

@@ -1,9 +1,8 @@
 """Counter-based random numbers: pure functions of seed, step, stream and position.
 
-No generator is advanced, and nothing random
-needs to be checkpointed. Using a weight twice in one step gives the same number; eager, compiled and
-captured code share the numbers; CPU and GPU draw the same bits. `step` may be a tensor on the device
-that the training step itself advances.
+No generator is advanced, and nothing random needs to be checkpointed. Using a weight twice in one step gives
+the same number. Eager, compiled and captured code, CPU and GPU all give the same bits. `step` may be a tensor
+on the device that the training step increments.
 
 The generator is a keyed 32-bit integer hash of the position (two rounds of a multiply-xorshift mixer,
 with a key added before each round) in plain tensor operations. On a GPU one kernel of `fused` does
@@ -42,7 +41,7 @@ def _mix(x: int | Tensor) -> int | Tensor:
 
 
 def _mix_words(x: Tensor) -> Tensor:
-    """Do the same as `_mix` in place on int32 words, with half the memory traffic of int64."""
+    """Do the same as `_mix` in place on int32 words (products wrap): half the memory traffic of int64."""
     x ^= (x >> 16) & 0xFFFF
     x *= _A
     x ^= (x >> 15) & 0x1FFFF

@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 _BLOCK = 1024
-_ANY = ["n", "first", "second"]  # no separate compiled kernel for each value of these
+_ANY = ["n", "first", "second"]  # no kernel is compiled for single values
 
 
 @triton.jit

@@ -28,9 +28,8 @@ from ..training.inputs import Progress
 from .corrections import Corrections, check_left
 from .suspects import Suspects
 
-RESERVED = (
-    1 / 6
-)  # share of suspects kept out of training besides held-out ones (a quarter in total)
+# The share of suspects that is kept out of training besides held-out ones; a quarter in total.
+RESERVED = 1 / 6
 
 
 class Advice(Protocol):
@@ -91,9 +90,7 @@ class Context:
         """Prepare a run in advance: load libraries, move the data to the device, hash it."""
         for split in self.splits.parts().values():
             self.source(split)
-        torch.optim.Adam(
-            [nn.Parameter(torch.zeros(1))]
-        )  # the first use loads many modules of torch
+        torch.optim.Adam([nn.Parameter(torch.zeros(1))])  # its first use loads much of torch
 
     @contextmanager
     def training(self, name: str) -> Iterator[Progress | None]:

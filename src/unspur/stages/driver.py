@@ -66,9 +66,7 @@ class Run:
         """Raise before training if the plan needs something that is missing. Later calls do nothing."""
         if self.checked:
             return
-        for (
-            key
-        ) in self.keys.values():  # computing the keys raises if needed bias labels are missing
+        for key in self.keys.values():  # the keys raise if bias labels are needed and missing
             key.stage.check(self.context)
         check_batches(self.context, [name for name, key in self.keys.items() if not key.stored])
         self.checked = True

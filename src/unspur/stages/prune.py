@@ -95,9 +95,7 @@ def finish_masks(context: Context, results: Results, model: nn.Module) -> Pruned
             model, source, order, first=settings.steps, batches=settings.batch_norm_batches
         )
     masks.bake(model)
-    weights = {
-        name: t for name, t in keep.items() if t.dim() > 1
-    }  # without biases and scales, which have one dimension
+    weights = {name: t for name, t in keep.items() if t.dim() > 1}  # no biases and scales
     return PrunedWeights(keep, model.state_dict(), _density(context, weights))
 
 

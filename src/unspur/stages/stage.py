@@ -88,9 +88,8 @@ class Stage:
             "builder": context.builder.source,
             "initial": context.initial_digest,
         }
-        if (
-            recipe.start.warmup or recipe.start.head_first
-        ):  # a file of weights is covered by `initial`
+        # A file of weights to start from is covered by `initial`.
+        if recipe.start.warmup or recipe.start.head_first:
             parts["start"] = recipe.start.model_dump(include={"warmup", "head_first"})
         if context.corrections is not None and bool(context.corrections.excluded.any()):
             parts["held_out"] = digest("", context.held_out)

@@ -19,11 +19,7 @@ from ..training.sampling import Passes
 from .context import Context
 from .trainings import training_source
 
-WARM_UP, LEAST, MOST = (
-    2,
-    4,
-    100,
-)  # steps that are not timed, and bounds on the number of timed steps
+WARM_UP, LEAST, MOST = 2, 4, 100  # steps before timing, and bounds on the number of timed steps
 SECONDS = 1.0  # for timing steps, within these bounds
 ON_GPU = 50  # steps of the short trial on a GPU
 

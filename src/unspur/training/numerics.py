@@ -49,9 +49,7 @@ def deterministic(on: bool) -> Iterator[None]:
     memory: Any = torch.utils.deterministic
     fill = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(on, warn_only=True)
-    memory.fill_uninitialized_memory = (
-        False  # filling is slow, and nothing here reads uninitialised memory
-    )
+    memory.fill_uninitialized_memory = False  # slow, and nothing here reads such memory
     torch.backends.cudnn.benchmark = not on
     try:
         yield

@@ -30,9 +30,7 @@ from unspur.models.networks.pair import Pair
 from unspur.models.networks.resnet import ResNet18
 
 tp = pytest.importorskip("torch_pruning", reason="torch-pruning is not installed")
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::UserWarning"
-)  # torch-pruning warns when it guesses
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # it warns when it guesses
 
 BUILT_IN = {
     "convnet": lambda: ConvNet(5, width=6),

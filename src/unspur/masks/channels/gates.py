@@ -115,9 +115,8 @@ def _gates(channels: Channels, costs: Tensor, **options: Any) -> list[Gate]:
 
 def _attach_gate(model: nn.Module, slot: Slot, gate: Gate) -> None:
     """Multiply a parameter by a gate's masks along the dimension of a slot, in place."""
-    place = torch.full(
-        (gate.channels.count + 1,), -1
-    )  # the last entry is for positions without a unit
+    # The last entry is for positions without a unit.
+    place = torch.full((gate.channels.count + 1,), -1)
     place[gate.members] = torch.arange(len(gate.members))
     path, _, parameter = slot.name.rpartition(".")
     owner = model.get_submodule(path)

@@ -24,9 +24,7 @@ class TraceState:
         self.found = ChannelTrace()
         self.ids: Any = WeakTensorKeyDictionary()  # activations: the channel of each entry
         self.parts: Any = WeakTensorKeyDictionary()  # parameters, buffers, parts of them
-        self.pending: Any = (
-            WeakTensorKeyDictionary()
-        )  # the channels to freeze once a tensor is used
+        self.pending: Any = WeakTensorKeyDictionary()  # freeze these once a tensor is used
         self.modules: list[str] = []  # the names of the running modules, the innermost last
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             index = torch.arange(tensor.numel()).reshape(tensor.shape)
