@@ -108,20 +108,18 @@ def _add_stage(stage: str, runs: Sequence[Run]) -> None:
     if not runs:
         return
     by_path = {each.keys[stage].path: each for each in runs}
+    ingredients = {path: each.keys[stage].ingredients for path, each in by_path.items()}
     store = runs[0].context.store
-    with store.making([each.keys[stage].ingredients for each in by_path.values()]) as (
-        found,
-        open_,
-    ):
+    with store.making(list(ingredients.values())) as (artifacts, open_):
         work = {
             path: by_path[path].keys[stage].stage.work(by_path[path].context, by_path[path].results)
             for path in open_
         }
         for path, result in _work_off(stage, runs[0].context, work, open_).items():
-            ingredients = by_path[path].keys[stage].ingredients
-            found[path] = open_[path].promote(path, ingredients, result.tensors(), result.facts())
+            tensors, facts = result.tensors(), result.facts()
+            artifacts[path] = open_[path].promote(path, ingredients[path], tensors, facts)
     for each in runs:
-        each.results[stage] = found[each.keys[stage].path]
+        each.results[stage] = artifacts[each.keys[stage].path]
 
 
 def _work_off(

@@ -71,8 +71,8 @@ def _gain(scorer: Scorer, results: Results) -> dict[str, Any]:
         predicted = scorer.predicted(results.weights(stage), scorer.context.source(part), among)
         return predicted == part.targets.cpu()[among]
 
-    found = gain_facts(scorer.context, results, right)
-    return {"gain": found} if found else {}
+    gain = gain_facts(scorer.context, results, right)
+    return {"gain": gain} if gain else {}
 
 
 def _network_facts(scorer: Scorer, results: Results) -> dict[str, Any]:
@@ -173,9 +173,9 @@ def _mining_facts(context: Context, results: Results) -> dict[str, Any]:
         quality = metrics.mining_quality(suspects.conflict, conflicting)
     # The oracle predicts no classes, so there is nothing to compare the ordinary model with.
     known = context.recipe.mine.how == "oracle"
-    found = verdict(suspects, opinion=None if known else _second_opinion(context, results))
+    judgement = verdict(suspects, opinion=None if known else _second_opinion(context, results))
     flagged = int(suspects.conflict.sum())
-    return {**quality, "flagged": flagged, "verdict": found.code, "text": found.text}
+    return {**quality, "flagged": flagged, "verdict": judgement.code, "text": judgement.text}
 
 
 def _unseen_facts(scorer: Scorer, results: Results) -> dict[str, Any] | None:

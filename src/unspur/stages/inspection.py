@@ -102,8 +102,8 @@ def _map(context: Context, networks: dict[str, nn.Module]) -> Pictures:
         tensors["map.bias"] = context.splits.bias[scorer.split][chosen]
     try:
         for name, model in networks.items():
-            found = penultimate(model, _head(context, model), scorer.source.plain(among=among))
-            tensors[f"map.features.{name}"] = _components(found)
+            features = penultimate(model, _head(context, model), scorer.source.plain(among=among))
+            tensors[f"map.features.{name}"] = _components(features)
     except ModelError as error:
         return Pictures(notes={"map": str(error)})
     return Pictures(tensors, {"map": scorer.name})

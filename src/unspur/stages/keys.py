@@ -30,10 +30,10 @@ class StageKey:
 
 def plan_keys(context: Context) -> dict[str, StageKey]:
     """Return the key of every stage of the recipe's plan, in order."""
-    found: dict[str, StageKey] = {}
+    keys: dict[str, StageKey] = {}
     for name in context.recipe.stages:
         stage = stage_records()[name]
-        parents = {before: key.path.name for before, key in found.items()}
+        parents = {before: key.path.name for before, key in keys.items()}
         ingredients = stage.ingredients(context, parents)
-        found[name] = StageKey(stage, ingredients, context.store.path(ingredients), context.store)
-    return found
+        keys[name] = StageKey(stage, ingredients, context.store.path(ingredients), context.store)
+    return keys

@@ -78,8 +78,8 @@ def measured_samples(context: Context, results: Results) -> Measured | None:
     if context.splits.test is not None:
         every = results.suspects("test").conflict
         parts.insert(0, ("test", every | ~every))
-    found = (Measured(s, among, results.suspects(s).conflict[among]) for s, among in parts)
-    return next((samples for samples in found if samples.is_enough), None)
+    choices = (Measured(s, among, results.suspects(s).conflict[among]) for s, among in parts)
+    return next((samples for samples in choices if samples.is_enough), None)
 
 
 def gain_facts(
@@ -99,4 +99,4 @@ def gain_facts(
     gains = {
         name: paired_gain(before[part], after[part]) for name, part in parts.items() if part.any()
     }
-    return {"split": samples.split, **{name: asdict(found) for name, found in gains.items()}}
+    return {"split": samples.split, **{name: asdict(gain) for name, gain in gains.items()}}

@@ -37,8 +37,8 @@ def mine(context: Context, results: Results) -> Work:
     before = mining_before(context)
     mined = MinedSuspects.of(before) if before else (yield from _mine(context))
     assert isinstance(mined, MinedSuspects)
-    found = mined.splits["train"]
-    corrected = Suspects(found.score, context.corrections.conflict, found.predicted)
+    train = mined.splits["train"]
+    corrected = Suspects(train.score, context.corrections.conflict, train.predicted)
     return MinedSuspects({**mined.splits, "train": corrected})
 
 
@@ -129,15 +129,15 @@ class _ScoredSamples:
 
 def _ask_oracle(context: Context) -> MinedSuspects:
     """Return the truly conflicting samples of each split."""
-    splits, found = context.splits, {}
+    splits, suspects = context.splits, {}
     for name in [name for name in SPLIT_NAMES if name in splits.parts()]:
         conflicting = splits.conflicting(name)
         if conflicting is None:
             raise RecipeError(
                 f'mine.how = "oracle" needs bias labels of the {SPLIT_NAMES[name]} split; there are none.'
             )
-        found[name] = oracle(conflicting, splits.parts()[name].targets)
-    return MinedSuspects(found)
+        suspects[name] = oracle(conflicting, splits.parts()[name].targets)
+    return MinedSuspects(suspects)
 
 
 def _more_key(context: Context, mined: bool) -> dict[str, Any]:

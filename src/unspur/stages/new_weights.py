@@ -36,7 +36,7 @@ def _differ_in_weights(now: Mapping[str, Any], before: Mapping[str, Any]) -> boo
 def _ingredients(path: Path) -> dict[str, Any]:
     """Return what a stored stage depends on, or {} if that cannot be read."""
     try:
-        found = json.loads(path.read_bytes())["ingredients"]
+        ingredients = json.loads(path.read_bytes())["ingredients"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return ingredients if isinstance(ingredients, dict) else {}

@@ -67,11 +67,11 @@ CROWDED = 0.5  # a share of suspects in a class above which a warning is given
 
 def crowded_classes(suspects: Suspects, targets: Tensor, classes: Sequence[str]) -> str:
     """Return a warning about classes in which most samples are suspects, or "" if there are none."""
-    found = {}
+    counts = {}
     for label, name in enumerate(classes):
         members = targets == label
-        found[name] = int((members & suspects.conflict).sum()), int(members.sum())
-    return crowding(found)
+        counts[name] = int((members & suspects.conflict).sum()), int(members.sum())
+    return crowding(counts)
 
 
 def crowding(counts: Mapping[str, tuple[int, int]]) -> str:
@@ -113,38 +113,38 @@ def verdict(suspects: Suspects, *, opinion: Tensor | None = None) -> Verdict:
     sample with a wrong label does not.
     """
     n, k = len(suspects), int(suspects.conflict.sum())
-    found = f"{k} of {n} training samples ({k / n:.2%})"
+    share = f"{k} of {n} training samples ({k / n:.2%})"
     if k < max(FEWEST, FEWEST_SHARE * n):
-        return _too_few(found)
+        return _too_few(share)
     if k > MOST_SHARE * n:
-        return _too_many(found)
+        return _too_many(share)
     if opinion is not None and len(opinion) >= NOISE_EVIDENCE:
         against = float(opinion.double().mean())
         if against >= NOISE_SHARE:
-            return _noisy(found, against)
-    return Verdict("usable", f"A shortcut is likely: {found} contradict what a model learns first.")
+            return _noisy(share, against)
+    return Verdict("usable", f"A shortcut is likely: {share} contradict what a model learns first.")
 
 
-def _too_few(found: str) -> Verdict:
+def _too_few(share: str) -> Verdict:
     return Verdict(
         "nothing",
-        f"No sign of a shortcut: {found} contradict what a model learns first, too few to act on. "
+        f"No sign of a shortcut: {share} contradict what a model learns first, too few to act on. "
         "The ordinary model is returned.",
     )
 
 
-def _too_many(found: str) -> Verdict:
+def _too_many(share: str) -> Verdict:
     return Verdict(
         "too-many",
-        f"The miner did not learn the task: it gets {found} wrong, so these are not exceptions to a "
+        f"The miner did not learn the task: it gets {share} wrong, so these are not exceptions to a "
         "shortcut. The ordinary model is returned. Mine longer (mine.steps) or with another rate.",
     )
 
 
-def _noisy(found: str, against: float) -> Verdict:
+def _noisy(share: str, against: float) -> Verdict:
     return Verdict(
         "noise",
-        f"{found} contradict what a model learns first, but the ordinary model contradicts "
+        f"{share} contradict what a model learns first, but the ordinary model contradicts "
         f"{against:.0%} of their labels on unseen samples too: they may be wrong labels. "
         "Debiasing went on; look at the suspects before trusting it.",
     )

@@ -38,7 +38,7 @@ def _meet(
     if tensor is not other and _broadcasts(tensor.shape, ids):
         state.freeze(so_far, name)
         return ids
-    return state.found.numbers.merge(so_far, ids, state.reason(name)).expand(shape)
+    return state.record.numbers.merge(so_far, ids, state.reason(name)).expand(shape)
 
 
 def _broadcasts(shape: torch.Size, ids: Tensor) -> bool:
@@ -58,11 +58,11 @@ def _bind_entries(state: TraceState, tensor: Tensor, ids: Tensor, name: str) -> 
     ids, index = ids.reshape(-1), index.reshape(-1)
     ids, index = ids[ids != FREE], index[ids != FREE]
     for dim in reversed(range(len(part.shape))):
-        found = torch.full((part.shape[dim],), FREE)
+        channels = torch.full((part.shape[dim],), FREE)
         at = ParameterPart(part.name, part.shape, index).along(dim)
-        found[at] = ids
-        if torch.equal(found[at], ids):  # one channel for each position along this dimension
-            state.bind(part.name, dim, found)
+        channels[at] = ids
+        if torch.equal(channels[at], ids):  # one channel for each position along this dimension
+            state.bind(part.name, dim, channels)
             return
     state.freeze(ids, name)
 
@@ -73,10 +73,10 @@ def batch_norm(state: TraceState, call: Call) -> None:
     for tensor in call.args[1:5]:
         state.vector(tensor, ids)
     scale = call.args[1] if isinstance(call.args[1], Tensor) else None
-    outputs = state.found.outputs.items()
+    outputs = state.record.outputs.items()
     maker = next((name for (name, _), new in outputs if torch.equal(new, ids)), None)
     if scale is not None and scale in state.parts and maker is not None:
-        state.found.batch_norms.setdefault(maker, state.parts[scale].name)
+        state.record.batch_norms.setdefault(maker, state.parts[scale].name)
     state.ids[call.outs[0]] = state.ids[call.args[0]]
 
 

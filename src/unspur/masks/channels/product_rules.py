@@ -112,8 +112,8 @@ def attend(state: TraceState, call: Call) -> None:
     operands = [t for t in call.tensors if t in state.ids and t.dim() == out.dim() > 2]
     rows = [state.ids[t].reshape(slices, -1) for t in operands if t.numel()]
     why = state.reason(call.name)
-    merge_all = state.found.numbers.merge_all
+    merge_all = state.record.numbers.merge_all
     heads = [merge_all(torch.cat(row), why) for row in zip(*rows, strict=True)]
     ids = torch.tensor(heads).reshape(*out.shape[:-2], 1, 1)
     state.ids[out] = ids.expand(out.shape)
-    state.found.heads[state.modules[-1]] = torch.tensor(list(dict.fromkeys(heads)))
+    state.record.heads[state.modules[-1]] = torch.tensor(list(dict.fromkeys(heads)))

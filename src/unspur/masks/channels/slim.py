@@ -82,11 +82,11 @@ def _try(model: nn.Module, x: Tensor, channels: Channels, names: Sequence[str]) 
         expected = trial(x)
         try:
             _remove_chosen(trial, x, channels, chosen)
-            found = trial(x)
+            actual = trial(x)
         except FAILURES as error:
             reason = str(error).partition("\n")[0]
             return f"without some of them the model's own code fails ({reason})"
-    if float((found - expected).abs().max()) > CLOSE * max(1.0, float(expected.abs().max())):
+    if float((actual - expected).abs().max()) > CLOSE * max(1.0, float(expected.abs().max())):
         return "without some of them the model computes something else"
     return None
 

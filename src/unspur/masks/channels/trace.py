@@ -33,8 +33,8 @@ def trace(model: nn.Module, x: Tensor) -> ChannelTrace:
     state.freeze_pending(outputs)
     for tensor in outputs:
         if tensor in state.ids:
-            state.found.numbers.freeze(state.ids[tensor], "it is an output of the model")
-    return state.found
+            state.record.numbers.freeze(state.ids[tensor], "it is an output of the model")
+    return state.record
 
 
 class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -21,7 +21,7 @@ class TraceState:
     """Channels of activations by entry, channels of parameters by dimension, and the running modules."""
 
     def __init__(self, model: nn.Module):
-        self.found = ChannelTrace()
+        self.record = ChannelTrace()
         self.ids: Any = WeakTensorKeyDictionary()  # activations: the channel of each entry
         self.parts: Any = WeakTensorKeyDictionary()  # parameters, buffers, parts of them
         self.pending: Any = WeakTensorKeyDictionary()  # freeze these once a tensor is used
@@ -48,7 +48,7 @@ class TraceState:
         """Freeze the channels that wait for one of these tensors to be used."""
         for tensor in tensors:
             if tensor in self.pending:
-                self.found.numbers.freeze(*self.pending[tensor])
+                self.record.numbers.freeze(*self.pending[tensor])
 
     def reason(self, operation: str) -> str:
         """Return a reason for freezing: the operation, and the module that runs it."""
@@ -57,7 +57,7 @@ class TraceState:
 
     def freeze(self, ids: Tensor, operation: str) -> None:
         """Mark channels as not removable because of an operation."""
-        self.found.numbers.freeze(ids, self.reason(operation))
+        self.record.numbers.freeze(ids, self.reason(operation))
 
     def freeze_all(self, call: Call) -> None:
         """Freeze all channels that enter a call; its outputs are FIXED."""
@@ -71,7 +71,7 @@ class TraceState:
                 self.ids[each] = torch.full((), FIXED).expand(each.shape)
 
     def _freeze_parameter(self, name: str, operation: str) -> None:
-        for (owner, _), ids in self.found.along.items():
+        for (owner, _), ids in self.record.along.items():
             if owner == name:
                 self.freeze(ids, operation)
 
@@ -86,7 +86,7 @@ class TraceState:
         if all(d == rest.dim() - 1 for d in varying(rest)):
             return first.clone()
         why = self.reason("a mixed layout")
-        return torch.tensor([self.found.numbers.merge_all(part, why) for part in ids])
+        return torch.tensor([self.record.numbers.merge_all(part, why) for part in ids])
 
     def read(self, name: str, dim: int, x: Tensor, padded: bool, at: Tensor | None = None) -> None:
         """Note that a weight reads the channels of `x` along `dim`, at some positions or at all."""
@@ -99,34 +99,34 @@ class TraceState:
         place[at] = ids
         self.bind(name, dim, place)
         least, most = (torch.zeros(size).index_put((at,), v.float().cpu()) for v in (low, high))
-        self.found.readings.append(Reading(name, dim, least, most, padded))
+        self.record.readings.append(Reading(name, dim, least, most, padded))
 
     def make(self, part: ParameterPart, dim: int) -> Tensor:
         """Return the channels that a parameter makes along a dimension: new ones at the first call."""
         key = (part.name, dim)
-        if key not in self.found.outputs:
-            self.found.outputs[key] = self.found.numbers.new(part.shape[dim])
-            self.bind(*key, self.found.outputs[key])
-        return self.found.outputs[key]
+        if key not in self.record.outputs:
+            self.record.outputs[key] = self.record.numbers.new(part.shape[dim])
+            self.bind(*key, self.record.outputs[key])
+        return self.record.outputs[key]
 
     def vector(self, tensor: Tensor | None, ids: Tensor) -> None:
         """Note that a bias, a scale or a running mean has one entry for each channel."""
         if tensor is None or tensor not in self.parts:
             return
         part = self.parts[tensor]
-        found = torch.full((math.prod(part.shape),), FREE)
-        found[part.index.reshape(-1)] = ids
-        self.bind(part.name, 0, found)
+        channels = torch.full((math.prod(part.shape),), FREE)
+        channels[part.index.reshape(-1)] = ids
+        self.bind(part.name, 0, channels)
 
     def bind(self, name: str, dim: int, ids: Tensor) -> None:
         """Set the channels along a dimension of a parameter, merged with those known before."""
         key = (name, dim)
-        before = self.found.along.get(key)
+        before = self.record.along.get(key)
         if before is not None:
             size = max(len(before), len(ids))
             before, ids = _pad(before, size), _pad(ids, size)
-            ids = self.found.numbers.merge(before, ids, f"two uses of {name}")
-        self.found.along[key] = ids
+            ids = self.record.numbers.merge(before, ids, f"two uses of {name}")
+        self.record.along[key] = ids
 
 
 def _pad(ids: Tensor, size: int) -> Tensor:
