@@ -1,4 +1,4 @@
-"""Where work is done: the device, the store of results, and how progress is shown."""
+"""The place of a run: the device, the store of results, and how progress is shown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .threads import choose_threads
 
 @dataclass(frozen=True)
 class Place:
-    """Where work is done, where its results are stored, and how progress is shown."""
+    """The device, the store of results, and how progress is shown."""
 
     device: torch.device
     store: Store
@@ -29,7 +29,7 @@ class Place:
 
 
 def pick_device(name: str | None = None) -> torch.device:
-    """Return the device asked for, or a GPU if there is one."""
+    """Return the named device; without a name a GPU if there is one, otherwise the CPU."""
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cuda" and (team := current()) is not None:
         name = f"cuda:{team.node_rank % max(1, torch.cuda.device_count())}"
@@ -48,14 +48,14 @@ def pick_device(name: str | None = None) -> torch.device:
             f"the device {name!r} cannot be used here ({reason}). Choose cpu, cuda, cuda:1 ..."
         ) from None
     if device.index is not None and current() is not None:
-        torch.cuda.set_device(device)  # where exchanges with other processes take place
+        torch.cuda.set_device(device)  # for communication with other processes
     return device
 
 
 def find_place(
     device: str | None, store: Path | str | None, show: Show, on_log: LogHook | None = None
 ) -> Place:
-    """Return the place that the options of a command name.
+    """Return the place for the options of a command.
 
     Only the first process shows progress and calls `on_log`.
     """
@@ -64,7 +64,7 @@ def find_place(
 
 
 def _once(show: Show) -> Show:
-    """Show progress in the first process alone."""
+    """Show progress in the first process only."""
     return show if is_first() else lambda name: nullcontext()
 
 
@@ -80,9 +80,9 @@ def command_place(
     threads: int | None = None,
     on_log: LogHook | None = None,
 ) -> Place:
-    """Return the place of a command, which may also choose the threads of its process.
+    """Return the place for the options of a command, and set the number of threads.
 
-    Several processes have as many threads each as the first chooses.
+    With several processes, the first one chooses the number of threads for all.
     """
     place = find_place(device, store, show, on_log)
     if place.device.type == "cpu" or threads:
@@ -94,8 +94,8 @@ def command_place(
 def temporary_place(
     device: str | None, show: Show, on_log: LogHook | None = None
 ) -> Iterator[Place]:
-    """Return a place whose store is gone afterwards."""
+    """Return a place with a temporary store, which is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
         store = Store(Path(first_says(folder)))
         yield Place(pick_device(device), store, _once(show), _log_once(on_log))
-        any_of(False)  # all processes have read from it
+        any_of(False)  # wait until all processes have read from it
