@@ -148,7 +148,7 @@ def export(
         Path(out) if out else folder / "export",
         found.images,
         make_slim=slim,
-        wanted=tuple(formats),
+        kinds=tuple(formats),
         multiple=multiple,
         hub=hub,
         model=network,

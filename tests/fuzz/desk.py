@@ -82,7 +82,7 @@ def make_export(root: Path) -> None:
     images = shapes_set(seed=1).train.take(torch.arange(6))
     formats = ("safetensors", "packed")
     export.export(
-        root / "run", root / "export", images, make_slim=True, wanted=formats, seconds=0.01
+        root / "run", root / "export", images, make_slim=True, kinds=formats, seconds=0.01
     )
 
 

@@ -262,7 +262,7 @@ def test_files_that_say_something_else_are_no_traceback(
         except StoreError as error:
             refused.append(str(error))
     assert len(refused) > 3
-    assert all("Give the command" in text or name in text for text in refused)
+    assert all("Run the command" in text or name in text for text in refused)
 
 
 def test_a_damaged_log_does_not_stop_the_page(folder: Path) -> None:

@@ -465,9 +465,7 @@ def test_a_run_that_dies_while_it_writes_its_folder(
         patch.setattr("unspur.runs.run_folder.save_record", stop)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path, splits, "mlp", "model.options.inputs=192", 'plan="erm"')
-    with pytest.raises(
-        StoreError, match=r"was not written to its end\. Give the command of the run"
-    ):
+    with pytest.raises(StoreError, match=r"is incomplete\. .* the command of the run"):
         unspur.load(tmp_path / "out")
     unspur.load(run(tmp_path, splits, "mlp", "model.options.inputs=192", 'plan="erm"'))
 

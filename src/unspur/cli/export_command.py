@@ -39,7 +39,7 @@ def export(
 ) -> None:
     """Write a run's model as files to deploy; each is checked against the model."""
     chosen = {"safetensors": safetensors, "packed": packed, "onnx": onnx, "pt2": pt2}
-    wanted = tuple(name for name in FORMATS if chosen[name]) or ("safetensors",)
+    kinds = tuple(name for name in FORMATS if chosen[name]) or ("safetensors",)
     network = build_network(folder, model)
     found = check_images(folder, images, data_root, model=network, trust=trust)
     if found.missing:
@@ -50,7 +50,7 @@ def export(
         out or folder / "export",
         found.images,
         make_slim=slim,
-        wanted=wanted,
+        kinds=kinds,
         multiple=multiple,
         hub=hub,
         trust=trust,
