@@ -418,7 +418,7 @@ def test_a_given_model_is_asked_for_again(splits: Splits) -> None:
     quick(TinyNet(), splits, out="out", store="store")
     with pytest.raises(
         ModelError,
-        match=r"made from a model object \(unspur\.testing\.tiny\.TinyNet\).*model=\.\.\.",
+        match=r"made with an nn.Module \(unspur\.testing\.tiny\.TinyNet\).*model=\.\.\.",
     ):
         unspur.load("out")
     with pytest.raises(ModelError, match="the weights in out do not fit the model"):

@@ -187,9 +187,9 @@ def test_a_network_of_timm_needs_timm(thumbnails: Path, monkeypatch: pytest.Monk
 
 
 def test_data_come_first(thumbnails: Path) -> None:
-    with pytest.raises(DataError, match=r"data come first.*unspur\.debias\(data, model=network\)"):
+    with pytest.raises(DataError, match=r"must be the data.*unspur\.debias\(data, model=network\)"):
         unspur.debias(TinyNet(), thumbnails)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"data come first.*unspur\.audit\(data, model=network\)"):
+    with pytest.raises(DataError, match=r"must be the data.*unspur\.audit\(data, model=network\)"):
         unspur.audit(TinyNet())  # type: ignore[arg-type]
 
 
@@ -314,7 +314,7 @@ def test_a_recipe_that_asks_for_the_judge_asks_it_from_python_too(
 def test_too_few_images_for_the_judge_are_debiased_with_a_warning(
     thumbnails: Path, tmp_path: Path
 ) -> None:
-    with pytest.warns(UserWarning, match="the judge was not asked.*80 training images are too few"):
+    with pytest.warns(UserWarning, match="no audit.*80 training images are too few"):
         _, scores = debias(thumbnails, tmp_path)
     assert "judge" not in scores
     assert artifacts(tmp_path / "store", "audit-") == []

@@ -1,4 +1,4 @@
-"""Several processes give the losses, weights and masks of one: two for all methods and stages, three for some."""
+"""Several processes give the losses, weights and masks of one: two for every method, three for some."""
 
 from functools import cache
 

@@ -109,7 +109,7 @@ def test_without_an_earlier_run_nothing_is_compared(tmp_path):
     alone = replace(context.corrections, source=str(tmp_path / "suspects.csv"))
     found = person_changes.person_changes(replace(context, corrections=alone), scores)
     assert found["flags"] is None
-    assert "holds no run" in found["scores"]["missing"]
+    assert "not the folder of a run" in found["scores"]["missing"]
     words = correction_words.describe(found)
     assert "not known" in words.sentences[0]
     assert words.table is None

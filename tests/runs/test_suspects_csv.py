@@ -274,7 +274,7 @@ def test_a_file_that_a_person_worked_on_is_kept(file, suspects):
     new = file.read_text()
     for edit in ("first", "second"):
         file.write_text(edit)
-        with pytest.warns(UserWarning, match="kept as"):
+        with pytest.warns(UserWarning, match="renamed to"):
             write_suspects(file, part(), CLASSES, suspects)
     assert file.read_text() == new
     assert file.with_name("suspects-1.csv").read_text() == "first"
@@ -388,7 +388,7 @@ def test_few_rows_have_no_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(suspects_csv, "MANY", 50)
     write_suspects(tmp_path / "suspects.csv", *_of(many_suspects(60)))
-    with pytest.warns(UserWarning, match="is kept as"):  # both files are of another run now
+    with pytest.warns(UserWarning, match="renamed to"):  # both files are of another run now
         write_suspects(tmp_path / "suspects.csv", *_of(many_suspects(50)))
     assert not (tmp_path / "suspects.parquet").exists()
 

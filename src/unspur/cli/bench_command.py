@@ -83,20 +83,20 @@ def _end(
 ) -> None:
     """Write and print the tables if every run is finished; otherwise say what is missing."""
     if finished.failures:
-        done = f"{len(finished.runs)} of {len(many.wanted)} runs are finished and kept"
+        done = f"{len(finished.runs)} of {len(many.all_runs)} runs are finished and kept"
         raise UnspurError(
             f"{len(finished.failures)} runs failed; {done}. Give the same command again for the others.\n"
             + "\n".join(finished.failures)
         )
-    if len(finished.runs) < len(many.wanted):
+    if len(finished.runs) < len(many.all_runs):
         terminal.out.print(
-            f"Part {part.number} of {part.count} is done: {len(finished.runs)} of {len(many.wanted)} runs "
+            f"Part {part.number} of {part.count} is done: {len(finished.runs)} of {len(many.all_runs)} runs "
             "are finished. The part that ends last writes the tables, and so does the same command "
             "without --part.",
             markup=False,
         )
         return
-    runs = [finished.runs[place] for place in range(len(many.wanted))]
+    runs = [finished.runs[place] for place in range(len(many.all_runs))]
     results = benching.put_together(
         many.recipes, many.seeds, runs, together=many.together, seconds=seconds
     )

@@ -1,8 +1,8 @@
-"""What a person changed among the suspects of an earlier run or audit, and what it did to the scores.
+"""Describe how a person has corrected the suspects of an earlier run or audit, and how the scores changed.
 
-The corrected table is compared with the one that the review kept from before it or, without a review, with
-the suspects of the run in whose folder the table lies. Scores are compared on images that both runs were
-scored on and neither was trained on, with the labels as they are now.
+The corrected table is compared with the copy that the review made before it or, without a review, with the
+suspects of the run in the same folder. Scores are compared on images that both runs were scored on and
+neither was trained on, with the corrected labels.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .intervals import bootstrap
 from .suspects_csv import read_suspects
 
 BEFORE_REVIEW = "suspects-before-review.csv"
-EXAMPLES = 100  # changed images that the report names
-FEWEST = 5  # images of a part that is scored apart
+EXAMPLES = 100  # changed images that the report lists
+FEWEST = 5  # images in a part that has its own score
 
 
 def person_changes(context: Context, scores: Artifact) -> dict[str, Any] | None:
-    """Return the corrections of a run in numbers, with examples and the change of the scores."""
+    """Return the counts of a run's corrections, with examples and the change of the scores."""
     given = context.corrections
     if given is None:
         return None
@@ -53,7 +53,7 @@ def person_changes(context: Context, scores: Artifact) -> dict[str, Any] | None:
 
 
 def _earlier_run(folder: Path) -> Finished | None:
-    """Open the run in whose folder the table lies; None for an audit or any other folder."""
+    """Open the run in the folder of the table; return None for an audit or any other folder."""
     try:
         return open_run(folder) if (folder / "run.json").is_file() else None
     except StoreError:
@@ -61,7 +61,7 @@ def _earlier_run(folder: Path) -> Finished | None:
 
 
 def _machine_flags(context: Context, folder: Path, earlier: Finished | None) -> Tensor | None:
-    """Return the flags before the person changed them; None if they are not known any more."""
+    """Return the flags before the corrections; None if they are no longer known."""
     kept, names = folder / BEFORE_REVIEW, sample_names(context.splits.train)
     if kept.is_file():
         try:
@@ -84,7 +84,7 @@ def _flag_changes(given: Corrections, machine: Tensor) -> dict[str, int]:
 
 
 def _changed(context: Context, given: Corrections, machine: Tensor | None) -> dict[int, str]:
-    """Say of every image that the person changed how: new labels first, then exclusions, then flags."""
+    """Describe the change of every corrected image: new labels first, then exclusions, then flags."""
     classes = context.splits.classes
     what = {i: f"label {classes[new.after]}" for i, new in given.labels.items()}
     what |= dict.fromkeys(given.excluded.nonzero().flatten().tolist(), "left out")
@@ -99,7 +99,7 @@ def _changed(context: Context, given: Corrections, machine: Tensor | None) -> di
 def _examples(
     context: Context, given: Corrections, changed: Mapping[int, str]
 ) -> list[dict[str, str]]:
-    """Name the first images that the person changed."""
+    """Return the first corrected images with their labels, changes and notes."""
     classes, targets = context.splits.classes, context.splits.train.targets
     names = sample_names(context.splits.train)
     return [
@@ -119,9 +119,9 @@ def _examples(
 def compare_scores(
     context: Context, scores: Artifact, earlier: Finished | None, folder: Path
 ) -> dict[str, Any]:
-    """Return the accuracy before and after on the same images, or `missing`: why it is not known."""
+    """Return the accuracy before and after on the same images, or why it is not known (`missing`)."""
     if earlier is None:
-        return {"missing": f"{folder} holds no run, so there are no scores from before."}
+        return {"missing": f"{folder} is not the folder of a run, so there are no earlier scores."}
     evaluated = earlier.stages.get("evaluate")
     if evaluated is None or "predicted.debiased" not in evaluated.tensors:
         return {"missing": f"the predictions of the run in {folder} are no longer stored."}
@@ -144,9 +144,10 @@ def compare_scores(
 
 
 def _common(context: Context, earlier: Tensor) -> tuple[Tensor, Tensor, Tensor | None] | None:
-    """Select the images that both runs were scored on, among those of each; None if they do not match.
+    """Select the images that both runs were scored on; return None if their images do not match.
 
-    The third mask says which of them the person flags; None outside the training split.
+    Returns a mask over the scored images of the earlier run, one over those of this run, and the person's
+    flags of the common images (None outside the training split).
     """
     scorer, given = Scorer(context), context.corrections
     assert given is not None
@@ -166,7 +167,7 @@ def _common(context: Context, earlier: Tensor) -> tuple[Tensor, Tensor, Tensor |
 
 
 def _parts(tensors: Mapping[str, Tensor], flagged: Tensor | None) -> dict[str, dict[str, Any]]:
-    """Return count, accuracies and the interval of their difference for all images and by flag."""
+    """Return the count, both accuracies and the interval of the gain, for all images and by flag."""
     everything = torch.ones(len(tensors["targets"]), dtype=torch.bool)
     masks = {"all": everything}
     if flagged is not None:
