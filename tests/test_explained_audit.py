@@ -100,4 +100,4 @@ def test_a_wrong_rate_is_an_error_before_anything_is_done(tmp_path):
     command = ["audit", str(tmp_path / "photos"), "--power", "--power-rates", "many"]
     found = CliRunner().invoke(cli.app, command)
     assert found.exit_code != 0
-    assert "no list of numbers" in str(found.exception)
+    assert "not a list of numbers" in str(found.exception)

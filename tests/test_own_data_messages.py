@@ -205,12 +205,12 @@ def test_a_dry_run_refuses_a_folder_that_is_a_file(tmp_path: Path) -> None:
 
 
 def test_help_shows_no_type_beside_flags() -> None:
-    for command in (["debias"], ["runs", "rm"], ["data", "make"], []):
+    for command in (["debias"], ["runs", "rm"], ["data", "make"], ["recipes", "show"], []):
         shown = invoke(*command, "--help").output
         assert "bool" not in shown, command
         assert "BOOL" not in shown, command
     shown = plain(invoke("debias", "--help").output)
-    assert "by the device unless given" in shown
+    assert "depends on the device" in shown
     assert "default: 0]" not in shown.split("--seed")[0]
 
 

@@ -105,8 +105,8 @@ class Counting(Store):
         self.made: list[str] = []
 
     @contextmanager
-    def making(self, wanted):
-        with super().making(wanted) as (found, missing):
+    def making(self, requests):
+        with super().making(requests) as (found, missing):
             self.made += [path.name.partition("-")[0] for path in missing]
             yield found, missing
 

@@ -75,8 +75,8 @@ def debias(
             the command line (`resnet18`, `timm:NAME`, `file.py:builder`). By default ResNet-18, or a small
             convolutional network for images of at most 28 pixels.
         test: Test images, if `train` is only a training split. They are used only for scores.
-        bias: The bias labels of the images by split, used only for scores. For images in files: the name of
-            a column, or a pattern of file names ('*_{group}.png').
+        bias: The bias labels of the images by split, used only for scores unless the method needs them. For
+            images in files: the name of a column, or a pattern of file names ('*_{group}.png').
         classes: The names of the classes, for a dataset without them.
         init: A file with the initial weights of a network that is given by name.
         pretrained: Whether to start from the published weights of the network.

@@ -155,13 +155,13 @@ def test_run_writes_the_folder_and_prints_the_table(fresh: Desk, tmp_path: Path)
         assert percent(scores[row]["unbiased"]) in line
         assert percent(scores[row]["conflicting"]) in line
     assert "precision" in done.stdout
-    assert "Already stored" not in done.stdout
+    assert "Reused from the store" not in done.stdout
 
 
 def test_a_second_run_says_what_is_stored(full: Desk, out: Path, tmp_path: Path) -> None:
     before = {p: p.stat().st_mtime_ns for p in Path(full.store).rglob("*")}
     done = invoke("run", full.recipe, *full.options, "--out", str(tmp_path / "again"))
-    assert "Already stored, not run again: mine, pretrain, prune, finetune." in done.stdout
+    assert "Reused from the store: mine, pretrain, prune, finetune." in done.stdout
     assert {p: p.stat().st_mtime_ns for p in Path(full.store).rglob("*")} == before
     for name in ("model.safetensors", "masks.safetensors", "scores.json"):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
@@ -170,7 +170,7 @@ def test_a_second_run_says_what_is_stored(full: Desk, out: Path, tmp_path: Path)
 def test_a_changed_setting_runs_what_depends_on_it(full: Desk, tmp_path: Path) -> None:
     changed = ["--set", "finetune.steps=5", "--out", str(tmp_path / "out")]
     done = invoke("run", full.recipe, *full.options, *changed)
-    assert "Already stored, not run again: mine, pretrain, prune." in done.stdout
+    assert "Reused from the store: mine, pretrain, prune." in done.stdout
     settings = recipes.load(str(tmp_path / "out" / "recipe.toml"))
     assert (settings.prune.steps, settings.finetune.steps) == (4, 5)
 
@@ -625,7 +625,7 @@ def test_runs_rm_of_no_name_removes_nothing(full: Desk, arguments: list[str]) ->
 def test_what_was_removed_is_made_again(full: Desk, out: Path) -> None:
     invoke("runs", "rm", "pretrain", "--store", full.store)
     done = invoke("run", full.recipe, *full.options, "--out", "again")
-    assert "Already stored, not run again: mine, prune, finetune." in done.stdout
+    assert "Reused from the store: mine, prune, finetune." in done.stdout
     assert Path("again/model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
 
 

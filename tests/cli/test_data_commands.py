@@ -89,4 +89,4 @@ def test_show_draws_a_sheet(tmp_path: Path) -> None:
 
 
 def test_the_first_ratio_is_the_default() -> None:
-    assert data_commands._loaded("demo", None, None).name == "demo/1pct"
+    assert data_commands._load("demo", None, None).name == "demo/1pct"

@@ -64,7 +64,7 @@ def say(desk, tmp_path, monkeypatch, capsys):
         capsys.readouterr()
         code = command(monkeypatch, *arguments)
         said = capsys.readouterr().err
-        assert "this is a fault of unspur" not in said, said
+        assert "this is a bug in unspur" not in said, said
         return code, said
 
     return run
@@ -248,7 +248,7 @@ def test_a_fault_of_ours_says_so(desk, tmp_path, monkeypatch, capsys) -> None:
     said = capsys.readouterr().err
     assert code == 1
     assert "Traceback" in said
-    assert said.splitlines()[-1].startswith("KeyError: this is a fault of unspur")
+    assert said.splitlines()[-1].startswith("KeyError: this is a bug in unspur")
 
 
 # Removal beside a live run

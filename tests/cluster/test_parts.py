@@ -122,7 +122,7 @@ def test_a_worker_gets_absolute_paths(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("device", "gpus"), [("cuda:1", None), ("cpu", 0.5)])
 def test_contradictory_options_of_a_cluster_are_refused(device: str, gpus: float | None) -> None:
-    with pytest.raises(UsageError, match="Give --device cuda"):
+    with pytest.raises(UsageError, match="--device cuda"):
         open_pool("local", device, 1.0, gpus, lambda state: None)
 
 

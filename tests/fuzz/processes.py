@@ -77,7 +77,7 @@ def end(process: subprocess.Popen[str], seconds: float = 300) -> tuple[int, str]
 
 def is_raw(code: int, said: str) -> bool:
     """Return whether a command ended otherwise than it may."""
-    return code not in FINE or "this is a fault of unspur" in said or "Traceback" in said
+    return code not in FINE or "this is a bug in unspur" in said or "Traceback" in said
 
 
 def random_command(rng: random.Random) -> list[str]:

@@ -1,4 +1,4 @@
-"""`unspur compare`: several methods on your own images, one table and a page."""
+"""`unspur compare`: train several methods on your own images, and write one table and a page."""
 
 from __future__ import annotations
 
@@ -53,10 +53,12 @@ def compare(
     suspects: Annotated[
         Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how long it takes.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print how long it takes.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train several methods on your own images and show their scores beside each other."""
+    """Train several methods on your own images, and compare their scores."""
     images = UserImages(source, bias=bias)
     opened = workflow.open_comparison(
         images,
@@ -77,7 +79,7 @@ def compare(
 
 
 def _say_plan(opened: dict[str, Run], *, dry_run: bool) -> None:
-    """Say how long it takes; a stage that methods share counts once."""
+    """Print how long the comparison takes; a stage that methods share counts once."""
     first = next(iter(opened.values()))
     err.print(describe(first.context.splits), markup=False)
     costs: dict[Path, float] = {}
@@ -94,9 +96,9 @@ def _say_plan(opened: dict[str, Run], *, dry_run: bool) -> None:
 
 def _say(found: MethodComparison, seconds: float) -> None:
     terminal.out.print(table(found))
-    note = "In per cent; kept: weights."
+    note = "Accuracy in per cent; kept: share of the weights that remain."
     if found.unseen_counts:
-        note += " Suspects and others: images outside training, by what the miner suspects."
+        note += " Suspects and others: held-out images, divided by the flags of the miner."
     terminal.out.print(note, markup=False)
     for line in (f"{comparison_page.headline(found)}.", comparison_page.lead(found)):
         terminal.out.print(line, markup=False, soft_wrap=True)
@@ -106,13 +108,13 @@ def _say(found: MethodComparison, seconds: float) -> None:
 
 
 def table(found: MethodComparison) -> Table:
-    """Return the scores in per cent: true ones where groups are known, then label-free ones."""
+    """Return the scores in per cent: those by true groups if known, then those by suspects."""
     parts = [part for part in PARTS if part in found.unseen_counts]
     metrics = [name for name in found.metrics if name != "average"] or ["average"]
     names = [*(name.replace("_", " ") for name in metrics), *parts, "kept"]
     columns = (Column(name, justify="right") for name in names)
     first = Column("method", no_wrap=True)
-    shown = Table(first, *columns, box=None, padding=(0, 2, 0, 0))  # narrow: it has many columns
+    shown = Table(first, *columns, box=None, padding=(0, 2, 0, 0))  # narrow, for many columns
     for method in found.methods:
         shown.add_row(method.name, *_cells(method, metrics, parts))
     return shown

@@ -344,7 +344,7 @@ def test_debias_goes_on_exactly_from_shards(photos: Path, shards: Path, tmp_path
             assert done.exit_code == 0, (done.output, done.exception)
         scores = [json.loads(Path(name, "scores.json").read_text()) for name in ("one", "two")]
         assert scores[0] == scores[1]
-        assert "Already stored, not run again" in done.output
+        assert "Reused from the store" in done.output
         assert "train/cat/000_night.png" in Path("one/suspects.csv").read_text()
         done = CliRunner().invoke(cli.app, ["evaluate", "one", str(shards), "--device", "cpu"])
         assert done.exit_code == 0, (done.output, done.exception)
