@@ -1,4 +1,4 @@
-"""Several methods on own data: what each trains, what is shared, what is shown."""
+"""The comparison of methods on own images: what is trained, shared and shown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTINGS = {
     "lff.batch": 32,
     "adapt.steps": 10,
     "adapt.batch": 32,
-    "mine.how": "gce",  # so few images give an audit's miner nothing to go by
+    "mine.how": "gce",  # there are too few images for the miner of an audit
 }
 NAMES = ("erm", "jtt", "lff", "unspur", "dfr-mined")
 TESTED = torch.device("cpu")
@@ -105,7 +105,7 @@ def test_the_page_and_the_record(found: unspur.MethodComparison) -> None:
     )
 
 
-def test_without_groups_suspects_decide(splits: Splits, tmp_path: Path) -> None:
+def test_without_groups_the_score_on_suspects_counts(splits: Splits, tmp_path: Path) -> None:
     blind = replace(without_valid(splits), bias={})
     found = unspur.compare(
         blind, ("jtt", "erm"), model=model(), settings=SETTINGS, store=tmp_path / "store"
@@ -118,7 +118,7 @@ def test_without_groups_suspects_decide(splits: Splits, tmp_path: Path) -> None:
     assert "no clear gain" in comparison_page.lead(found) or "points" in comparison_page.lead(found)
 
 
-def test_methods_that_need_groups_say_so_before_anything_is_trained(
+def test_methods_without_their_groups_are_refused_before_training(
     splits: Splits, tmp_path: Path
 ) -> None:
     blind = replace(splits, bias={})
@@ -203,4 +203,4 @@ def test_the_commands(splits: Splits, tmp_path: Path) -> None:
     shown = invoke("debias", photos, "--method", "dfr-mined", "--anyway", "--out", f"{out}/dfr")
     assert "Already stored, not run again: mine, pretrain." in shown
     scores = json.loads((Path(out) / "dfr" / "scores.json").read_text())
-    assert scores["debiased"]["worst_group"] is not None  # the names of files gave the groups
+    assert scores["debiased"]["worst_group"] is not None  # the groups come from the file names

@@ -1,4 +1,4 @@
-"""The command line: every verb on a tiny set, exit codes, and one clear line for every mistake."""
+"""The command line: every command on tiny data, exit codes, and one clear line for every error."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ select.every = 2
 
 
 class Desk(NamedTuple):
-    """Where a test works: a recipe, its data, a store."""
+    """The working folder of a test: a recipe, its data, a store."""
 
     root: Path
     recipe: str
@@ -72,7 +72,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 @pytest.fixture(scope="module")
 def out(desk: Desk) -> Path:
-    """A finished run."""
+    """Return the folder of a finished run."""
     folder = desk.root / "out"
     done = invoke("run", desk.recipe, *desk.options, "--out", str(folder), "--quiet")
     assert done.exit_code == 0, done.output
@@ -81,13 +81,13 @@ def out(desk: Desk) -> Path:
 
 @pytest.fixture
 def fresh(desk: Desk, tmp_path: Path) -> Desk:
-    """The same desk with an empty store."""
+    """Return the same desk with an empty store."""
     return desk._replace(store=str(tmp_path / "store"))
 
 
 @pytest.fixture
 def full(desk: Desk, out: Path, tmp_path: Path) -> Desk:
-    """The same desk with a copy of the store, to delete from."""
+    """Return the same desk with a copy of the store, to delete from."""
     shutil.copytree(desk.store, tmp_path / "store")
     return desk._replace(store=str(tmp_path / "store"))
 
@@ -101,7 +101,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def invoke(*arguments: str) -> Result:
-    """Run the app in this process; what unspur raises goes through."""
+    """Run a command in this process; errors of unspur are not caught."""
     result = CliRunner().invoke(cli.app, list(arguments))
     if isinstance(result.exception, UnspurError):
         raise result.exception
@@ -109,7 +109,7 @@ def invoke(*arguments: str) -> Result:
 
 
 def shell(*arguments: str, columns: int = 100) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user would."""
+    """Run a command in a new process, as a user would."""
     return subprocess.run(
         [sys.executable, "-m", "unspur", *arguments],
         capture_output=True,
@@ -125,7 +125,7 @@ def fails(
     *arguments: str,
     code: int = 0,
 ) -> str:
-    """Run main() in this process, expecting an exit code, by default that of what it said on stderr."""
+    """Run main() in this process, and check its exit code: by default that of the error it printed."""
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() sets its own
     monkeypatch.setattr(sys, "argv", ["unspur", *arguments])
     capsys.readouterr()
@@ -193,7 +193,7 @@ def test_the_folder_of_the_run_is_named_in_one_piece(full: Desk, tmp_path: Path)
 )
 def test_progress_lines_when_piped(fresh: Desk, miner: str, stages_shown: list[str]) -> None:
     done = invoke("run", fresh.recipe, *fresh.options, "--set", f"mine.how={miner}")
-    for stage in stages_shown:  # what follows mining depends on what its few steps find
+    for stage in stages_shown:  # the stages after mining depend on its result
         pattern = rf"^{stage}: step 4 of 4, loss -?\d+\.\d{{4}}(, 0 s left)?(, \d+ s of the run)?$"
         assert re.search(pattern, done.stderr, re.MULTILINE), done.stderr
 
@@ -230,7 +230,7 @@ def test_a_stage_of_one_step_has_a_line(capsys: pytest.CaptureFixture[str]) -> N
         ({"rule": "last", "step": 9, "reason": "too few"}, "step 9 (the last: too few)"),
     ],
 )
-def test_why_an_iterate_was_kept_is_said(chosen: dict[str, object], said: str) -> None:
+def test_the_reason_of_the_selection_is_printed(chosen: dict[str, object], said: str) -> None:
     half = {"all": 0.5, "suspects": 0.5, "others": 0.5}
     counts = {"all": 4, "suspects": 2, "others": 2}
     unseen = {"split": "valid", "ordinary": half, "debiased": half, "counts": counts}
@@ -265,7 +265,7 @@ def test_dry_run_runs_nothing(fresh: Desk) -> None:
     assert list(Path().iterdir()) == []
 
 
-def test_dry_run_knows_what_is_stored(full: Desk) -> None:
+def test_dry_run_shows_which_stages_are_stored(full: Desk) -> None:
     done = invoke("run", full.recipe, *full.options, "--dry-run", "--set", "finetune.steps=400")
     rows = {row[1]: row for row in map(str.split, done.stdout.splitlines()) if len(row) > 5}
     assert [("yes" in rows[stage]) for stage in STAGES] == [True, True, True, False]
@@ -303,7 +303,7 @@ def test_help_without_arguments() -> None:
         assert verb in done.output
 
 
-# -- mistakes -----------------------------------------------------------------------------------------
+# -- errors -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_help_without_arguments() -> None:
         ),
     ],
 )
-def test_a_mistake_is_one_line(
+def test_an_error_is_one_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
@@ -419,7 +419,7 @@ def test_settings_that_do_not_fit(
     assert what in said
 
 
-def test_a_file_in_the_way_of_the_folder(
+def test_a_file_in_place_of_the_folder(
     full: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("taken").write_text("")
@@ -427,7 +427,7 @@ def test_a_file_in_the_way_of_the_folder(
     assert "taken" in said
 
 
-# -- the model back -----------------------------------------------------------------------------------
+# -- predict and evaluate -----------------------------------------------------------------------------
 
 
 def test_predict_files_and_folders(out: Path, desk: Desk) -> None:
@@ -468,7 +468,7 @@ def test_predict_without_images(out: Path) -> None:
         invoke("predict", str(out), "none.png")
 
 
-def test_predict_goes_on_after_a_file_it_cannot_read(
+def test_predict_continues_after_an_unreadable_file(
     out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("some").mkdir()
@@ -499,7 +499,7 @@ def test_evaluate_on_data_that_does_not_fit(out: Path) -> None:
         invoke("evaluate", str(out), "demo")
 
 
-def test_evaluate_on_a_folder_that_is_not_there(out: Path) -> None:
+def test_evaluate_on_a_missing_folder(out: Path) -> None:
     with pytest.raises(UnspurError, match=r"there is no folder nowhere\."):
         invoke("evaluate", str(out), "nowhere")
 
@@ -517,7 +517,9 @@ def test_bench_writes_numbers_and_a_table(full: Desk) -> None:
     assert [run["seed"] for run in results["results"][0]["runs"]] == [0, 1]
     assert "| bars |" in Path("res/b.md").read_text()
     assert "bars" in done.stdout
-    assert len(names(full.store)) == 11  # the first seed was there, pictures and all
+    assert (
+        len(names(full.store)) == 11
+    )  # the stages of the first seed, pictures included, were stored before
 
 
 def test_bench_takes_changes(full: Desk) -> None:
@@ -558,7 +560,7 @@ def test_runs_list_of_nothing() -> None:
 
 
 def damage(store: str) -> str:
-    """Flip a bit of one artifact; its name."""
+    """Flip a bit of one artifact, and return its name."""
     name = next(name for name in names(store) if name.startswith("pretrain"))
     file = Path(store, name, "tensors.safetensors")
     content = bytearray(file.read_bytes())
@@ -599,7 +601,7 @@ def test_runs_rm_unfinished(full: Desk) -> None:
     assert names(full.store) == finished
 
 
-def test_runs_rm_unfinished_takes_what_is_damaged_too(full: Desk) -> None:
+def test_runs_rm_unfinished_removes_damaged_results_too(full: Desk) -> None:
     name = damage(full.store)
     invoke("runs", "rm", "--unfinished", "--store", full.store)
     assert name not in names(full.store)
@@ -622,7 +624,7 @@ def test_runs_rm_of_no_name_removes_nothing(full: Desk, arguments: list[str]) ->
     assert names(full.store) == before
 
 
-def test_what_was_removed_is_made_again(full: Desk, out: Path) -> None:
+def test_removed_stages_are_computed_again(full: Desk, out: Path) -> None:
     invoke("runs", "rm", "pretrain", "--store", full.store)
     done = invoke("run", full.recipe, *full.options, "--out", "again")
     assert "Reused from the store: mine, prune, finetune." in done.stdout
@@ -666,18 +668,18 @@ def test_data_make_cmnist() -> None:
     assert "nothing was run" in planned.stdout
 
 
-# -- small things -------------------------------------------------------------------------------------
+# -- other --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("count", "text"),
     [(0, "0 B"), (999, "999 B"), (1500, "2 kB"), (2_500_000, "2 MB"), (3.2e9, "3.2 GB")],
 )
-def test_sizes_for_people(count: float, text: str) -> None:
+def test_sizes_are_readable(count: float, text: str) -> None:
     assert size(count) == text
 
 
-def test_torch_is_left_as_it_was(fresh: Desk) -> None:
+def test_settings_of_torch_are_restored(fresh: Desk) -> None:
     before = torch.are_deterministic_algorithms_enabled(), torch.random.get_rng_state()
     invoke("run", fresh.recipe, *fresh.options, "-q")
     assert torch.are_deterministic_algorithms_enabled() == before[0]

@@ -59,7 +59,7 @@ def test_make_writes_either_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert sorted(path.name for path in (tmp_path / "m").glob("*pct")) == sorted(cmnist.CONFLICTING)
 
 
-def test_what_cannot_be_made(tmp_path: Path) -> None:
+def test_unknown_sets_cannot_be_made(tmp_path: Path) -> None:
     for name in ("bffhq", "celeba"):
         with pytest.raises(RecipeError, match=f"no way to make '{name}'. Choose: cmnist, cifar10c"):
             invoke("make", name, "--out", str(tmp_path))

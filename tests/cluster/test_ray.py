@@ -111,7 +111,7 @@ def test_a_failed_task_does_not_stop_the_others(desk: BenchDesk) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["numbers"] == [1, 2]
-    assert found["failure"].startswith("UsageError: --part 5/2")
+    assert found["failure"].startswith("UsageError: --part '5/2'")
     assert "TypeError" in found["fault"]
     assert found["last"] == [2, 2, 0]
 

@@ -47,7 +47,7 @@ def test_every_flipped_bit_of_every_sealed_file_is_detected(folder: Path) -> Non
             damaged = bytearray(data)
             damaged[position // 8] ^= 1 << position % 8
             (folder / name).write_bytes(damaged)
-            with pytest.raises(StoreError, match=rf"{name} is damaged.*[Gg]ive the command"):
+            with pytest.raises(StoreError, match=rf"{name} is damaged.*[Rr]un the command"):
                 check_folder(folder, "model.json")
         (folder / name).write_bytes(data)
     assert check_folder(folder, "model.json")

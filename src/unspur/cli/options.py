@@ -92,7 +92,9 @@ Trust = Annotated[
 ]
 RunModel = Annotated[
     str | None,
-    typer.Option("--model", help="file.py:builder of the network, if the run was made in Python."),
+    typer.Option(
+        "--model", help="file.py:builder of the network, if the run was made with an nn.Module."
+    ),
 ]
 Pattern = Annotated[
     str | None,

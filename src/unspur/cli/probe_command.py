@@ -88,7 +88,7 @@ def probe(
         ),
     ] = None,
     model: RunModel = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random choice of images.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random choice of donor images.")] = 0,
     device: Device = None,
     data_root: Root = None,
     trust: Trust = False,
