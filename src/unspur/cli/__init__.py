@@ -27,8 +27,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(value: bool) -> None:
+    if value:
         out.print(f"unspur {VERSION}", highlight=False)
         raise typer.Exit
 

@@ -60,7 +60,7 @@ def compare(
 ) -> None:
     """Train several methods on your own images, and compare their scores."""
     images = UserImages(source, bias=bias)
-    opened = workflow.open_comparison(
+    runs_by_method = workflow.open_comparison(
         images,
         command_place(device, store, show(quiet=quiet), threads),
         [name.strip() for name in methods.split(",") if name.strip()],
@@ -70,23 +70,25 @@ def compare(
         settings={"seed": seed, **recipes.parse_changes(set_ or [])},
         suspects=suspects,
     )
-    _say_plan(opened, dry_run=dry_run)
+    _say_plan(runs_by_method, dry_run=dry_run)
     if dry_run:
         return
     began = time.perf_counter()
-    found = workflow.carry_out_comparison(opened, out, command=command_line(), source=images.source)
+    found = workflow.carry_out_comparison(
+        runs_by_method, out, command=command_line(), source=images.source
+    )
     _say(found, time.perf_counter() - began)
 
 
-def _say_plan(opened: dict[str, Run], *, dry_run: bool) -> None:
+def _say_plan(runs_by_method: dict[str, Run], *, dry_run: bool) -> None:
     """Print how long the comparison takes; a stage that methods share counts once."""
-    first = next(iter(opened.values()))
+    first = next(iter(runs_by_method.values()))
     err.print(describe(first.context.splits), markup=False)
     costs: dict[Path, float] = {}
-    for run in opened.values():
+    for run in runs_by_method.values():
         rows = estimate(run)
         costs |= {key.path: row.seconds for key, row in zip(run.keys.values(), rows, strict=True)}
-    stages = f"{len(costs)} stages for {len(opened)} methods"
+    stages = f"{len(costs)} stages for {len(runs_by_method)} methods"
     end = "; nothing was run." if dry_run else "."
     terminal.out.print(
         f"{stages}, about {duration(sum(costs.values()))} on {first.context.device}{end}",
@@ -102,8 +104,8 @@ def _say(found: MethodComparison, seconds: float) -> None:
     terminal.out.print(note, markup=False)
     for line in (f"{comparison_page.headline(found)}.", comparison_page.lead(found)):
         terminal.out.print(line, markup=False, soft_wrap=True)
-    opened = f" Open {found.page}." if found.page else ""
-    text = f"{seconds:.0f} s. Everything is in {found.out}/.{opened}"
+    advice = f" Open {found.page}." if found.page else ""
+    text = f"{seconds:.0f} s. Everything is in {found.out}/.{advice}"
     terminal.out.print(text, markup=False, soft_wrap=True)
 
 

@@ -138,7 +138,7 @@ def _finish(opened: Run, folder: Path, *, source: str = "") -> None:
     opened.settle()
     stored = opened.stored
     outcome = workflow.carry_out(
-        opened, folder, command=command_line(), source=source, scored=_say_scores
+        opened, folder, command=command_line(), source=source, on_scores=_say_scores
     )
     _say_where(outcome, folder, stored, time.perf_counter() - began)
 

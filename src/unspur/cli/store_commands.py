@@ -33,8 +33,8 @@ def runs_list(store: StoreAt = None) -> None:
         total += (bytes_ := stored.folder_size(path))
         state, about = _state(path)
         seconds = str(about.get("seconds", "–"))
-        made = about.get("made", "–").replace("T", " ")[:16]
-        table.add_row(path.name.partition(".")[0], state, size(bytes_), seconds, made)
+        date = about.get("made", "–").replace("T", " ")[:16]
+        table.add_row(path.name.partition(".")[0], state, size(bytes_), seconds, date)
     console.out.print(table)
     console.out.print(f"{size(total)} in {store or default_store()}", markup=False)
 

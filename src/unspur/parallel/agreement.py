@@ -34,9 +34,9 @@ def from_first(work: Callable[[], T]) -> T:
 
 def only_first(work: Callable[[], T]) -> T | None:
     """Call `work` in the first process only, and return None in the others; raise its error in all."""
-    kept: list[T] = []
-    from_first(lambda: kept.append(work()))
-    return kept[0] if kept else None
+    results: list[T] = []
+    from_first(lambda: results.append(work()))
+    return results[0] if results else None
 
 
 def attempt(work: Callable[[], T]) -> tuple[T | None, Exception | None]:

@@ -64,12 +64,12 @@ def seeded_recipes(recipes: Iterable[Recipe], seeds: Sequence[int]) -> list[Reci
     return [each.seeded(seed) for each in recipes for seed in seeds]
 
 
-def run_group(opened: Sequence[stages.Run]) -> list[dict[str, Any]]:
+def run_group(runs: Sequence[stages.Run]) -> list[dict[str, Any]]:
     """Run several plans with the same stages side by side; return the entry of each in the results."""
-    for each in opened:
+    for each in runs:
         each.ready()
-    finished = stages.run_together(opened)
-    return [run_of(e, scores) for e, (_, scores) in zip(opened, finished, strict=True)]
+    finished = stages.run_together(runs)
+    return [run_of(e, scores) for e, (_, scores) in zip(runs, finished, strict=True)]
 
 
 def put_together(

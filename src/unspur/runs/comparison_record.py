@@ -73,27 +73,27 @@ class MethodComparison:
         return {key: value for key, value in found.items() if key not in ("out", "page")}
 
 
-def scores_together(scored: Mapping[str, Artifact]) -> dict[str, dict[str, AccuracyShare]]:
+def scores_together(artifacts: Mapping[str, Artifact]) -> dict[str, dict[str, AccuracyShare]]:
     """Return the accuracies of each method with intervals, from the artifacts of `evaluate`."""
-    intervals = bootstrap(_together(scored)).accuracy
+    intervals = bootstrap(_together(artifacts)).accuracy
     return {
         name: {
             metric: AccuracyShare(artifact.facts["debiased"][metric], interval)
             for metric, interval in intervals[name].items()
             if artifact.facts["debiased"][metric] is not None
         }
-        for name, artifact in scored.items()
+        for name, artifact in artifacts.items()
     }
 
 
 def gains(
-    scored: Mapping[str, Artifact], baseline: str
+    artifacts: Mapping[str, Artifact], baseline: str
 ) -> dict[str, dict[str, tuple[float, Interval]]]:
     """Return the gain of each method over the baseline, with paired intervals; empty for the baseline."""
     found: dict[str, dict[str, tuple[float, Interval]]] = {}
-    tensors, before = _together(scored), scored[baseline].facts["debiased"]
+    tensors, before = _together(artifacts), artifacts[baseline].facts["debiased"]
     known = {name: t for name, t in tensors.items() if not name.startswith("predicted.")}
-    for name, artifact in scored.items():
+    for name, artifact in artifacts.items():
         after = artifact.facts["debiased"]
         pair = {"ordinary": baseline, "debiased": name}
         predicted = {f"predicted.{role}": tensors[f"predicted.{who}"] for role, who in pair.items()}
@@ -105,13 +105,13 @@ def gains(
     return found
 
 
-def _together(scored: Mapping[str, Artifact]) -> dict[str, Tensor]:
+def _together(artifacts: Mapping[str, Artifact]) -> dict[str, Tensor]:
     """Return the labels of the scored images, and the predictions of every method."""
-    first = next(iter(scored.values())).tensors
+    first = next(iter(artifacts.values())).tensors
     found = {name: t for name, t in first.items() if not name.startswith("predicted.")}
     return found | {
         f"predicted.{name}": artifact.tensors["predicted.debiased"]
-        for name, artifact in scored.items()
+        for name, artifact in artifacts.items()
     }
 
 

@@ -32,22 +32,22 @@ FEWEST = 5  # images in a part that has its own score
 
 def person_changes(context: Context, scores: Artifact) -> dict[str, Any] | None:
     """Return the counts of a run's corrections, with examples and the change of the scores."""
-    given = context.corrections
-    if given is None:
+    corrections = context.corrections
+    if corrections is None:
         return None
-    folder = Path(given.source).parent
+    folder = Path(corrections.source).parent
     earlier = _earlier_run(folder)
     machine = _machine_flags(context, folder, earlier)
-    changed = _changed(context, given, machine)
+    changed = _changed(context, corrections, machine)
     return {
-        "file": given.source,
-        "suspects": int(given.conflict.sum()),
-        "excluded": int(given.excluded.sum()),
-        "relabelled": len(given.labels),
-        "notes": len(given.notes),
-        "flags": None if machine is None else _flag_changes(given, machine),
+        "file": corrections.source,
+        "suspects": int(corrections.conflict.sum()),
+        "excluded": int(corrections.excluded.sum()),
+        "relabelled": len(corrections.labels),
+        "notes": len(corrections.notes),
+        "flags": None if machine is None else _flag_changes(corrections, machine),
         "changed": len(changed),
-        "examples": _examples(context, given, changed),
+        "examples": _examples(context, corrections, changed),
         "scores": compare_scores(context, scores, earlier, folder),
     }
 
@@ -74,30 +74,30 @@ def _machine_flags(context: Context, folder: Path, earlier: Finished | None) -> 
     return flags if flags is not None and len(flags) == len(names) else None
 
 
-def _flag_changes(given: Corrections, machine: Tensor) -> dict[str, int]:
-    kept = given.conflict & machine
+def _flag_changes(corrections: Corrections, machine: Tensor) -> dict[str, int]:
+    kept = corrections.conflict & machine
     return {
         "kept": int(kept.sum()),
-        "cleared": int((machine & ~given.conflict & ~given.excluded).sum()),
-        "added": int((given.conflict & ~machine).sum()),
+        "cleared": int((machine & ~corrections.conflict & ~corrections.excluded).sum()),
+        "added": int((corrections.conflict & ~machine).sum()),
     }
 
 
-def _changed(context: Context, given: Corrections, machine: Tensor | None) -> dict[int, str]:
+def _changed(context: Context, corrections: Corrections, machine: Tensor | None) -> dict[int, str]:
     """Describe the change of every corrected image: new labels first, then exclusions, then flags."""
     classes = context.splits.classes
-    what = {i: f"label {classes[new.after]}" for i, new in given.labels.items()}
-    what |= dict.fromkeys(given.excluded.nonzero().flatten().tolist(), "left out")
+    what = {i: f"label {classes[new.after]}" for i, new in corrections.labels.items()}
+    what |= dict.fromkeys(corrections.excluded.nonzero().flatten().tolist(), "left out")
     if machine is not None:
-        changed = (machine != given.conflict) & ~given.excluded
+        changed = (machine != corrections.conflict) & ~corrections.excluded
         for i in changed.nonzero().flatten().tolist():
-            flag = "an exception" if given.conflict[i] else "not an exception"
+            flag = "an exception" if corrections.conflict[i] else "not an exception"
             what[i] = f"{what[i]}, {flag}" if i in what else flag
     return what
 
 
 def _examples(
-    context: Context, given: Corrections, changed: Mapping[int, str]
+    context: Context, corrections: Corrections, changed: Mapping[int, str]
 ) -> list[dict[str, str]]:
     """Return the first corrected images with their labels, changes and notes."""
     classes, targets = context.splits.classes, context.splits.train.targets
@@ -105,9 +105,11 @@ def _examples(
     return [
         {
             "name": names[i],
-            "label": classes[given.labels[i].before if i in given.labels else int(targets[i])],
+            "label": classes[
+                corrections.labels[i].before if i in corrections.labels else int(targets[i])
+            ],
             "what": text,
-            "note": given.notes.get(i, ""),
+            "note": corrections.notes.get(i, ""),
         }
         for i, text in list(changed.items())[:EXAMPLES]
     ]
@@ -149,21 +151,21 @@ def _common(context: Context, earlier: Tensor) -> tuple[Tensor, Tensor, Tensor |
     Returns a mask over the scored images of the earlier run, one over those of this run, and the person's
     flags of the common images (None outside the training split).
     """
-    scorer, given = Scorer(context), context.corrections
-    assert given is not None
+    scorer, corrections = Scorer(context), context.corrections
+    assert corrections is not None
     if scorer.among is None:
         targets = context.splits.parts()[scorer.split].targets.cpu()
         everything = torch.ones(len(targets), dtype=torch.bool)
         return (everything, everything, None) if torch.equal(targets, earlier) else None
     original = context.splits.train.targets.clone()
-    for index, new in given.labels.items():
+    for index, new in corrections.labels.items():
         original[index] = new.before
     splits = replace(context.splits, train=with_targets(context.splits.train, original))
     held = replace(context, corrections=None, splits=splits).held_out
     if not torch.equal(original[held].cpu(), earlier):
         return None
     both = held & scorer.among
-    return both[held], both[scorer.among], given.conflict[both]
+    return both[held], both[scorer.among], corrections.conflict[both]
 
 
 def _parts(tensors: Mapping[str, Tensor], flagged: Tensor | None) -> dict[str, dict[str, Any]]:

@@ -56,10 +56,10 @@ def write_together(out: Path | None, kind: Kind) -> Iterator[None]:
 
 def refuse_other(out: Path, kind: Kind) -> None:
     """Raise StoreError if a folder contains a result of another kind."""
-    there = kind_of(out)
-    if there is not None and there != kind:
+    current = kind_of(out)
+    if current is not None and current != kind:
         raise StoreError(
-            f"{out} contains {WORDS[there]}, whose files would be mixed with those of {WORDS[kind]}. "
+            f"{out} contains {WORDS[current]}, whose files would be mixed with those of {WORDS[kind]}. "
             "Choose another --out."
         )
 

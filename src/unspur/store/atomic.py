@@ -81,9 +81,9 @@ def sweep(folder: Path, name: str = "") -> None:
 
 def refuse_file(path: Path) -> None:
     """Raise StoreError if `path`, or a folder above it, exists and is a file."""
-    there = next((each for each in (path, *path.parents) if each.exists()), path)
-    if there.exists() and not there.is_dir():
-        raise StoreError(f"{path} cannot be a folder: {there} is a file. Name another folder.")
+    nearest = next((each for each in (path, *path.parents) if each.exists()), path)
+    if nearest.exists() and not nearest.is_dir():
+        raise StoreError(f"{path} cannot be a folder: {nearest} is a file. Name another folder.")
 
 
 def make_folder(path: Path) -> None:

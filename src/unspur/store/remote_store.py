@@ -75,11 +75,11 @@ class RemoteStore(Store):
                 if not (path / file).exists():
                     continue
                 self.filesystem.put_file(str(path / file), self._remote(path, file))
-                there = self.filesystem.info(self._remote(path, file))["size"]
-                if there != (size := (path / file).stat().st_size):
+                remote_size = self.filesystem.info(self._remote(path, file))["size"]
+                if remote_size != (size := (path / file).stat().st_size):
                     raise StoreError(
-                        f"{self.address}/{path.name}/{file} has {there} bytes after the upload, not {size}. "
-                        "Run the same command again."
+                        f"{self.address}/{path.name}/{file} has {remote_size} bytes after the upload, not "
+                        f"{size}. Run the same command again."
                     )
 
     def _download(self, path: Path) -> None:

@@ -38,9 +38,9 @@ def remove(path: Path, *, force: bool = False) -> None:
     Raises StoreError if a run is using it, unless `force`.
     """
     with contextlib.nullcontext() if force else _lock_unused(path):
-        doomed = path.with_name(path.name + ".removed")
-        path.rename(doomed)
-        shutil.rmtree(doomed)
+        target = path.with_name(path.name + ".removed")
+        path.rename(target)
+        shutil.rmtree(target)
 
 
 @contextlib.contextmanager

@@ -54,7 +54,7 @@ def open_comparison(
         raise RecipeError(
             f"the methods must be different, and at least one; given: {', '.join(methods) or 'none'}."
         )
-    opened = {
+    runs_by_method = {
         name: open_debias(
             images,
             place,
@@ -68,13 +68,13 @@ def open_comparison(
         )
         for name in methods
     }
-    for run in opened.values():
+    for run in runs_by_method.values():
         run.check()
-    return opened
+    return runs_by_method
 
 
 def carry_out_comparison(
-    opened: Mapping[str, stages.Run],
+    runs_by_method: Mapping[str, stages.Run],
     out: Path | None = None,
     *,
     command: str = "",
@@ -83,7 +83,7 @@ def carry_out_comparison(
     """Run every method and compare the scores; with `out`, write a folder for each method and a page."""
     outcomes = {
         name: carry_out(run, out / name if out else None, command=command, source=source)
-        for name, run in opened.items()
+        for name, run in runs_by_method.items()
     }
     found = compare_outcomes(outcomes, command=command)
     return found if out is None or not is_first() else _save(found, out)

@@ -208,11 +208,11 @@ def carry_out(
     *,
     command: str = "",
     source: str = "",
-    scored: Callable[[Outcome], None] | None = None,
+    on_scores: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
     """Ask the judge if there is one, and run the plan; with `out`, write the run's folder and its report.
 
-    `scored` is called with the outcome as soon as the model and its scores are saved, before the report.
+    `on_scores` is called with the outcome as soon as the model and its scores are saved, before the report.
     """
     expect_relative_costs(run)
     with write_together(out, "run"):
@@ -222,7 +222,7 @@ def carry_out(
             return outcome
         with alone():
             outcome = replace(outcome, size_and_speed=_size_and_speed(outcome))
-            return save_outcome(outcome, out, command=command, source=source, scored=scored)
+            return save_outcome(outcome, out, command=command, source=source, on_scores=on_scores)
 
 
 def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
@@ -243,7 +243,7 @@ def save_outcome(
     *,
     command: str = "",
     source: str = "",
-    scored: Callable[[Outcome], None] | None = None,
+    on_scores: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
     """Write the folder of a run and its report; `command` is the command line, `source` the user's images."""
     context, results, scores = outcome.context, outcome.results, outcome.scores
@@ -251,8 +251,8 @@ def save_outcome(
     changed = person_changes(context, scores)
     runs.save(context, results, scores, out, numbers=outcome.numbers)
     save_skipped(context.splits, out)
-    if scored is not None:
-        scored(outcome)
+    if on_scores is not None:
+        on_scores(outcome)
     # The model is saved by now, so that a problem with the pictures cannot lose it.
     inspected = _inspected(context, results)
     measured = outcome.size_and_speed

@@ -193,11 +193,11 @@ def _run_group(
     known: Sequence[RunNumbers | None],
 ) -> list[RunNumbers]:
     """Train the runs of a group side by side, except those with a current record; return all of them."""
-    opened = [open_run(each) for each in group]
+    runs = [open_run(each) for each in group]
     current = [
         record if record is not None and is_current(record, run) else None
-        for run, record in zip(opened, known, strict=True)
+        for run, record in zip(runs, known, strict=True)
     ]
-    missing = [run for run, record in zip(opened, current, strict=True) if record is None]
+    missing = [run for run, record in zip(runs, current, strict=True) if record is None]
     fresh = iter(run_group(missing) if missing else [])
     return [next(fresh) if record is None else record for record in current]
