@@ -282,7 +282,7 @@ def test_recipes_show(monkeypatch: pytest.MonkeyPatch) -> None:
     text = invoke("recipes", "show", "cmnist/1pct-dcwp").stdout
     assert "# Published: 95.98 (ERM: 81.73), unbiased accuracy in per cent." in text
     assert re.search(
-        r"# Ours: [\d.]+ ± [\d.]+ \(ERM: .*\); 4 seeds, [\d.]+ minutes a run on NVIDIA", text
+        r"# Ours: [\d.]+ ± [\d.]+ \(ERM: .*\); 4 seeds, [\d.]+ minutes per run on NVIDIA", text
     )
     assert recipes.parse(tomllib.loads(text), where="shown") == recipes.load("cmnist/1pct-dcwp")
     changed = invoke("recipes", "show", "cmnist/1pct-dcwp", "--set", "prune.steps=7").stdout
@@ -339,11 +339,11 @@ def test_help_without_arguments() -> None:
         ),
         (
             ["bench", "cmnist/1pct-dcwp", "--seeds", "1,two", "--out", "x.json"],
-            "RecipeError: --seeds 1,two: give whole numbers separated by commas, as in 55,66.",
+            "RecipeError: --seeds '1,two' is not a list of whole numbers. Separate them by commas, as in 55,66.",
         ),
         (
             ["data", "make", "fashion", "--out", "x"],
-            "RecipeError: there is no way to make 'fashion'. Choose: cmnist, cifar10c.",
+            "RecipeError: 'fashion' cannot be made. Choose one of cmnist, cifar10c.",
         ),
         (
             ["predict", "nowhere", "a.png"],
@@ -459,7 +459,7 @@ def test_predict_quotes_names_with_commas(out: Path) -> None:
 
 def test_predict_without_images(out: Path) -> None:
     Path("empty").mkdir()
-    with pytest.raises(UnspurError, match="no image files under empty"):
+    with pytest.raises(UnspurError, match="no image files in empty"):
         invoke("predict", str(out), "empty")
     with (
         pytest.warns(UserWarning, match="none.png: not a readable image"),
@@ -477,7 +477,7 @@ def test_predict_continues_after_an_unreadable_file(
     Path("some/b.png").write_bytes(b"nothing")
     with (
         pytest.warns(UserWarning, match="b.png: not a readable image"),
-        pytest.raises(UnspurError, match="1 of 3 files could not be read and are left out"),
+        pytest.raises(UnspurError, match="1 of 3 files could not be read"),
     ):
         invoke("predict", str(out), "some")
 
@@ -495,7 +495,9 @@ def test_evaluate_on_a_folder(out: Path, desk: Desk) -> None:
 
 
 def test_evaluate_on_data_that_does_not_fit(out: Path) -> None:
-    with pytest.raises(UnspurError, match=r"takes \(3, 8, 8\) images of 2 classes; demo/1pct has"):
+    with pytest.raises(
+        UnspurError, match=r"takes \(3, 8, 8\) images of 2 classes, and demo/1pct has"
+    ):
         invoke("evaluate", str(out), "demo")
 
 
@@ -611,7 +613,7 @@ def test_runs_rm_unfinished_removes_damaged_results_too(full: Desk) -> None:
 @pytest.mark.parametrize("unknown", ["none", "mine-zz"])
 def test_runs_rm_of_an_unknown_name_removes_nothing(full: Desk, unknown: str) -> None:
     before = names(full.store)
-    with pytest.raises(UnspurError, match=f"nothing stored begins with '{unknown}'"):
+    with pytest.raises(UnspurError, match=f"begins with '{unknown}'"):
         invoke("runs", "rm", "prune", unknown, "--store", full.store)
     assert names(full.store) == before
 

@@ -61,7 +61,9 @@ def test_make_writes_either_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_unknown_sets_cannot_be_made(tmp_path: Path) -> None:
     for name in ("bffhq", "celeba"):
-        with pytest.raises(RecipeError, match=f"no way to make '{name}'. Choose: cmnist, cifar10c"):
+        with pytest.raises(
+            RecipeError, match=f"'{name}' cannot be made. Choose one of cmnist, cifar10c"
+        ):
             invoke("make", name, "--out", str(tmp_path))
 
 

@@ -98,7 +98,7 @@ def test_a_store_that_cannot_be_written_for_removal(say, monkeypatch) -> None:
     code, said = say("runs", "rm", "--all", "--store", "store")
     assert code == 1
     assert said.startswith("StoreError: ")
-    assert "Permission denied. Name a place that can be written" in said
+    assert "Permission denied. Choose a folder" in said
 
 
 def test_a_store_that_is_removed_while_a_run_uses_it(say, monkeypatch) -> None:

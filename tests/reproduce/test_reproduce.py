@@ -359,7 +359,7 @@ def test_missing_data_is_an_error_after_all_is_said(tmp_path: Path) -> None:
     done = invoke("tsne", "--data-root", str(tmp_path), *where, "--quiet")
     assert done.exit_code == 1
     assert "0 of 1" in done.output
-    assert "not everything could be made: tsne" in str(done.exception)
+    assert "failed: tsne" in str(done.exception)
     assert (tmp_path / "pages" / "tsne.md").exists()
 
 

@@ -320,14 +320,14 @@ def test_a_missing_image(classifier: unspur.Classifier, tmp_path: Path) -> None:
 def test_data_of_another_shape(classifier: unspur.Classifier, splits: Splits) -> None:
     small = Splits(Split(splits.train.images[..., :4], splits.train.targets), splits.classes)
     with pytest.raises(
-        DataError, match=r"takes \(3, 8, 8\) images of 2 classes; data has \(3, 8, 4\)"
+        DataError, match=r"takes \(3, 8, 8\) images of 2 classes, and data has \(3, 8, 4\)"
     ):
         runs.score(classifier, small)
 
 
 def test_data_of_other_classes(classifier: unspur.Classifier, splits: Splits) -> None:
     more = dataclasses.replace(splits, classes=("stands", "lies", "leans"))
-    with pytest.raises(DataError, match=r"of 2 classes; bars has .* of 3"):
+    with pytest.raises(DataError, match=r"of 2 classes, and bars has .* of 3"):
         runs.score(classifier, more)
 
 

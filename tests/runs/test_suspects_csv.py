@@ -303,7 +303,7 @@ def test_new_labels_are_read_unless_they_change_nothing(tmp_path):
 
 
 def test_a_new_label_must_be_a_class(tmp_path):
-    with pytest.raises(DataError, match=r"line 2: the new label 'horse' is none of the classes"):
+    with pytest.raises(DataError, match=r"line 2: the new label 'horse' is not one of the classes"):
         read_labels(tmp_path, "path,flag,new_label", "cat/a.png,,horse")
 
 
@@ -419,7 +419,7 @@ def test_a_parquet_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="columns path"):
         read_suspects(path, ["a"])
     parquet.write_table(arrow.table({"path": ["b"], "flag": ["suspect"]}), path)
-    with pytest.raises(DataError, match=r"row 1: 'b' is no training sample"):
+    with pytest.raises(DataError, match=r"row 1: 'b' is not a training sample"):
         read_suspects(path, ["a"])
     parquet.write_table(arrow.table({"path": ["a"], "flag": [None]}), path)
     assert not read_suspects(path, ["a"]).conflict.any()
