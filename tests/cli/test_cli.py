@@ -339,7 +339,8 @@ def test_help_without_arguments() -> None:
         ),
         (
             ["bench", "cmnist/1pct-dcwp", "--seeds", "1,two", "--out", "x.json"],
-            "RecipeError: --seeds '1,two' is not a list of whole numbers. Separate them by commas, as in 55,66.",
+            "RecipeError: --seeds '1,two' is not a list of whole numbers. Separate them by commas, as in "
+            "55,66.",
         ),
         (
             ["data", "make", "fashion", "--out", "x"],

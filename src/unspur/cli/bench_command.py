@@ -101,7 +101,7 @@ def _end(
         )
         return
     runs = [finished.runs[place] for place in range(len(many.all_runs))]
-    results = benching.put_together(
+    results = benching.combine_runs(
         many.recipes, many.seeds, runs, together=many.together, seconds=seconds
     )
     benching.save(results, out)

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from .. import run_api
 from ..report import terminal
 from ..runs.evaluation import Evaluation
-from ..runs.evaluation_files import described, table_of
+from ..runs.evaluation_files import describe_evaluation, table_of
 from .options import Device, Pattern, Root, RunModel, Trust
 
 MOST_ROWS = 40  # rows of a table in the terminal
@@ -55,7 +55,7 @@ def evaluate(
 
 
 def _say(found: Evaluation, out: Path | None) -> None:
-    terminal.out.print(described(found), markup=False)
+    terminal.out.print(describe_evaluation(found), markup=False)
     for kind in ("overall", "class", "group"):
         header, *rows = table_of(found, kind)
         if rows:

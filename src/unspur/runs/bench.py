@@ -25,11 +25,11 @@ __all__ = [
     "MODELS",
     "PUBLISHED",
     "bench",
+    "combine_runs",
     "group_runs",
     "markdown",
     "percent",
     "pivot",
-    "put_together",
     "row_of",
     "run_group",
     "run_of",
@@ -56,7 +56,7 @@ def bench(
     for group in group_runs(seeded_recipes(recipes, seeds), together):
         runs += run_group([open_run(each) for each in group])
     seconds = time.perf_counter() - began
-    return put_together(recipes, seeds, runs, together=together, seconds=seconds)
+    return combine_runs(recipes, seeds, runs, together=together, seconds=seconds)
 
 
 def seeded_recipes(recipes: Iterable[Recipe], seeds: Sequence[int]) -> list[Recipe]:
@@ -72,7 +72,7 @@ def run_group(runs: Sequence[stages.Run]) -> list[dict[str, Any]]:
     return [run_of(e, scores) for e, (_, scores) in zip(runs, finished, strict=True)]
 
 
-def put_together(
+def combine_runs(
     recipes: Sequence[Recipe],
     seeds: Sequence[int],
     runs: Sequence[dict[str, Any]],

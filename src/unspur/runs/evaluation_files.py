@@ -72,7 +72,7 @@ def as_csv(found: Evaluation) -> str:
 
 def as_markdown(found: Evaluation) -> str:
     """Return the tables of an evaluation, with a line above them that says what was scored."""
-    lines = [described(found), ""]
+    lines = [describe_evaluation(found), ""]
     for kind in ("overall", "class", "group"):
         header, *rows = table_of(found, kind)
         if rows:
@@ -80,8 +80,8 @@ def as_markdown(found: Evaluation) -> str:
     return "\n".join([*lines, "Brackets: 95 % intervals over images.", ""])
 
 
-def described(found: Evaluation) -> str:
-    """Say what was scored."""
+def describe_evaluation(found: Evaluation) -> str:
+    """Return a line that says which images were scored."""
     part = f" of the {found.split} split" if found.split else ""
     return f"{found.data}: {found.images:,} images{part}."
 
