@@ -30,7 +30,7 @@ CLASSES = ("cat", "dog", "<i>owl</i>")
 
 
 def write_table(folder: Path, count: int = 12, *, suspects: int | None = None) -> Path:
-    """Write a suspects.csv of images with falling scores; the first images are suspects."""
+    """Write a suspects.csv of images with decreasing scores; the first ones are suspects."""
     folder.mkdir(parents=True, exist_ok=True)
     flagged = count // 2 if suspects is None else suspects
     with (folder / "suspects.csv").open("w", newline="", encoding="utf-8") as file:
@@ -92,7 +92,7 @@ def serving(desk: ReviewDesk):
 
 
 def request(url: str, method: str = "GET", body: object = None, **headers: str):
-    """Send a request without a browser; return status, headers and body."""
+    """Send one request; return its status, headers and bytes."""
     where = urlsplit(url)
     connection = http.client.HTTPConnection(where.hostname, where.port, timeout=20)
     own = {"Host": where.netloc}
@@ -113,7 +113,7 @@ SHORT += ["--model=convnet", "--set=model.options.width=4", "--set=prune.batch_n
 
 
 def make_run(folder: Path) -> Path:
-    """Return the folder of a small run; its images are in files beside it."""
+    """Write a small run of a named network and its image files; return the folder of the run."""
     splits = toys.shapes_set(seed=1)
     train = splits.train
     names = tuple(f"{splits.classes[t]}/{i:03d}.png" for i, t in enumerate(train.targets.tolist()))
