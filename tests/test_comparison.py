@@ -16,7 +16,7 @@ import unspur
 from toys import SMALL, TinyNet, shapes_set, without_valid
 from unspur import cli, recipes
 from unspur.data.splits import Splits
-from unspur.errors import RecipeError
+from unspur.errors import RecipeError, UnspurError
 from unspur.methods import all_methods
 from unspur.recipes import budget
 from unspur.recipes.own_methods import method_changes, own_methods
@@ -204,3 +204,17 @@ def test_the_commands(splits: Splits, tmp_path: Path) -> None:
     assert "Reused from the store: mine, pretrain." in shown
     scores = json.loads((Path(out) / "dfr" / "scores.json").read_text())
     assert scores["debiased"]["worst_group"] is not None  # the groups come from the file names
+
+
+def test_published_weights_are_the_start_of_every_method(
+    splits: Splits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network whose weights are not at hand is an error that names the file, before any training."""
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: "nowhere")
+    monkeypatch.setattr(torch.hub, "download_url_to_file", _fail)
+    with pytest.raises(UnspurError, match=r"mobilenet_v2-b0353104\.pth"):
+        unspur.compare(splits, ["erm"], model="mobilenet_v2", pretrained=True)
+
+
+def _fail(*_: object, **__: object) -> None:
+    raise OSError("no network")
