@@ -19,7 +19,7 @@ def reference() -> str:
     names = [name for name in unspur.__all__ if not name.startswith("_")]
     home = {name: getattr(unspur, name).__module__ for name in names}
     order = ["unspur.api", "unspur.run_api", "unspur.probe_api", *sorted(set(home.values()))]
-    names.sort(key=lambda name: (order.index(home[name]), name))
+    names.sort(key=lambda name: (order.index(home[name]), name.lower()))
     sections = [
         _section(module, [*members])
         for module, members in groupby(names, home.__getitem__)

@@ -14,10 +14,12 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 FILE = re.compile(r"<!-- file: (\S+) -->\n+```\w+\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"(?<=^```console\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
+WIDTH = 84  # of a line in a page
 STEP = re.compile(r"^\$ ((?:.*\\\n)*.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 
@@ -39,14 +41,20 @@ def run_page(text: str, folder: Path) -> tuple[str, list[str]]:
 
 def run(command: str, folder: Path) -> str:
     """Return what a command prints; raise if it fails."""
-    here = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"}
+    here = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": str(WIDTH)}
     environment = {**os.environ, **here, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         ["/bin/sh", "-c", command], cwd=folder, env=environment, capture_output=True, text=True
     )  # the page is ours
     if done.returncode:
         raise RuntimeError(f"{command}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines() if line.strip())
+    return "".join(f"{line}\n" for text in done.stdout.splitlines() for line in _folded(text))
+
+
+def _folded(text: str) -> list[str]:
+    """Return a line as one or several that fit a page; a table stays as it is."""
+    is_table = text.lstrip()[:1] in set("┏┃┡│└")
+    return [text.rstrip()] if is_table else textwrap.wrap(text, WIDTH, break_on_hyphens=False)
 
 
 def is_alike(shown: str, actual: str) -> bool:

@@ -13,7 +13,7 @@ def expand(nav: list[Any], pages: list[str]) -> list[Any]:
     """Return the navigation with every page in it."""
     folders = [name for name in leaves(nav) if name.endswith("/")]
     named = {*leaves(nav)}
-    rest = [page for page in pages if page not in named and not _is_unlisted(page)]
+    rest = [page for page in sorted(pages) if page not in named and not _is_unlisted(page)]
     share = {folder: [page for page in rest if page.startswith(folder)] for folder in folders}
     placed = {page for found in share.values() for page in found}
     share["*"] = [page for page in rest if page not in placed]
