@@ -56,7 +56,7 @@ for name in ("ordinary", "pruned", "debiased"):
 #
 # The first layer sees the colours directly. A filter whose weights are the same for red, green and blue sees only
 # brightness; the further they differ, the more it sees colour. The colour share is the part of a filter's energy that
-# is not common to the three channels. The picture shows the initial filters of the ordinary model, the kept ones
+# is not common to the three channels. The picture shows the filters of the ordinary model, the kept ones
 # above and the cut ones below, each from the least to the most colourful.
 
 # %%
