@@ -61,6 +61,8 @@ def check(notebook: Any, seconds: float) -> None:
 def write(notebook: Any, name: str, seconds: float, out: Path) -> None:
     """Write a notebook, and as a page with its pictures beside it."""
     out.mkdir(parents=True, exist_ok=True)
+    for old in out.glob(f"{name}-*.png"):
+        old.unlink()
     text, extra = MarkdownExporter().from_notebook_node(notebook)
     for file, content in extra["outputs"].items():
         (out / f"{name}-{file}").write_bytes(content)
