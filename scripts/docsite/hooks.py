@@ -20,7 +20,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Add every page that is not in docs/, then put all pages into the navigation."""
     for name, text in _generated().items():
         files.append(File.generated(config, name, content=text))
-    for path in NOTEBOOKS.rglob("*.png"):
+    for path in [*NOTEBOOKS.glob("*.png"), *NOTEBOOKS.glob("*.ipynb")]:
         name = path.relative_to(NOTEBOOKS.parent).as_posix()
         files.append(File.generated(config, name, abs_src_path=str(path)))
     for path in sorted(_linked(files)):

@@ -21,7 +21,7 @@ from nbconvert import MarkdownExporter
 LIMIT = 180  # seconds of one core that a notebook may take
 PATIENCE = 900  # seconds by the clock that a cell may take on a busy machine
 NOTE = (
-    "\nThis page is [a notebook](../notebooks/{name}.py), executed when the site was built; "
+    "\nThis page is [a notebook]({name}.ipynb), executed when the site was built; "
     "it took {seconds:.0f} s of one CPU core.\n"
 )
 

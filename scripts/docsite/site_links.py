@@ -38,6 +38,8 @@ def place_of(root: Path, path: str) -> str:
     """Return the place in the site of anything in the repository."""
     if (root / path / "README.md").is_file() and path.startswith("docs/"):
         return site_page(f"{path}/README.md")
+    if path.startswith("docs/notebooks/") and path.endswith(".py"):
+        return site_page(path.removesuffix(".py") + ".md")
     if is_page(path) or (path.startswith("docs/") and (root / path).is_file()):
         return site_page(path)
     return source_place(root, path)

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
         ("README.md", "src/unspur/api.py", "source/src/unspur/api.py.md"),
         ("docs/audit.md", "../src/unspur/masks", "source/src/unspur/masks/index.md"),
         ("docs/audit.md", "../README.md", "index.md"),
+        ("docs/audit.md", "notebooks/1-audit-a-folder.py", "notebooks/1-audit-a-folder.md"),
         ("docs/results/README.md", "../../CHANGELOG.md", "../changelog.md"),
         ("docs/results/slim.md", "../../results/speed.json.gz", "../source/results/speed.json.gz"),
         ("docs/audit.md", "https://pytorch.org", "https://pytorch.org"),
