@@ -322,3 +322,27 @@ def test_a_class_that_is_a_formula_is_written_as_text() -> None:
     share = AccuracyShare(0.5, (0.2, 0.8))
     row = EvaluationRow("class", "=1+1", 2, {"model": share})
     assert ",'=1+1," in as_csv(Evaluation("x", "test", 2, ("model",), (row,)))
+
+
+def test_loading_leaves_the_given_network_as_it_is(tmp_path):
+    """Two models of one run are loaded with one module; neither is the module itself."""
+    model = TinyNet()
+    steps = {f"{stage}.steps": 4 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")}
+    settings = {**steps, "mine.how": "oracle", "prune.unit": "weight"}
+    unspur.debias(
+        shapes_set(),
+        model=model,
+        settings=settings,
+        anyway=True,
+        out=tmp_path / "run",
+        store=tmp_path / "store",
+    )
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    debiased = unspur.load(tmp_path / "run", model=model)
+    ordinary = unspur.load(tmp_path / "run" / "ordinary", model=model)
+    assert any(
+        not torch.equal(one, other)
+        for one, other in zip(debiased.parameters(), ordinary.parameters(), strict=True)
+    )
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name])

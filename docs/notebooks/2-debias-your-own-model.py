@@ -85,15 +85,11 @@ print(
 # Test images that the ordinary model gets wrong because of their colour, with both answers.
 
 # %%
-import copy
-
 import matplotlib.pyplot as plt
 
 test = Digits("test", 2)
-ordinary = unspur.load(
-    "run/ordinary", model=copy.deepcopy(model)
-)  # weights go into the module that is given
-debiased = unspur.load("run", model=copy.deepcopy(model))
+ordinary = unspur.load("run/ordinary", model=model)
+debiased = unspur.load("run", model=model)
 before, after = ordinary(test.images).argmax(1), debiased(test.images).argmax(1)
 fixed = ((before != test.labels) & (after == test.labels)).nonzero().squeeze(1)
 figure, axes = plt.subplots(3, 8, figsize=(9, 4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -104,7 +105,8 @@ def load(folder: Path | str, model: nn.Module | None = None, *, trust: bool = Fa
 
     Args:
         folder: The folder of a run or of an export.
-        model: The network to load the weights into; needed only if the run was made with an nn.Module.
+        model: A network of the same kind, which is copied; needed only if the run was made with an
+            nn.Module.
         trust: Whether to run the Python file that built the network (`file.py:builder`). It must not have
             changed since. Without `trust`, loading a folder never runs code.
     """
@@ -170,7 +172,7 @@ def _build(
 ) -> nn.Module:
     how = about["builder"]
     if model is not None:
-        return _paired(models.copies_of(model), how) if how.get("paired") else model
+        return _paired(models.copies_of(model), how) if how.get("paired") else copy.deepcopy(model)
     if how.get("given"):
         raise ModelError(
             f"{folder} was made with an nn.Module ({how['name']}). Build it again and pass it: "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 
 from torch import nn
@@ -49,11 +48,11 @@ def _is_ordinary(folder: Path) -> bool:
 
 
 def build_network(folder: Path, model: nn.Module | str | None) -> nn.Module | None:
-    """Return a new network for the weights of a folder; None if the folder says how to build it."""
+    """Return a network for the weights of a folder; None if the folder says how to build it."""
     if model is None:
         return None
     if isinstance(model, nn.Module):
-        return copy.deepcopy(model)  # so that the weights of the caller's model do not change
+        return model  # loading copies it
     classes = read_json(folder / "model.json").get("classes")
     if not isinstance(classes, list):
         raise StoreError(f"{folder / 'model.json'} is damaged (no classes).")
