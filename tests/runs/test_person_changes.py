@@ -111,7 +111,7 @@ def test_without_an_earlier_run_nothing_is_compared(tmp_path):
     assert found["flags"] is None
     assert "not the folder of a run" in found["scores"]["missing"]
     words = correction_words.describe(found)
-    assert "not known" in words.sentences[0]
+    assert "no longer stored" in words.sentences[0]
     assert words.table is None
 
 
