@@ -61,6 +61,10 @@ class NetworkViews:
                 self._networks, self.missing = {}, f"The network cannot be loaded: {error}"
         return self._networks
 
+    def load_again(self) -> dict[str, Classifier]:
+        """Load networks that only the caller uses, so that no hook of this object sees their inputs."""
+        return dict(self._load())
+
     def predictions(self, row: int) -> list[dict[str, Any]]:
         """Return the predicted class of each network, and its probability."""
         with self._lock:

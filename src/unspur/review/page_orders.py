@@ -1,4 +1,4 @@
-"""Requests of the page that change something: decide, undo, start and stop debiasing.
+"""Requests of the page that change something: decide, undo, start and stop work.
 
 Each function gets the JSON object `body` of a request and returns the answer.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from ..errors import StoreError, UsageError
 from .decision_log import KINDS, Decision
+from .region_job import parse_region
+from .region_sample import sample_rows
 from .review_desk import MOST_CHANGES, Answer, ReviewDesk
 
 
@@ -77,3 +79,19 @@ def stop_debias(desk: ReviewDesk, body: Answer) -> Answer:
     """Stop the debias command as Ctrl-C does."""
     desk.job.stop()
     return desk.job.state()
+
+
+def start_region(desk: ReviewDesk, body: Answer) -> Answer:
+    """Hide a region in a sample of images, and compare the predictions; nothing is written."""
+    model = desk.regions.model()
+    region = parse_region(body.get("region"), model.shape)
+    with desk.review.lock:
+        sample = sample_rows(desk.review.replay, model.classes)
+    desk.regions.start(region, sample, desk.images)
+    return desk.regions.state()
+
+
+def stop_region(desk: ReviewDesk, body: Answer) -> Answer:
+    """Stop the test of a region."""
+    desk.regions.stop()
+    return desk.regions.state()
