@@ -88,6 +88,16 @@ def test_a_region_is_hidden_for_the_networks_of_a_run(run):
     assert sorted(path for path in run.rglob("*") if path.is_file()) == before
 
 
+def test_features_are_computed_while_no_other_request_uses_the_network(run):
+    desk = open_desk(run)
+    held = []
+    network = desk.views.networks()["debiased"].model
+    network.register_forward_pre_hook(lambda *_: held.append(desk.views._lock.locked()))
+    wait(lambda: desk.views.neighbours(0, range(len(desk.review.replay.table)), 3))
+    assert held
+    assert all(held)
+
+
 def test_neighbours_are_the_most_similar_images(run):
     desk = open_desk(run)
     table = desk.review.replay.table

@@ -70,7 +70,7 @@ def list_rows(desk: ReviewDesk, request: Request) -> Answer:
 
 
 def _whole(text: str) -> int:
-    if not text.isdigit() or len(text) > 9:
+    if not (text.isascii() and text.isdigit()) or len(text) > 9:
         raise UsageError(f"{text!r} is not a position in a list. Give a whole number.")
     return int(text)
 
