@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
 
 from reviews import make_desk, make_region_desk, make_run, read_rows, serving, write_table
-from unspur.review import debias_job, decision_log
+from unspur.review import debias_job, decision_log, page_orders
 from unspur.review.debias_job import DebiasCommand
-from unspur.review.image_sources import NoImages
+from unspur.review.region_sample import RowSample
 
 NASTY = "<img src=x onerror=alert(1)>"
 
@@ -606,7 +606,7 @@ def test_only_what_the_network_sees_can_be_hidden(visit, folder):
         assert mark["height"] / (frame["height"] - 2) == pytest.approx(14 / 16, abs=0.01)
 
 
-def test_a_refused_region_says_why_and_names_stay_text(visit, folder):
+def test_a_failed_test_says_why_and_names_stay_text(visit, folder, monkeypatch):
     desk, _ = make_region_desk(folder, dog=NASTY)
     with serving(desk) as url:
         page = open_region_page(visit, url)
@@ -617,10 +617,10 @@ def test_a_refused_region_says_why_and_names_stay_text(visit, folder):
         page.keyboard.press("Enter")
         assert f"become {NASTY}" in wait_for_answer(page)
         assert page.locator("img[src=x]").count() == 0
-        desk.images = NoImages("The disk is gone.")
+        monkeypatch.setattr(page_orders, "sample_rows", lambda *_: RowSample([], 0))
         page.keyboard.press("r")
         page.keyboard.press("Enter")
-        wait_for_text(page, "#region-state", "No image can be read. The disk is gone.")
+        wait_for_text(page, "#region-state", "No image can be read. suspects.csv has no image")
 
 
 def test_without_networks_no_region_is_offered(visit, url):

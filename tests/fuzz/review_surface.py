@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 from urllib.parse import quote
@@ -83,7 +84,7 @@ def _case(review: ReviewDesk, method: str, path: str, body: bytes, query: str = 
     before = (folder / "suspects.csv").read_bytes()
 
     def call() -> bytes:
-        status, answer = asyncio.run(_request(review, method, path, body, query))
+        status, answer = _send(review, method, path, body, query)
         if status == 200:
             return answer
         if status in (307, 404, 405):  # of the routes, which change nothing
@@ -107,6 +108,13 @@ def _case(review: ReviewDesk, method: str, path: str, body: bytes, query: str = 
         review.review.reload()
 
     return Case(f"{method} {path[:60]}?{query[:80]} {body[:200]!r}", call, right, undo=undo)
+
+
+def _send(review: ReviewDesk, method: str, path: str, body: bytes, query: str) -> tuple[int, bytes]:
+    """Send a request from a thread of its own, as this one may have an event loop."""
+    with ThreadPoolExecutor(1) as pool:
+        request = _request(review, method, path, body, query)
+        return pool.submit(asyncio.run, request).result()
 
 
 async def _request(
