@@ -15,6 +15,7 @@ from . import (
     image_surface,
     json_surface,
     recipe_surface,
+    review_surface,
     shape_surface,
     store_surface,
     table_surface,
@@ -31,10 +32,11 @@ SURFACES: dict[str, ModuleType] = {
     "images": image_surface,
     "shapes": shape_surface,
     "bundles": bundle_surface,
+    "reviews": review_surface,
 }
 # Shares of the cases: surfaces with quick cases have more.
 SHARES = {
-    "json": 0.3,
+    "json": 0.28,
     "folders": 0.08,
     "store": 0.12,
     "recipes": 0.1,
@@ -42,6 +44,7 @@ SHARES = {
     "images": 0.15,
     "shapes": 0.04,
     "bundles": 0.01,
+    "reviews": 0.02,
 }
 
 

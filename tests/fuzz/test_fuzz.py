@@ -17,7 +17,15 @@ from .desk import Desk
 from .mutators import damage, damage_json
 from .oracle import Case, judge
 
-INPUTS = {"bundles": 30, "shapes": 40, "store": 80, "folders": 100, "tables": 200, "images": 150}
+INPUTS = {
+    "reviews": 200,
+    "bundles": 30,
+    "shapes": 40,
+    "store": 80,
+    "folders": 100,
+    "tables": 200,
+    "images": 150,
+}
 
 
 @pytest.mark.parametrize("surface", SHARES)
