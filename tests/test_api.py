@@ -493,7 +493,7 @@ def test_model_without_a_head(splits: Splits) -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.conv(x).flatten(1)
 
-    with pytest.raises(ModelError, match=r"no nn\.Linear makes the model's output"):
+    with pytest.raises(ModelError, match=r"no nn\.Linear returns the model's output"):
         quick(Headless(), splits)
 
 

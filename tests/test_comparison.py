@@ -158,7 +158,7 @@ def test_every_method_has_the_budget_of_ordinary_training() -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("jttt", "Did you mean jtt"), ("released-code", "for the paper's tables alone")],
+    [("jttt", "Did you mean jtt"), ("released-code", "only for the tables of the paper")],
 )
 def test_a_method_that_cannot_be_chosen(splits: Splits, name: str, message: str) -> None:
     with pytest.raises(RecipeError, match=message):

@@ -232,7 +232,7 @@ def test_unknown_classes_patterns_and_columns(run: Path, photos: Path, tmp_path:
         unspur.evaluate(run, source, model=TinyNet(2), **options)  # type: ignore[arg-type]
 
     shutil.copytree(photos / "test" / "lies", tmp_path / "sits")
-    with pytest.raises(DataError, match="'sits' is none of the model's classes"):
+    with pytest.raises(DataError, match="'sits' is not one of the model's classes"):
         evaluate(tmp_path)
     with pytest.raises(
         DataError, match=r"has no column .shade'.*it has path, label, split, colour"
@@ -240,7 +240,7 @@ def test_unknown_classes_patterns_and_columns(run: Path, photos: Path, tmp_path:
         evaluate(photos / "test.csv", group="shade")
     with pytest.raises(DataError, match="is a folder, which has no column 'colour'"):
         evaluate(photos / "test", group="colour")
-    with pytest.raises(DataError, match="does not fit 240 of 240 file names"):
+    with pytest.raises(DataError, match="does not match 240 of 240 file names"):
         evaluate(photos / "test", pattern="{group}-*.png")
 
 

@@ -1,4 +1,4 @@
-"""Random resized crops: compared with the definition, and without host synchronisation."""
+"""Random resized crops: compared with the definition, image by image, and without a host sync."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from unspur.data import augmentation
 from unspur.data.augmentation import augment_images
 
 
-def images(n: int = 40, high: int = 12, wide: int = 16) -> Tensor:
+def images(n: int = 40, height: int = 12, width: int = 16) -> Tensor:
     g = torch.Generator().manual_seed(0)
-    return torch.randint(0, 256, (n, 3, high, wide), generator=g, dtype=torch.uint8)
+    return torch.randint(0, 256, (n, 3, height, width), generator=g, dtype=torch.uint8)
 
 
-def slow_windows(n: int, high: int, wide: int, *, seed: int, step: int) -> list[tuple[int, ...]]:
-    """Choose windows as published: up to ten tries for one that fits, otherwise the whole image."""
+def slow_crops(n: int, height: int, width: int, *, seed: int, step: int) -> list[tuple[int, ...]]:
+    """Choose crops by definition: the first of ten that fits, else the whole image."""
     area, ratio = (
         noise.uniform(seed, step, stream, (n, 10)).double()
         for stream in (noise.CROP_AREA, noise.CROP_RATIO)
@@ -33,34 +33,34 @@ def slow_windows(n: int, high: int, wide: int, *, seed: int, step: int) -> list[
     )
     windows = []
     for i in range(n):
-        found = (high, wide)
+        found = (height, width)
         for a, r in zip(area[i].tolist(), ratio[i].tolist(), strict=True):
-            size = high * wide * (0.7 + 0.3 * a)
+            size = height * width * (0.7 + 0.3 * a)
             shape = math.exp(math.log(3 / 4) + (math.log(4 / 3) - math.log(3 / 4)) * r)
             w, h = round(math.sqrt(size * shape)), round(math.sqrt(size / shape))
-            if w <= wide and h <= high:
+            if w <= width and h <= height:
                 found = (h, w)
                 break
         h, w = found
-        windows.append((int(row[i] * (high - h + 1)), int(column[i] * (wide - w + 1)), h, w))
+        windows.append((int(row[i] * (height - h + 1)), int(column[i] * (width - w + 1)), h, w))
     return windows
 
 
-@pytest.mark.parametrize(("high", "wide"), [(12, 16), (32, 32), (30, 11)])
-def test_windows_against_a_slow_oracle(high: int, wide: int) -> None:
-    draw = augmentation.Draw(60, 3, torch.tensor(7), torch.device("cpu"))
-    fast = augmentation._windows((high, wide), draw)
-    expected = slow_windows(60, high, wide, seed=3, step=7)
+@pytest.mark.parametrize(("height", "width"), [(12, 16), (32, 32), (30, 11)])
+def test_crops_against_a_slow_oracle(height: int, width: int) -> None:
+    draw = augmentation.UniformNumbers(60, 3, torch.tensor(7), torch.device("cpu"))
+    fast = augmentation._crops((height, width), draw)
+    expected = slow_crops(60, height, width, seed=3, step=7)
     assert torch.stack(fast, 1).int().tolist() == [list(window) for window in expected]
 
 
 def test_pixels_against_pillow() -> None:
-    """Crop, then resize bilinearly. Pillow rounds in fixed point, so a value may differ by one."""
-    given = images(high=24, wide=24)
-    zoomed = augment_images(given, "resized-crop-flip", seed=3, step=torch.tensor(7))
+    """Crops resized by Pillow, which rounds in fixed point, so that a value may differ by one."""
+    pixels = images(height=24, width=24)
+    zoomed = augment_images(pixels, "resized-crop-flip", seed=3, step=torch.tensor(7))
     assert zoomed.dtype == torch.uint8
-    flipped = augment_images(given, "flip", seed=3, step=torch.tensor(7))
-    for i, (top, left, h, w) in enumerate(slow_windows(40, 24, 24, seed=3, step=7)):
+    flipped = augment_images(pixels, "flip", seed=3, step=torch.tensor(7))
+    for i, (top, left, h, w) in enumerate(slow_crops(40, 24, 24, seed=3, step=7)):
         part = flipped[i, :, top : top + h, left : left + w].permute(1, 2, 0).numpy()
         large = Image.fromarray(np.ascontiguousarray(part)).resize(
             (24, 24), Image.Resampling.BILINEAR
@@ -70,25 +70,27 @@ def test_pixels_against_pillow() -> None:
 
 
 def test_floats_are_not_rounded() -> None:
-    given = images().float() / 255
-    zoomed = augment_images(given, "resized-crop-flip", seed=1, step=torch.tensor(0))
+    pixels = images().float() / 255
+    zoomed = augment_images(pixels, "resized-crop-flip", seed=1, step=torch.tensor(0))
     assert zoomed.dtype == torch.float32
-    assert float(zoomed.min()) >= float(given.min())
-    assert float(zoomed.max()) <= float(given.max())
+    assert float(zoomed.min()) >= float(pixels.min())
+    assert float(zoomed.max()) <= float(pixels.max())
 
 
 def test_a_function_of_seed_and_step_without_a_host_sync() -> None:
-    given, step = images(), torch.tensor(4)
+    pixels, step = images(), torch.tensor(4)
     with NoSync():
-        first = augment_images(given, "resized-crop-flip", seed=1, step=step)
-    assert torch.equal(first, augment_images(given, "resized-crop-flip", seed=1, step=step))
-    assert not torch.equal(first, augment_images(given, "resized-crop-flip", seed=1, step=step + 1))
-    assert not torch.equal(first, augment_images(given, "resized-crop-flip", seed=2, step=step))
+        first = augment_images(pixels, "resized-crop-flip", seed=1, step=step)
+    assert torch.equal(first, augment_images(pixels, "resized-crop-flip", seed=1, step=step))
+    assert not torch.equal(
+        first, augment_images(pixels, "resized-crop-flip", seed=1, step=step + 1)
+    )
+    assert not torch.equal(first, augment_images(pixels, "resized-crop-flip", seed=2, step=step))
 
 
-def test_crops_have_the_requested_area() -> None:
-    draw = augmentation.Draw(4000, 0, torch.tensor(0), torch.device("cpu"))
-    _, _, h, w = augmentation._windows((100, 100), draw)
+def test_crops_have_the_requested_area_and_ratio() -> None:
+    draw = augmentation.UniformNumbers(4000, 0, torch.tensor(0), torch.device("cpu"))
+    _, _, h, w = augmentation._crops((100, 100), draw)
     area = h * w / 10_000
     assert float(area.min()) > 0.68
     assert 0.8 < float(area.mean()) < 0.86

@@ -1,4 +1,4 @@
-"""Batches: pixels by hand, normalisation, and augmentation against a slow oracle."""
+"""Batches: pixels, normalisation, and augmentation, compared with slow reference code."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def at(step: int) -> Tensor:
     return torch.tensor(step)
 
 
-def slowly_augmented(pixels: Tensor, how: str, *, seed: int, step: int, border: int = 4) -> Tensor:
-    """Augment pixel by pixel: flip, add a black border, crop a window."""
+def augment_slowly(pixels: Tensor, how: str, *, seed: int, step: int, border: int = 4) -> Tensor:
+    """Augment pixel by pixel: flip, then crop from the image with a black border."""
     n, _, height, width = pixels.shape
     flip, down, right = (
         noise.uniform(seed, step, stream, (n,)).tolist()
@@ -56,7 +56,7 @@ def test_bytes_are_scaled_to_one() -> None:
     assert torch.equal(Preprocess()(pixels).flatten(), torch.tensor([0.0, 0.2, 1.0]))
 
 
-def test_floats_are_not_scaled() -> None:
+def test_floats_are_not_changed() -> None:
     pixels = torch.tensor([-3.0, 0.5, 300.0]).reshape(1, 1, 1, 3)
     assert torch.equal(Preprocess()(pixels), pixels)
 
@@ -70,11 +70,11 @@ def test_normalisation_by_channel(kind: torch.dtype) -> None:
         torch.testing.assert_close(x[:, channel], (scaled - mean) / std)
 
 
-def test_a_batch_has_the_requested_samples() -> None:
+def test_a_batch_contains_the_requested_samples() -> None:
     pixels, index = images(), torch.tensor([3, 3, 0, 9])
     conflict, bias = torch.arange(16) % 2 == 1, torch.arange(16) + 100
-    made = source(pixels, preprocess=Preprocess(MEAN, STD), conflict=conflict, bias=bias)
-    batch = made.batch(index, at(5))
+    batches = source(pixels, preprocess=Preprocess(MEAN, STD), conflict=conflict, bias=bias)
+    batch = batches.batch(index, at(5))
     by_hand = (pixels[index].float() / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(
         STD
     ).view(3, 1, 1)
@@ -86,26 +86,26 @@ def test_a_batch_has_the_requested_samples() -> None:
     assert batch.step == 5
 
 
-def test_a_batch_has_no_suspects_and_no_bias_by_default() -> None:
+def test_by_default_no_sample_is_a_suspect_and_no_bias_is_visible() -> None:
     batch = source(images()).batch(torch.arange(16), at(0))
     assert not batch.conflict.any()
     assert batch.bias is None
 
 
-def test_plain_yields_all_samples_in_order() -> None:
+def test_plain_yields_all_images_in_order() -> None:
     pixels = images()
     parts = list(source(pixels, augment="crop-flip", preprocess=Preprocess(MEAN, STD)).plain(7))
     assert [len(part) for part in parts] == [7, 7, 2]
     assert torch.equal(torch.cat(parts), Preprocess(MEAN, STD)(pixels))
 
 
-def test_a_forward_pass_has_a_thousand_images() -> None:
+def test_a_pass_takes_a_thousand_images_at_a_time() -> None:
     assert [len(part) for part in source(images(2100)).plain()] == [1000, 1000, 100]
 
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
-def test_a_forward_pass_on_a_gpu_has_more_small_images() -> None:
+def test_on_a_gpu_a_pass_takes_more_small_images() -> None:
     gpu = torch.device("cuda")
     few = {(32, 32): 4882, (96, 96): 1000}
     for (height, width), size in few.items():
@@ -120,20 +120,20 @@ def test_augmentation_against_a_slow_oracle(how: Any, step: int) -> None:
     pixels = images()
     fast = augment_images(pixels, how, seed=3, step=at(step))
     assert fast.dtype == torch.uint8
-    assert torch.equal(fast, slowly_augmented(pixels, how, seed=3, step=step))
+    assert torch.equal(fast, augment_slowly(pixels, how, seed=3, step=step))
 
 
 @pytest.mark.parametrize("how", ["flip", "crop-flip"])
 def test_augmentation_of_floats(how: Any) -> None:
     pixels = images().float() / 255 - 0.5
     fast = augment_images(pixels, how, seed=3, step=at(1))
-    assert torch.equal(fast, slowly_augmented(pixels, how, seed=3, step=1))
+    assert torch.equal(fast, augment_slowly(pixels, how, seed=3, step=1))
 
 
 def test_without_augmentation_a_batch_does_not_depend_on_the_step() -> None:
-    made = source(images(), augment="none", seed=1)
+    batches = source(images(), augment="none", seed=1)
     index = torch.arange(16)
-    assert torch.equal(made.batch(index, at(0)).x, made.batch(index, at(1)).x)
+    assert torch.equal(batches.batch(index, at(0)).x, batches.batch(index, at(1)).x)
 
 
 @pytest.mark.parametrize("how", ["flip", "crop-flip"])
@@ -146,9 +146,9 @@ def test_augmentation_is_a_function_of_seed_and_step(how: Any) -> None:
     assert torch.equal(batch(1, 4), batch(1, 4))
     assert not torch.equal(batch(1, 4), batch(1, 5))
     assert not torch.equal(batch(1, 4), batch(2, 4))
-    made = source(images(), augment=how, seed=1)
-    made.batch(index, at(0))  # what came before does not matter
-    assert torch.equal(made.batch(index, at(4)).x, batch(1, 4))
+    batches = source(images(), augment=how, seed=1)
+    batches.batch(index, at(0))  # earlier batches do not matter
+    assert torch.equal(batches.batch(index, at(4)).x, batch(1, 4))
 
 
 def test_augmentation_depends_on_the_position_in_the_batch() -> None:
@@ -171,12 +171,12 @@ def test_crops_reach_every_offset() -> None:
 
 def test_augmentation_does_not_change_stored_images() -> None:
     pixels = images()
-    made = source(pixels.clone(), augment="crop-flip", seed=1)
-    made.batch(torch.arange(16), at(0))
-    assert torch.equal(made.images, pixels)
+    batches = source(pixels.clone(), augment="crop-flip", seed=1)
+    batches.batch(torch.arange(16), at(0))
+    assert torch.equal(batches.images, pixels)
 
 
-def test_normalisation_during_a_trace_has_no_side_effects():
+def test_normalising_works_after_a_trace():
     _column.cache_clear()
     normalise = Preprocess((0.5, 0.5, 0.5), (0.2, 0.3, 0.4))
 
@@ -188,7 +188,7 @@ def test_normalisation_during_a_trace_has_no_side_effects():
     assert normalise(torch.full((1, 3, 2, 2), 0.5)).abs().sum().item() == 0
 
 
-def test_normalisation_in_inference_mode_does_not_break_gradients():
+def test_gradients_work_after_normalising_in_inference_mode():
     _column.cache_clear()
     with torch.inference_mode():
         normalise = Preprocess((0.5,), (0.2,))

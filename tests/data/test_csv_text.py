@@ -1,4 +1,4 @@
-"""Escaped CSV cells are restored; lines that are too long are refused at once."""
+"""Cells are escaped for spreadsheets and read back unchanged; endless lines are refused quickly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from unspur.data.csv_text import MOST_CHARACTERS, escape_cell, read_text, unescape_cell
+from unspur.data.csv_text import MOST_LINE_BYTES, escape_cell, read_text, unescape_cell
 
 CELLS = [
     "=1+1",
@@ -28,7 +28,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_escaping_is_undone_by_reading(cell: str) -> None:
+def test_escaped_cells_can_be_read_back(cell: str) -> None:
     assert unescape_cell(escape_cell(cell)) == cell
 
 
@@ -42,11 +42,11 @@ def test_ordinary_cells_are_not_changed() -> None:
         assert escape_cell(cell) == unescape_cell(cell) == cell
 
 
-def test_a_line_of_a_gigabyte_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_line_of_a_gigabyte_is_refused_quickly(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     with path.open("wb") as file:
         file.write(b"path,label\n")
-        file.truncate(2**30)  # zeros that take no room on the disk
+        file.truncate(2**30)  # zeros that need no disk space
     began = time.perf_counter()
     with pytest.raises(ValueError, match="line 2 is longer than"):
         read_text(path)
@@ -55,6 +55,6 @@ def test_a_line_of_a_gigabyte_is_refused_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
 def test_long_files_of_short_lines_are_read(tmp_path: Path, end: str) -> None:
-    text = end.join(f"{number}.png,cat" for number in range(MOST_CHARACTERS // 8))
+    text = end.join(f"{number}.png,cat" for number in range(MOST_LINE_BYTES // 8))
     (tmp_path / "a.csv").write_bytes(text.encode())
     assert read_text(tmp_path / "a.csv").splitlines() == text.splitlines()

@@ -1,4 +1,4 @@
-"""Facts in the headers of image files; harmful contents are ignored."""
+"""Facts in the headers of image files, and files that try to do harm."""
 
 import pytest
 from PIL import Image
@@ -51,7 +51,7 @@ def test_texts_are_short_and_on_one_line(tmp_path):
     assert text.isprintable()
 
 
-def test_values_that_are_not_numbers_are_left_out(tmp_path):
+def test_numbers_that_are_not_finite_are_left_out(tmp_path):
     exif = block({}, {0x829A: IFDRational(1, 0), 0x9003: "yesterday"})
     facts = read_facts(save(tmp_path / "x.jpg", exif=exif))
     assert "EXIF exposure time" not in facts

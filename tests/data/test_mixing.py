@@ -1,4 +1,4 @@
-"""Mixing of spectra, styles and images: compared with slow definitions; images that are not changed."""
+"""Mixing of style, spectrum and images of a class, compared with slow definitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from toys import NoSync
 from unspur import noise
 from unspur.data import mixing
 from unspur.data.batches import Preprocess, Resident
-from unspur.data.mixing import Mixing, exchange_spectrum, exchange_style, mix_within_class
+from unspur.data.mixing import Mixing, mix_spectrum, mix_style, mix_within_class
 from unspur.data.splits import Split
 from unspur.data.streaming import Streaming
 
@@ -25,7 +25,7 @@ def batch(n: int = 12, classes: int = 3) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def slow_style(x: Tensor, probability: float, seed: int, step: int) -> Tensor:
-    """Compute the definition image by image and channel by channel, in double precision."""
+    """Mix styles by definition, image by image and channel by channel, in double precision."""
     order, chance, amount = noise.uniform(seed, step, noise.STYLE, (3, len(x))).tolist()
     other = sorted(range(len(x)), key=lambda i: order[i])
     out = x.double().clone()
@@ -44,7 +44,7 @@ def slow_style(x: Tensor, probability: float, seed: int, step: int) -> Tensor:
 def slow_mix(
     x: Tensor, y: Tensor, conflict: Tensor, probability: float, seed: int, step: int
 ) -> Tensor:
-    """Compute the definition: the partner is the one with the largest weight among others of the class."""
+    """Mix by definition: the partner has the largest weight among the others of the class."""
     n = len(x)
     u = noise.uniform(seed, step, noise.MIX, (n + 2, n)).double().tolist()
     out = x.double().clone()
@@ -61,7 +61,7 @@ def slow_mix(
 @pytest.mark.parametrize("probability", [0.4, 1.0])
 def test_style_against_the_definition(probability: float) -> None:
     x, _, _ = batch()
-    fast = exchange_style(x, probability, seed=5, step=STEP)
+    fast = mix_style(x, probability, seed=5, step=STEP)
     torch.testing.assert_close(fast.double(), slow_style(x, probability, 5, 7), atol=1e-5, rtol=0)
 
 
@@ -73,7 +73,7 @@ def test_mixing_against_the_definition(probability: float) -> None:
     torch.testing.assert_close(fast.double(), expected, atol=1e-6, rtol=0)
 
 
-def test_an_image_without_another_of_its_class_is_not_changed() -> None:
+def test_an_image_alone_in_its_class_is_not_changed() -> None:
     x, y, conflict = batch()
     y[0] = 99
     mixed = mix_within_class(x, y, conflict, 1.0, seed=5, step=STEP)
@@ -82,7 +82,7 @@ def test_an_image_without_another_of_its_class_is_not_changed() -> None:
 
 
 def test_an_image_keeps_more_than_half_of_itself() -> None:
-    """One-hot images: the weights of the mixture can be read off."""
+    """One-hot images show the weights of the mixture."""
     x = torch.eye(20).reshape(20, 1, 4, 5)
     mixed = mix_within_class(x, torch.zeros(20).long(), torch.zeros(20) > 0, 1.0, seed=1, step=STEP)
     own = mixed.flatten(1).diagonal()
@@ -91,24 +91,24 @@ def test_an_image_keeps_more_than_half_of_itself() -> None:
 
 
 def test_suspects_are_preferred() -> None:
-    """One of ten candidates is a suspect; it is chosen far more often than one time in ten."""
+    """If one of ten candidates is a suspect, it is chosen far more often than one time in ten."""
     x = torch.eye(11).reshape(11, 1, 1, 11)
     y, conflict = torch.zeros(11).long(), torch.arange(11) == 10
-    taken = [
+    hits = [
         float(mix_within_class(x, y, conflict, 1.0, seed=1, step=torch.tensor(t))[0, 0, 0, 10]) > 0
         for t in range(200)
     ]
-    assert 0.4 < sum(taken) / 200 < 0.7  # 1/2 + 1/2 · 1/10 is expected
+    assert 0.4 < sum(hits) / 200 < 0.7  # 1/2 + 1/2 · 1/10 is expected
 
 
 def test_a_flat_image_stays_finite() -> None:
     x = torch.ones(4, 3, 5, 5) * torch.arange(4.0)[:, None, None, None]
-    assert bool(exchange_style(x, 1.0, seed=1, step=STEP).isfinite().all())
+    assert bool(mix_style(x, 1.0, seed=1, step=STEP).isfinite().all())
 
 
 def test_style_moves_the_mean_and_spread_and_keeps_the_pattern() -> None:
     x, _, _ = batch()
-    moved = exchange_style(x, 1.0, seed=5, step=STEP)
+    moved = mix_style(x, 1.0, seed=5, step=STEP)
     pattern = (x - x.mean((2, 3), keepdim=True)) / x.std((2, 3), keepdim=True)
     after = (moved - moved.mean((2, 3), keepdim=True)) / moved.std((2, 3), keepdim=True)
     torch.testing.assert_close(after, pattern, atol=1e-4, rtol=0)
@@ -126,7 +126,7 @@ def test_mixing_depends_on_seed_and_step_and_never_synchronises() -> None:
     assert not torch.equal(first, mixing(x, y, conflict, seed=3, step=STEP + 1))
 
 
-def test_without_mixing_a_batch_is_not_changed() -> None:
+def test_without_mixing_images_are_not_changed() -> None:
     x, y, conflict = batch()
     assert Mixing()(x, y, conflict, seed=3, step=STEP) is x
 
@@ -155,7 +155,7 @@ def test_resident_and_streamed_batches_are_the_same() -> None:
 
 
 def slow_spectrum(x: Tensor, probability: float, seed: int, step: int) -> Tensor:
-    """Compute the definition with full transforms, image by image, in double precision."""
+    """Mix spectra by definition, with full transforms, image by image, in double precision."""
     order, chance, amount = noise.uniform(seed, step, noise.SPECTRUM, (3, len(x))).tolist()
     other = sorted(range(len(x)), key=lambda i: order[i])
     out = x.double().clone()
@@ -164,22 +164,22 @@ def slow_spectrum(x: Tensor, probability: float, seed: int, step: int) -> Tensor
             continue
         for c in range(x.shape[1]):
             mine, theirs = (torch.fft.fft2(x[k, c].double()) for k in (i, other[i]))
-            wanted = (1 - amount[i]) * mine.abs() + amount[i] * theirs.abs()
-            out[i, c] = torch.fft.ifft2(torch.polar(wanted, mine.angle())).real
+            amplitude = (1 - amount[i]) * mine.abs() + amount[i] * theirs.abs()
+            out[i, c] = torch.fft.ifft2(torch.polar(amplitude, mine.angle())).real
     return out
 
 
 @pytest.mark.parametrize("size", [(5, 4), (6, 6), (7, 9)])
 def test_spectrum_against_the_definition(size: tuple[int, int]) -> None:
     x = 10 * torch.randn(9, 3, *size, generator=torch.Generator().manual_seed(2))
-    fast = exchange_spectrum(x, 0.7, seed=5, step=STEP)
+    fast = mix_spectrum(x, 0.7, seed=5, step=STEP)
     # The small number added to amplitudes changes values in the fourth digit.
     torch.testing.assert_close(fast.double(), slow_spectrum(x, 0.7, 5, 7), atol=5e-3, rtol=0)
 
 
 def test_spectrum_keeps_phases_and_takes_amplitudes() -> None:
     x, _, _ = batch()
-    moved = exchange_spectrum(x, 1.0, seed=5, step=STEP)
+    moved = mix_spectrum(x, 1.0, seed=5, step=STEP)
     before, after = torch.fft.rfft2(x), torch.fft.rfft2(moved)
     inner = (slice(None), slice(None), slice(1, None), slice(1, 2))  # frequencies with a free phase
     angle = (after[inner] / before[inner]).angle()
@@ -192,7 +192,7 @@ def test_spectrum_keeps_phases_and_takes_amplitudes() -> None:
 @pytest.mark.parametrize("n", [1, 2, 12, 255, 256, 257, 700])
 @pytest.mark.parametrize("probability", [0.4, 1.0])
 def test_kernels_choose_the_same_partners(n: int, probability: float) -> None:
-    """The kernels give the same partners and weights as plain operations on the CPU."""
+    """Partners and weights from the kernels are compared with plain operations on the CPU."""
     generator = torch.Generator().manual_seed(n)
     y = torch.randint(0, 5, (n,), generator=generator)
     conflict = torch.rand(n, generator=generator) < 0.3
@@ -204,10 +204,10 @@ def test_kernels_choose_the_same_partners(n: int, probability: float) -> None:
             n, probability, noise.STYLE, seed=3, step=step.cuda(), device=torch.device("cuda")
         )
         assert all(torch.equal(a, b.cpu()) for a, b in zip(plain, fused, strict=True))
-        plain = mixing._of_same_class(y, conflict, probability, seed=3, step=step)
-        fused = mixing._of_same_class(
+        plain = mixing._class_partners(y, conflict, probability, seed=3, step=step)
+        fused = mixing._class_partners(
             y.cuda(), conflict.cuda(), probability, seed=3, step=step.cuda()
         )
-        taken = plain[1] > 0  # an image without another of its class takes nothing of any
+        is_mixed = plain[1] > 0  # an image without another of its class is not mixed
         assert torch.equal(plain[1], fused[1].cpu())
-        assert torch.equal(plain[0][taken], fused[0].cpu()[taken])
+        assert torch.equal(plain[0][is_mixed], fused[0].cpu()[is_mixed])

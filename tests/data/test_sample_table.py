@@ -1,4 +1,4 @@
-"""Reading more columns about images from a user's table."""
+"""Additional columns about images, from a table of the user."""
 
 import pytest
 
@@ -36,19 +36,19 @@ def test_images_without_a_path_have_an_index(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("path,label\ncat/1.png,cat\n", "explains nothing"),
-        ("name,site\ncat/1.png,a\n", "explains nothing"),
-        ("path,site\nx.png,a\n", "no row of a training image"),
+        ("path,label\ncat/1.png,cat\n", "needs a column path"),
+        ("name,site\ncat/1.png,a\n", "needs a column path"),
+        ("path,site\nx.png,a\n", "no row for any training image"),
         ("path,site\ncat/1.png,a\ncat/1.png,b\n", "row 2"),
         ("path," + ",".join(f"c{i}" for i in range(300)) + "\n", "300 columns"),
     ],
 )
-def test_tables_without_properties_are_refused(tmp_path, text, says):
+def test_unusable_tables_are_refused(tmp_path, text, says):
     with pytest.raises(DataError, match=says):
         read_sample_table(table(tmp_path, text), NAMES)
 
 
-def test_the_columns_of_suspects_csv_are_not_properties(tmp_path):
+def test_the_columns_of_suspects_csv_do_not_describe_images(tmp_path):
     path = table(tmp_path, "path,label,score,predicted,flag,note\ncat/1.png,cat,0.9,dog,suspect,\n")
     assert not has_properties(path)
     assert has_properties(table(tmp_path, "path,label,camera\nx,y,z\n", "other.csv"))

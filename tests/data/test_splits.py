@@ -1,4 +1,4 @@
-"""Splits: invalid data are refused, and digests change with the contents."""
+"""Splits: which inputs are refused, and which changes alter the digests."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def whole(first: int = 0) -> Splits:
 
 
 @pytest.mark.parametrize(
-    ("images", "given"),
+    ("images", "description"),
     [
         (torch.zeros(4, 2, 2, dtype=torch.uint8), r"\(4, 2, 2\)"),
         (torch.zeros(4, 3, 2, 2, dtype=torch.float64), "float64"),
         (torch.zeros(4, 3, 2, 2, dtype=torch.int64), "int64"),
     ],
 )
-def test_images_of_the_wrong_kind(images: torch.Tensor, given: str) -> None:
-    with pytest.raises(DataError, match=rf"images must be \(N, C, H, W\) in uint8.*{given}"):
+def test_images_of_the_wrong_kind(images: torch.Tensor, description: str) -> None:
+    with pytest.raises(DataError, match=rf"images must be \(N, C, H, W\) in uint8.*{description}"):
         Split(images, torch.zeros(4, dtype=torch.int64))
 
 
 @pytest.mark.parametrize(
-    ("targets", "given"),
+    ("targets", "description"),
     [
         (torch.zeros(3, dtype=torch.int64), r"\(3,\)"),
         (torch.zeros(4, 1, dtype=torch.int64), r"\(4, 1\)"),
@@ -52,8 +52,8 @@ def test_images_of_the_wrong_kind(images: torch.Tensor, given: str) -> None:
         (torch.zeros(4), "float32"),
     ],
 )
-def test_targets_of_the_wrong_kind(targets: torch.Tensor, given: str) -> None:
-    with pytest.raises(DataError, match=f"4 images need as many int64 targets.*{given}"):
+def test_targets_of_the_wrong_kind(targets: torch.Tensor, description: str) -> None:
+    with pytest.raises(DataError, match=f"4 images need as many int64 targets.*{description}"):
         Split(torch.zeros(4, 3, 2, 2), targets)
 
 
@@ -130,12 +130,12 @@ def test_too_few_bias_labels() -> None:
 @pytest.mark.parametrize(
     "labels", [torch.tensor([0, 1, -1, 0]), torch.tensor([0.0, 1.0, 0.5, 0.0])]
 )
-def test_bias_labels_must_be_integers_from_zero(labels: torch.Tensor) -> None:
+def test_bias_labels_that_are_not_class_numbers(labels: torch.Tensor) -> None:
     with pytest.raises(DataError, match="bias label"):
         Splits(split(), classes=("a", "b"), bias={"train": labels})
 
 
-def test_bias_labels_of_an_unknown_split_are_refused() -> None:
+def test_bias_labels_of_a_missing_split() -> None:
     with pytest.raises(DataError, match="tets"):
         Splits(split(), test=split(), classes=("a", "b"), bias={"tets": torch.zeros(4).long()})
 
@@ -154,7 +154,7 @@ def test_conflicting_samples() -> None:
     assert base.conflicting("test") is None
 
 
-def test_the_digest_has_neither_bias_labels_nor_the_test_split() -> None:
+def test_the_digest_ignores_bias_labels_and_test_split() -> None:
     base = whole()
     other_bias = {name: 1 - labels for name, labels in base.bias.items()}
     other_test = whole(1).test
@@ -169,7 +169,7 @@ def test_the_digest_has_neither_bias_labels_nor_the_test_split() -> None:
         assert changed.truth_digest != base.truth_digest
 
 
-def test_the_digest_has_everything_that_training_uses() -> None:
+def test_the_digest_depends_on_what_training_uses() -> None:
     base, other = whole(), whole(1)
     for changed in (
         dataclasses.replace(base, train=other.train),

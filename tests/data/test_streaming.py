@@ -1,4 +1,4 @@
-"""Streaming gives the pixels of the resident path, bit for bit, and ends cleanly."""
+"""Streaming gives exactly the same pixels as resident images, and ends cleanly."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(tuple(paths), torch.arange(COUNT) % 2, (12, 10))
 
 
-def held(files: Files) -> Split:
+def in_memory(files: Files) -> Split:
     return Split(files.take(torch.arange(len(files))), files.targets)
 
 
@@ -62,33 +62,33 @@ def order(batches: int = 30, batch: int = 8) -> Tensor:
 
 @pytest.mark.parametrize("lazy", [True, False], ids=["files", "memory"])
 def test_the_same_batches_as_resident(files: Files, lazy: bool) -> None:
-    split = held(files)
+    split = in_memory(files)
     settings: Any = {"augment": "crop-flip", "seed": 5, "conflict": torch.arange(COUNT) % 3 == 0}
     one = resident_of(split, **settings)
     other = streaming_of(files if lazy else split, **settings)
     feeds = zip(one.feed(iter(order())), other.feed(iter(order())), strict=True)
-    for step, (given, sent) in enumerate(feeds):
-        expected = one.batch(*given[:1], torch.tensor(step))
+    for step, (indices, sent) in enumerate(feeds):
+        expected = one.batch(*indices[:1], torch.tensor(step))
         batch = other.batch(sent[0], torch.tensor(step), sent[1])
         for name in ("x", "y", "index", "conflict", "step"):
             assert torch.equal(getattr(batch, name), getattr(expected, name)), name
     assert step == 29
 
 
-def test_a_kept_batch_is_not_overwritten(files: Files) -> None:
+def test_batches_are_not_overwritten_by_later_ones(files: Files) -> None:
     sent = list(streaming_of(files).feed(iter(order())))
     assert all(torch.equal(pixels, files.take(index)) for index, pixels in sent)
 
 
 @pytest.mark.parametrize("lazy", [True, False], ids=["files", "memory"])
 def test_plain_is_the_same_as_resident(files: Files, lazy: bool) -> None:
-    split = held(files)
+    split = in_memory(files)
     among = torch.arange(COUNT) % 4 == 1
     one, other = resident_of(split), streaming_of(files if lazy else split)
     assert torch.equal(torch.cat(list(one.plain(32))), torch.cat(list(other.plain(32))))
-    chosen = [torch.cat(list(source.plain(8, among=among))) for source in (one, other)]
-    assert torch.equal(*chosen)
-    assert torch.equal(chosen[0], Preprocess()(split.images[among]))
+    selected = [torch.cat(list(source.plain(8, among=among))) for source in (one, other)]
+    assert torch.equal(*selected)
+    assert torch.equal(selected[0], Preprocess()(split.images[among]))
     assert list(other.plain(among=torch.zeros(COUNT, dtype=torch.bool))) == []
 
 
@@ -106,7 +106,7 @@ def test_float_images_stream_too() -> None:
 def test_training_gives_the_same_bits(files: Files) -> None:
     plan = FitOptions(steps=12, optimiser=Optimiser(rate=0.01), log_every=4)
     weights = []
-    for source in (resident_of(held(files)), streaming_of(files)):
+    for source in (resident_of(in_memory(files)), streaming_of(files)):
         torch.manual_seed(0)
         method = ERM(TinyNet())
         fit(method, source, Passes(torch.arange(COUNT), batch=16, seed=1), plan)
@@ -120,7 +120,7 @@ def test_a_whole_run_gives_the_same_bits(tmp_path: Path) -> None:
         for how in ("resident", "streaming")
     ]
     for stage in runs[0][0]:
-        assert same(*(made[stage].tensors for made, _ in runs)), stage
+        assert same(*(results[stage].tensors for results, _ in runs)), stage
     assert runs[0][1].facts == runs[1][1].facts
     assert [a.path.name for a in runs[0][0].values()] == [a.path.name for a in runs[1][0].values()]
 
@@ -136,26 +136,26 @@ def test_a_whole_run_from_files(tmp_path: Path) -> None:
         parts[name] = Files(tuple(paths), part.targets, (8, 8))
     lazy = Splits(**parts, classes=splits.classes, bias=splits.bias)
     settings = ["data.workers=2"]
-    made, scores = stages.run(context(tmp_path / "a", settings, splits=lazy))
+    results, scores = stages.run(context(tmp_path / "a", settings, splits=lazy))
     expected, known = stages.run(context(tmp_path / "b", settings, splits=splits))
-    assert same(made["finetune"].tensors, expected["finetune"].tensors)
+    assert same(results["finetune"].tensors, expected["finetune"].tensors)
     assert scores.facts == known.facts
 
 
-# What goes wrong
+# Errors
 
 
 def test_a_damaged_file_is_named(files: Files, tmp_path: Path) -> None:
     bad = tmp_path / "bad.jpg"
     bad.write_bytes(files.paths[0].read_bytes()[:100])
-    spoilt = Files((*files.paths[:20], bad), files.targets[:21], files.size)
-    feed = streaming_of(spoilt).feed(iter(torch.arange(21)[None].expand(20, -1)))
+    damaged = Files((*files.paths[:20], bad), files.targets[:21], files.size)
+    feed = streaming_of(damaged).feed(iter(torch.arange(21)[None].expand(20, -1)))
     with pytest.raises(DataError, match=r"bad\.jpg cannot be read as an image"):
         list(feed)
     missing = Files((tmp_path / "none.jpg",), files.targets[:1], files.size)
     with pytest.raises(DataError, match=r"none\.jpg .*missing"):
         list(streaming_of(missing).plain())
-    assert len(list(streaming_of(files).plain(10))) == 7  # the processes live on
+    assert len(list(streaming_of(files).plain(10))) == 7  # the processes still work
 
 
 def test_a_decoding_process_that_dies_is_an_error_and_is_replaced(
@@ -164,7 +164,7 @@ def test_a_decoding_process_that_dies_is_an_error_and_is_replaced(
     decoders = readers.Decoders(1)
     monkeypatch.setattr(readers, "shared_decoders", lambda count: decoders)
     source = streaming_of(files)
-    assert torch.equal(torch.cat(list(source.plain(32))), Preprocess()(held(files).images))
+    assert torch.equal(torch.cat(list(source.plain(32))), Preprocess()(in_memory(files).images))
     process = decoders.idle.get()
     assert process is not None
     process.process.kill()
@@ -193,17 +193,17 @@ def test_an_empty_order_gives_nothing(files: Files) -> None:
     assert threading.active_count() == before
 
 
-def test_other_data_cannot_be_streamed() -> None:
+def test_an_object_that_cannot_be_streamed_is_refused() -> None:
     with pytest.raises(DataError, match="cannot be streamed"):
         readers.reader(object())  # type: ignore[arg-type]
 
 
-# What stays on the device
+# Which images stay on the device
 
 
 def test_files_are_streamed_and_images_in_memory_are_not(files: Files) -> None:
     assert not fit_on([files], CPU)
-    assert fit_on([held(files)], CPU)
+    assert fit_on([in_memory(files)], CPU)
 
 
 def test_images_may_use_half_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,13 +213,13 @@ def test_images_may_use_half_of_the_free_memory(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10**9))
         assert fit_on([split], gpu) is fits
     split._placed[gpu] = (split.images, split.targets)
-    assert fit_on([split], gpu)  # it is there already
+    assert fit_on([split], gpu)  # the images are there already
 
 
 # Files
 
 
-def test_the_digest_depends_on_contents_and_decoding(files: Files, tmp_path: Path) -> None:
+def test_the_digest_depends_on_content_size_crop_and_labels(files: Files, tmp_path: Path) -> None:
     copies = []
     for path in files.paths:
         copies.append(tmp_path / path.name)
@@ -239,9 +239,9 @@ def test_the_digest_depends_on_contents_and_decoding(files: Files, tmp_path: Pat
 
 def test_decoding_gives_the_pixels_of_the_cache(files: Files, tmp_path: Path) -> None:
     square = Files(files.paths, files.targets, (16, 16))
-    kept = Split(decode(list(files.paths), size=16, cache=tmp_path), files.targets)
-    assert torch.equal(torch.cat(list(streaming_of(square).plain())), Preprocess()(kept.images))
-    assert torch.equal(torch.cat(list(streaming_of(kept).plain())), Preprocess()(kept.images))
+    cached = Split(decode(list(files.paths), size=16, cache=tmp_path), files.targets)
+    assert torch.equal(torch.cat(list(streaming_of(square).plain())), Preprocess()(cached.images))
+    assert torch.equal(torch.cat(list(streaming_of(cached).plain())), Preprocess()(cached.images))
 
 
 @pytest.mark.parametrize(
@@ -268,8 +268,8 @@ def test_training_gives_the_same_bits_on_a_gpu(files: Files, capture: bool) -> N
     gpu = torch.device("cuda")
     plan = FitOptions(steps=100, optimiser=Optimiser(rate=0.01), precision="fp32", capture=capture)
     sources = (
-        Resident(held(files), device=gpu, preprocess=Preprocess(), augment="crop-flip"),
-        Streaming(held(files), device=gpu, preprocess=Preprocess(), augment="crop-flip"),
+        Resident(in_memory(files), device=gpu, preprocess=Preprocess(), augment="crop-flip"),
+        Streaming(in_memory(files), device=gpu, preprocess=Preprocess(), augment="crop-flip"),
         Streaming(files, device=gpu, preprocess=Preprocess(), augment="crop-flip", workers=2),
     )
     weights = []
@@ -278,9 +278,9 @@ def test_training_gives_the_same_bits_on_a_gpu(files: Files, capture: bool) -> N
         method = ERM(TinyNet()).to(gpu)
         fit(method, source, Passes(torch.arange(COUNT, device=gpu), batch=16, seed=1), plan)
         weights.append({name: t.cpu() for name, t in method.state_dict().items()})
-        # On the GPU too: division by 255 differs from the CPU's in the last bit.
+        # Both on the GPU, because division by 255 differs from the CPU in the last bit.
         assert torch.equal(
-            torch.cat(list(source.plain())), Preprocess()(held(files).images.to(gpu))
+            torch.cat(list(source.plain())), Preprocess()(in_memory(files).images.to(gpu))
         )
     assert same(weights[0], weights[1])
     assert same(weights[0], weights[2])
@@ -288,8 +288,8 @@ def test_training_gives_the_same_bits_on_a_gpu(files: Files, capture: bool) -> N
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
-def test_memory_is_pinned_and_the_host_is_limited(files: Files) -> None:
-    source = Streaming(held(files), device=torch.device("cuda"), preprocess=Preprocess())
+def test_memory_is_pinned_and_the_host_keeps_pace(files: Files) -> None:
+    source = Streaming(in_memory(files), device=torch.device("cuda"), preprocess=Preprocess())
     for index, pixels in source.feed(iter(order(5 * streaming.AHEAD))):
         assert pixels.is_cuda
         assert torch.equal(pixels.cpu(), files.take(index))

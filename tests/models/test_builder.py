@@ -1,4 +1,4 @@
-"""Builders: networks by name, from a file, or copied; the same seed gives the same weights."""
+"""Builders: networks by name, from a file, or as a model; the same seed gives the same weights."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_seeds() -> None:
     assert not same(builder.build(5), builder.build(6))
 
 
-def test_building_does_not_change_the_global_random_stream() -> None:
+def test_the_global_random_state_is_not_changed() -> None:
     torch.manual_seed(1)
     expected = torch.rand(4)
     torch.manual_seed(1)
@@ -78,7 +78,7 @@ def test_building_does_not_change_the_global_random_stream() -> None:
     assert torch.equal(torch.rand(4), expected)
 
 
-def test_the_global_random_stream_does_not_matter() -> None:
+def test_the_global_random_state_does_not_matter() -> None:
     builder = models.builder("mlp", 3, {"inputs": 12})
     torch.manual_seed(1)
     first = builder.build(5)
@@ -175,13 +175,13 @@ def test_a_file_that_is_not_python(tmp_path: Path) -> None:
 
 
 def test_a_file_with_a_dataclass(file: Path) -> None:
-    """Dataclasses with annotations as text look up their module during import."""
+    """Dataclasses with annotations as text look up their module while it is executed."""
     text = "from dataclasses import dataclass\n\n@dataclass\nclass Size:\n    width: int = 4\n"
     file.write_text("from __future__ import annotations\n" + text + FILE)
     assert models.builder(f"{file}:build", 3).build(0)[3].weight.shape == (3, 4)
 
 
-def test_reading_a_file_hides_no_module(tmp_path: Path) -> None:
+def test_reading_a_file_does_not_hide_a_module(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text(FILE)
     import json
 
@@ -189,7 +189,7 @@ def test_reading_a_file_hides_no_module(tmp_path: Path) -> None:
     assert sys.modules["json"] is json
 
 
-# -- given --------------------------------------------------------------------------------------------
+# -- copies of a model --------------------------------------------------------------------------------
 
 
 def test_a_model_is_copied_with_its_weights() -> None:
@@ -205,7 +205,7 @@ def test_a_model_is_copied_with_its_weights() -> None:
     assert builder.how["name"].endswith(".TinyNet")
 
 
-def test_models_of_another_shape_or_class_have_another_source() -> None:
+def test_a_model_of_another_shape_or_class_has_another_source() -> None:
     class Other(TinyNet):
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x) + 1
@@ -301,18 +301,18 @@ def test_weights_from_a_file(tmp_path: Path, kind: str) -> None:
     assert small(3).source == models.builder("convnet", 3, {"width": 4}, init=str(path)).source
 
 
-def test_a_head_for_other_classes_is_replaced_with_a_warning(tmp_path: Path) -> None:
+def test_a_head_for_other_classes_is_new_with_a_warning(tmp_path: Path) -> None:
     model = small(7).build(1)
     save_file(model.state_dict(), tmp_path / "w.safetensors")
     with pytest.warns(
         UserWarning, match=r"classifier head '\S+' does not fit; a new one is trained"
     ):
         found = started(tmp_path / "w.safetensors").state_dict()
-    fresh, given = small(3).build(9).state_dict(), model.state_dict()
-    head = [name for name in found if found[name].shape != given[name].shape]
+    fresh, weights = small(3).build(9).state_dict(), model.state_dict()
+    head = [name for name in found if found[name].shape != weights[name].shape]
     assert len(head) == 2
     for name in found:
-        assert torch.equal(found[name], fresh[name] if name in head else given[name]), name
+        assert torch.equal(found[name], fresh[name] if name in head else weights[name]), name
 
 
 def test_old_files_have_no_counters(tmp_path: Path) -> None:
@@ -343,9 +343,7 @@ class Trap:
         return (print, ("this must not run",))
 
 
-def test_files_without_weights_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_that_are_not_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch.save({"model": Trap()}, tmp_path / "trap.pth")
     (tmp_path / "text.safetensors").write_text("no weights")
     (tmp_path / "empty.pth").touch()
@@ -367,7 +365,7 @@ class Net(TinyNet):
 """
 
 
-def test_a_class_without_a_file_is_identified_by_its_bytecode() -> None:
+def test_a_class_without_source_is_identified_by_its_bytecode() -> None:
     def typed(change: str) -> str:
         names: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "console"}
         exec(CONSOLE.format(change=change), names)

@@ -29,7 +29,7 @@ def images(size=3):
 
 
 class HeadFirst(nn.Module):
-    """Its head is registered first, and a linear layer that is not the head last."""
+    """A network whose head is registered first, and another linear layer last."""
 
     def __init__(self):
         super().__init__()
@@ -48,7 +48,7 @@ class Pair(HeadFirst):
 
 
 class Nested(nn.Module):
-    """Its head sits inside a container."""
+    """A network whose head is inside a container."""
 
     def __init__(self):
         super().__init__()
@@ -90,7 +90,7 @@ def test_the_head_of_a_masked_model():
     ids=["no linear layer", "softmax after the head"],
 )
 def test_a_model_without_a_head_is_refused(model):
-    with pytest.raises(ModelError, match=r"no nn\.Linear makes the model's output.*head="):
+    with pytest.raises(ModelError, match=r"no nn\.Linear returns the model's output.*head="):
         find_head(model, images())
 
 
@@ -123,7 +123,7 @@ def test_hooks_and_mode_are_restored_when_the_model_fails():
 
 @pytest.mark.parametrize(("build", "head", "width"), MODELS)
 @pytest.mark.parametrize("training", [True, False])
-def test_tap_gives_logits_and_the_features_that_make_them(build, head, width, training):
+def test_tap_returns_logits_and_the_features_of_the_head(build, head, width, training):
     model = build().train(training)
     expected = model(images())
     logits, features = Tap(model, head)(images())
@@ -144,7 +144,7 @@ def test_tap_returns_the_features_of_the_last_call():
     tap = Tap(ConvNet(4, width=4).eval(), "head")
     first = tap(images(2))[1].clone()
     tap(images(5))
-    assert not tap.seen  # nothing of a step's graph is kept alive
+    assert not tap.seen  # no reference to the autograd graph is kept
     assert torch.equal(tap(images(2))[1], first)
 
 
@@ -153,7 +153,7 @@ def test_tap_names_the_linear_layers_when_the_head_is_unknown():
         Tap(HeadFirst(), "fc")
 
 
-def test_check_outputs_accepts_one_logit_per_class():
+def test_check_outputs_accepts_one_logit_for_each_class():
     check_outputs(HeadFirst(), images(), 4)
 
 

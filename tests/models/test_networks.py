@@ -1,4 +1,4 @@
-"""The networks: torchvision's names, the reference's sizes, any sensible image size."""
+"""The networks: parameter names of torchvision, sizes of the reference code, several image sizes."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def same_weights():
 
 
 def torchvision_resnet18_names():
-    """The names of torchvision's resnet18 state dict, in its order."""
+    """Return the names in the state dict of torchvision's resnet18, in order."""
     names = ["conv1.weight", *(f"bn1.{n}" for n in BATCH_NORM)]
     for stage in range(1, 5):
         for block in range(2):
@@ -100,11 +100,11 @@ def test_mlp_layers():
     assert (model.body(torch.rand(5, 3, 28, 28)) >= 0).all()
 
 
-# What a biased network of ReBias may see
+# The receptive field of the biased networks of ReBias
 
 
 def reach_of(body, size):
-    """Return the side of the receptive field of a network's last feature map, in pixels."""
+    """Return the side of the receptive field of one place in the last feature map."""
     x = torch.rand(1, 3, size, size, requires_grad=True)
     out = body(x)
     out[0, :, out.shape[2] // 2, out.shape[3] // 2].sum().backward()

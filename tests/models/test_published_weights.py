@@ -1,4 +1,4 @@
-"""Published weights: their file, its place, the input they expect, and reading as plain tensors."""
+"""Published weights: the file, its place, the expected input, and reading as plain tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILE = "mobilenet_v2-b0353104.pth"
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Use an empty torch.hub folder without network access; return the folder for its files."""
+    """Use an empty folder of torch.hub without a connection; return the folder for its files."""
 
     def fail(*args: Any, **kwargs: Any) -> None:
         raise URLError("no network here")
@@ -42,7 +42,7 @@ def weights_of(classes: int = 1000) -> dict[str, torch.Tensor]:
 
 
 def check_body(model: nn.Module, weights: dict[str, torch.Tensor]) -> None:
-    """Check that all weights but those of the head are equal."""
+    """Check that all weights but those of the head are these."""
     found = model.state_dict()
     for name, tensor in weights.items():
         if not name.startswith("classifier"):
@@ -79,7 +79,7 @@ def test_a_file_can_be_named(hub: Path, tmp_path: Path) -> None:
     check_body(builder.build(0), weights_of())
 
 
-def test_without_a_network_the_file_and_its_place_are_named(hub: Path) -> None:
+def test_without_a_connection_the_file_and_its_place_are_named(hub: Path) -> None:
     with pytest.raises(ModelError) as error:
         models.builder("mobilenet_v2", 5, pretrained=True)
     assert str(error.value) == (
@@ -89,7 +89,7 @@ def test_without_a_network_the_file_and_its_place_are_named(hub: Path) -> None:
     )
 
 
-def test_a_download_is_checked_and_gives_up_in_time(
+def test_a_download_is_checked_and_has_a_timeout(
     hub: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
@@ -123,7 +123,7 @@ def test_networks_without_published_weights() -> None:
         models.builder("convnet", 5, pretrained=True)
 
 
-# -- torchvision and timm, stand-ins for them ---------------------------------------------------------
+# -- fakes of torchvision and timm --------------------------------------------------------------------
 
 
 class How(NamedTuple):
@@ -201,9 +201,9 @@ def fake_timm(monkeypatch: pytest.MonkeyPatch) -> None:
         name: str, num_classes: int, pretrained: bool = False, pretrained_cfg_overlay: Any = None
     ) -> nn.Module:
         model = OfTimm(num_classes, width=0.25)
-        if pretrained:  # timm renames what files have under other names
-            given = pretrained_cfg_overlay["state_dict"]
-            known = {k.removeprefix("old."): t for k, t in given.items()}
+        if pretrained:  # timm renames entries of a file
+            stored = pretrained_cfg_overlay["state_dict"]
+            known = {k.removeprefix("old."): t for k, t in stored.items()}
             model.load_state_dict({k: t for k, t in known.items() if "classifier" not in k}, False)
         return model
 
@@ -254,7 +254,7 @@ def real_file() -> Path:
 
 @pytest.mark.real
 def test_the_real_weights_give_known_logits() -> None:
-    """The numbers are those of torchvision's own network with the same file."""
+    """The expected numbers come from torchvision's network with the same file."""
     model = models.builder("mobilenet_v2", 1000, init=str(real_file())).build(0).eval()
     x = torch.linspace(-2, 2, 3 * 96 * 96).reshape(1, 3, 96, 96)
     with torch.no_grad():

@@ -1,7 +1,7 @@
-"""Composition: all settings of built-in recipes, origins of values, and errors in the catalogue.
+"""Composition: the exact settings of each built-in recipe, the origin of each value, and wrong entries.
 
 hashes.txt has a line for each built-in recipe: its name, and the SHA-256 of the settings it reads. After an
-intended change of recipes, `python tests/recipes/test_composition.py` writes it again.
+intended change of recipes, run `python tests/recipes/test_composition.py` to write it again.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ notes = ["Longer at 5 %."]
 def digest(recipe: Recipe) -> str:
     used = {"data", "model", "select", *recipe.stages}
     tables = recipe.model_dump(mode="json")
-    kept = {k: v for k, v in tables.items() if k in used or not isinstance(v, dict)}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+    settings = {k: v for k, v in tables.items() if k in used or not isinstance(v, dict)}
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-def written(folder: Path, **files: str) -> Catalogue:
-    """Read a catalogue of files with the given texts."""
+def read_texts(folder: Path, **files: str) -> Catalogue:
+    """Write files with these texts and read them as a catalogue."""
     (folder / "catalogue").mkdir()
     for name, text in files.items():
         (folder / "catalogue" / f"{name}.toml").write_text(text)
     return read(folder / "catalogue")
 
 
-def refused(folder: Path, **files: str) -> str:
+def error_of(folder: Path, **files: str) -> str:
     with pytest.raises(RecipeError) as error:
-        written(folder, **files)
+        read_texts(folder, **files)
     return str(error.value)
 
 
@@ -72,11 +72,11 @@ def refused(folder: Path, **files: str) -> str:
 
 
 @pytest.mark.parametrize("name", recipes.match("*-imagenet"))
-def test_recipes_from_imagenet_weights_begin_as_own_images_do(name: str) -> None:
+def test_recipes_from_imagenet_weights_start_like_own_images(name: str) -> None:
     recipe = recipes.load(name)
-    for key, value in budget._gentler(recipe.pretrain.steps, True).items():
+    for key, value in budget._pretrained_changes(recipe.pretrain.steps, True).items():
         table, _, setting = key.partition(".")
-        mines_apart = table == "mine" and recipe.mine.how == "crossfit"  # with networks of its own
+        mines_apart = table == "mine" and recipe.mine.how == "crossfit"  # with its own networks
         if table in ("start", *recipe.stages) and not mines_apart:
             assert getattr(recipe.table(table), setting) == value, key
     assert (recipe.data.mean, recipe.data.std) == (budget.MEAN, budget.STD)
@@ -101,14 +101,14 @@ def test_tables_that_a_plan_does_not_read_keep_their_defaults(name: str) -> None
 
 
 @pytest.mark.parametrize("name", recipes.names())
-def test_every_recipe_has_a_description(name: str) -> None:
+def test_a_recipe_has_a_description(name: str) -> None:
     found = compose(name)
     assert found.what.endswith(".")
     assert found.seed is not None
 
 
 def test_every_setting_of_the_catalogue_is_valid() -> None:
-    """This includes tables that the plans of the recipes do not read."""
+    """This includes settings in tables that the plans of the recipes do not read."""
     known = catalogue()
     sets = [entry.set for entry in (*known.data.values(), *known.methods.values())]
     sets += [each.set for entry in known.methods.values() for each in entry.exceptions]
@@ -157,12 +157,12 @@ def test_one_entry_gives_a_method_its_recipes(tmp_path: Path) -> None:
         for file in (resources.files("unspur.recipes") / "catalogue").iterdir()
     }
     new = '[method.new]\nwhat = "New."\non = ["cmnist", "cifar10c"]\nset.plan = "lff"\n'
-    found = written(tmp_path, **texts, new=new).recipes.keys() - set(recipes.names())
+    found = read_texts(tmp_path, **texts, new=new).recipes.keys() - set(recipes.names())
     assert found == {f"{data}/{ratio}-new" for data in ("cmnist", "cifar10c") for ratio in RATIOS}
 
 
 def test_later_layers_win(tmp_path: Path) -> None:
-    known = written(tmp_path, all=SMALL)
+    known = read_texts(tmp_path, all=SMALL)
     assert list(known.recipes) == ["cmnist/1pct-lff", "cmnist/5pct-lff"]
     assert compose("cmnist/1pct-lff", known).tables() == {
         "name": "cmnist/1pct-lff",
@@ -174,7 +174,7 @@ def test_later_layers_win(tmp_path: Path) -> None:
     assert compose("cmnist/5pct-lff", known).notes == ("Longer at 5 %.",)
 
 
-def test_each_value_remembers_its_origin() -> None:
+def test_each_value_has_its_origin() -> None:
     source = load_with_origins("celeba/keep88-jtt", {"prune.steps": 3, "data.seed": 1}).source
     origins = {key: origin.text for key, origin in source.origins.items()}
     assert origins["plan"] == "method jtt"
@@ -195,7 +195,7 @@ def test_an_extending_method_wins_over_the_exceptions_of_what_it_extends() -> No
     assert recipes.load("cmnist/1pct-mrm-debias").finetune.rate == 1e-2
 
 
-# -- slips --------------------------------------------------------------------------------------------
+# -- mistakes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -234,19 +234,17 @@ def test_an_extending_method_wins_over_the_exceptions_of_what_it_extends() -> No
         ),
     ],
 )
-def test_an_error_in_the_catalogue_names_file_and_key(
-    tmp_path: Path, old: str, new: str, message: str
-) -> None:
-    assert refused(tmp_path, a=SMALL.replace(old, new, 1)).startswith(message)
+def test_a_mistake_names_its_file_and_key(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert error_of(tmp_path, a=SMALL.replace(old, new, 1)).startswith(message)
 
 
 def test_an_entry_in_two_files(tmp_path: Path) -> None:
-    message = refused(tmp_path, a=SMALL, b="[data.cmnist]\nseed = 1\n")
+    message = error_of(tmp_path, a=SMALL, b="[data.cmnist]\nseed = 1\n")
     assert message.startswith("catalogue/b.toml: data.cmnist is in catalogue/a.toml too.")
 
 
 def test_a_value_that_the_data_does_not_have(tmp_path: Path) -> None:
-    known = written(tmp_path, a=SMALL.replace("$rate", "$rte"))
+    known = read_texts(tmp_path, a=SMALL.replace("$rate", "$rte"))
     with pytest.raises(RecipeError) as error:
         compose("cmnist/1pct-lff", known)
     assert str(error.value) == (
@@ -266,7 +264,7 @@ def test_a_value_that_the_data_does_not_have(tmp_path: Path) -> None:
 def test_a_wrong_setting_names_the_file_of_its_layer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new: str, message: str
 ) -> None:
-    known = written(tmp_path, a=SMALL.replace("set.lff = { rate", new))
+    known = read_texts(tmp_path, a=SMALL.replace("set.lff = { rate", new))
     monkeypatch.setattr("unspur.recipes.composition.catalogue", lambda: known)
     with pytest.raises(RecipeError) as error:
         recipes.load("cmnist/1pct-lff")

@@ -1,4 +1,4 @@
-"""Showing a recipe: all settings with their origins, as a file that can be run."""
+"""The display of a recipe: all settings with their origins, which can be saved and run."""
 
 from __future__ import annotations
 

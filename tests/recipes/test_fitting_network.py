@@ -33,7 +33,7 @@ def test_the_network_follows_the_size_of_the_images(tmp_path, pixels, name, opti
 @pytest.mark.parametrize(
     "asked", [{"model": "resnet18"}, {"settings": {"model.name": "resnet18"}}], ids=str
 )
-def test_a_chosen_network_is_used(tmp_path, asked):
+def test_a_requested_network_is_used(tmp_path, asked):
     context = opened(tmp_path, 28, **asked)
     assert (context.recipe.model.name, context.recipe.model.options) == ("resnet18", {})
 

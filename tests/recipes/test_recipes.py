@@ -1,4 +1,4 @@
-"""Recipes: complete, strict, with suggestions for misspelt keys; the published settings."""
+"""Recipes: complete and strict, with a suggestion for every mistake; the published settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def changed(*changes: str) -> Recipe:
 
 
 def audit_mining(images: int) -> dict[str, Any]:
-    """Return the mining settings for own images."""
+    """Return the settings of mining for own images."""
     return {"how": "crossfit", "decay_every": 0, **mining(images)}
 
 
@@ -40,7 +40,7 @@ def flat(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def differences(a: Recipe, b: Recipe) -> dict[str, tuple[Any, Any]]:
-    """Return the settings in which two recipes differ, except their names."""
+    """Return the settings in which two recipes differ, except for their names."""
     left, right = flat(a.model_dump()), flat(b.model_dump())
     return {k: (left[k], right[k]) for k in left if left[k] != right[k] and k != "name"}
 
@@ -53,8 +53,8 @@ def write(folder: Path, text: str) -> str:
 # -- the built-in recipes -----------------------------------------------------------------------------
 
 
-def test_all_recipes_exist() -> None:
-    """Every method at every ratio on CMNIST, the main table's on CIFAR10-C, the ablation twice."""
+def test_the_documented_recipes_exist() -> None:
+    """Every method at every ratio on CMNIST, those of the main table on CIFAR10-C, and the ablation twice."""
     main = ("erm", "dcwp", "unspur", "lff", "disent", "end", "rebias", "mrm", "jtt")
     promised = {f"cmnist/{ratio}-{kind}" for ratio in RATIOS for kind in all_methods()} | {"demo"}
     promised |= {f"cifar10c/{ratio}-{kind}" for ratio in RATIOS for kind in main}
@@ -63,11 +63,11 @@ def test_all_recipes_exist() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in recipes.names() if name.startswith("cmnist/")])
-def test_a_recipe_runs_the_plan_its_name_says(name: str) -> None:
-    made = recipes.load(name)
-    kind = published.kind(made.model_dump(mode="json"))
+def test_a_recipe_runs_the_plan_of_its_name(name: str) -> None:
+    recipe = recipes.load(name)
+    kind = published.kind(recipe.model_dump(mode="json"))
     if kind in all_methods():
-        assert made.plan == all_methods()[kind].plan_name
+        assert recipe.plan == all_methods()[kind].plan_name
 
 
 def test_a_table_for_every_stage() -> None:
@@ -77,11 +77,13 @@ def test_a_table_for_every_stage() -> None:
 
 @pytest.mark.parametrize("name", own_stages())
 def test_a_methods_defaults_are_those_of_its_table(name: str) -> None:
-    given = inspect.signature(own_stages()[name].own_stage.loss).parameters
+    parameters = inspect.signature(own_stages()[name].own_stage.loss).parameters
     table = Recipe().table(name).model_dump()
-    shared = {key for key in table if key in given and given[key].default is not inspect._empty}
+    shared = {
+        key for key in table if key in parameters and parameters[key].default is not inspect._empty
+    }
     assert shared
-    assert {key: table[key] for key in shared} == {key: given[key].default for key in shared}
+    assert {key: table[key] for key in shared} == {key: parameters[key].default for key in shared}
 
 
 # -- the published settings ---------------------------------------------------------------------------
@@ -189,8 +191,8 @@ PRESET_ON = [name for name in recipes.names() if name.endswith(("-unspur", "/uns
 
 
 @pytest.mark.parametrize("name", PRESET_ON)
-def test_our_preset_is_the_same_everywhere_and_does_not_use_the_bias(name: str) -> None:
-    """Recipes of the preset differ only in settings of the data sets and in numbers of steps."""
+def test_our_preset_is_the_same_everywhere_and_knows_nothing_of_the_bias(name: str) -> None:
+    """Recipes of the preset differ only in settings of the data set and in lengths."""
     ours, base = recipes.load(name), recipes.load("cmnist/1pct-unspur")
     of_the_data = {"data.name", "data.ratio", "data.size", "data.augment", "data.mean", "data.std"}
     of_the_data |= {"model.name", "model.options", "select.every"}
@@ -203,7 +205,7 @@ def test_our_preset_is_the_same_everywhere_and_does_not_use_the_bias(name: str) 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_own_images_get_the_same_preset(device: str) -> None:
-    """All settings but steps, pixels, and the rate of masks that are learned in few steps."""
+    """Only lengths, pixels, and the rate of masks that are learned in few steps may differ."""
     own = budget.settings(45_000, torch.device(device), name="x", model="resnet18")
     own = recipes.change(own, {f"mine.{k}": v for k, v in audit_mining(45_000).items()})
     ours = recipes.load("cifar10c/1pct-unspur")
@@ -309,12 +311,12 @@ def test_out_of_range(change: str) -> None:
     "changes",
     [["data.mean=[0.5, 0.5, 0.5]"], ["data.std=[1.0]"], ["data.mean=[0.5]", "data.std=[1.0, 1.0]"]],
 )
-def test_mean_and_standard_deviation_go_together(changes: list[str]) -> None:
+def test_mean_and_standard_deviation_have_the_same_length(changes: list[str]) -> None:
     with pytest.raises(RecipeError, match=r"data.*(mean|std)"):
         changed(*changes)
 
 
-def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_together(tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as error:
         recipes.load(write(tmp_path, "sed = 3\n[mine]\nsteps = 0\n"))
     assert len(str(error.value).splitlines()) == 2
@@ -407,7 +409,7 @@ def test_changes_are_python_values() -> None:
             "model.options": {"width": 8},
         },
     )
-    assert (new.name, new.data.ratio) == ("1e-6", "true")  # text stays text
+    assert (new.name, new.data.ratio) == ("1e-6", "true")  # strings are not parsed
     assert (new.finetune.iterates, new.model.options) == ((10, 20), {"width": 8})
 
 

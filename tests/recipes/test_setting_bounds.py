@@ -1,4 +1,4 @@
-"""Every number in a recipe has bounds; other values are refused with the name of the setting."""
+"""Every number in a recipe has bounds; values beyond them are refused with the name of the setting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unspur.recipes.settings import recipe_class
 
 
 def numbers(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, list[Any], type]]:
-    """Yield every number of a table and of nested tables: key, bounds and type."""
+    """Yield key, bounds and type of every number in a table and the tables in it."""
     for name, field in model.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -71,6 +71,6 @@ def test_values_outside_the_bounds_are_errors_that_name_the_setting(change: str)
 
 
 @pytest.mark.parametrize("value", ["1" * 5000, "[" * 5000, "{" * 5000, "\x00", "'", "1e400"])
-def test_values_that_cannot_be_parsed_give_a_message(value: str) -> None:
+def test_unparsable_values_give_no_traceback(value: str) -> None:
     with pytest.raises(RecipeError):
         recipes.load("demo", recipes.parse_changes([f"pretrain.steps={value}"]))

@@ -483,7 +483,7 @@ def test_an_empty_validation_split_is_ignored(tmp_path):
 def test_pixels_that_are_not_finite_are_refused():
     images = torch.zeros(3, 1, 2, 2)
     images[1, 0, 0, 0] = float("nan")
-    with pytest.raises(DataError, match=r"1 of 3 images.*image 1"):
+    with pytest.raises(DataError, match=r"1 of 3 images .* not finite .*image 1"):
         Split(images, torch.zeros(3, dtype=torch.long))
 
 

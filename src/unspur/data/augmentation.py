@@ -19,15 +19,15 @@ Augment = Literal["none", "flip", "crop-flip", "resized-crop-flip"]
 def augment_images(
     images: Tensor, how: Augment, *, seed: int, step: Tensor, rows: Rows | None = None
 ) -> Tensor:
-    """Flip and crop images at random, keyed by the position in the batch.
+    """Flip and crop images at random.
 
-    `crop-flip` adds a black border of four pixels and crops a random window; `resized-crop-flip` crops 70 to
-    100 % of the area, with aspect ratios from 3:4 to 4:3, and resizes it to the original size. `rows` gives
-    the rows of the batch that the images are, if they are only a part of it.
+    `crop-flip` pads the image with four black pixels on each side and crops it to its original size;
+    `resized-crop-flip` crops 70 to 100 % of the area, with an aspect ratio from 3:4 to 4:3, and resizes the
+    crop to the original size. If the images are only a part of a batch, `rows` says which rows they are.
     """
     if how == "none":
         return images
-    draw = Draw(len(images), seed, step, images.device, rows)
+    draw = UniformNumbers(len(images), seed, step, images.device, rows)
     flip = draw(noise.FLIP) < 0.5
     images = torch.where(flip[:, None, None, None], images.flip(3), images)
     if how == "crop-flip":
@@ -36,8 +36,8 @@ def augment_images(
 
 
 @dataclass(frozen=True)
-class Draw:
-    """Uniform random numbers for `count` images; with `rows`, those of these rows of a batch."""
+class UniformNumbers:
+    """Uniform random numbers for each of `count` images, or for the given rows of a larger batch."""
 
     count: int
     seed: int
@@ -45,13 +45,13 @@ class Draw:
     device: torch.device
     rows: Rows | None = None
 
-    def __call__(self, stream: int, *each: int) -> Tensor:
+    def __call__(self, stream: int, *shape: int) -> Tensor:
         total = self.count if self.rows is None else self.rows.total
-        u = noise.uniform(self.seed, self.step, stream, (total, *each), self.device)
+        u = noise.uniform(self.seed, self.step, stream, (total, *shape), self.device)
         return u if self.rows is None else u[self.rows.slice]
 
 
-def _crop_images(images: Tensor, draw: Draw, *, border: int = 4) -> Tensor:
+def _crop_images(images: Tensor, draw: UniformNumbers, *, border: int = 4) -> Tensor:
     n, c, h, w = images.shape
     device = images.device
     rows, columns = (
@@ -67,14 +67,14 @@ def _crop_images(images: Tensor, draw: Draw, *, border: int = 4) -> Tensor:
 AREA, RATIO, TRIES = (0.7, 1.0), (3 / 4, 4 / 3), 10
 
 
-def _zoom_images(images: Tensor, draw: Draw) -> Tensor:
-    """Crop a random part of every image and resize it to the original size, with bilinear interpolation."""
-    n, _, high, wide = images.shape
-    top, left, h, w = _windows((high, wide), draw)
-    rows, columns = _places(top, h, high), _places(left, w, wide)
-    # grid_sample counts from -1 at the left edge of the first pixel to 1 at the right edge of the last.
-    across = (2 * (columns + 0.5) / wide - 1)[:, None, :].expand(n, high, wide)
-    down = (2 * (rows + 0.5) / high - 1)[:, :, None].expand(n, high, wide)
+def _zoom_images(images: Tensor, draw: UniformNumbers) -> Tensor:
+    """Resize a random crop of every image to the size of the image, with bilinear interpolation."""
+    n, _, height, width = images.shape
+    top, left, h, w = _crops((height, width), draw)
+    rows, columns = _source_positions(top, h, height), _source_positions(left, w, width)
+    # Coordinates of grid_sample: -1 is the left edge of the first pixel, 1 the right edge of the last one.
+    across = (2 * (columns + 0.5) / width - 1)[:, None, :].expand(n, height, width)
+    down = (2 * (rows + 0.5) / height - 1)[:, :, None].expand(n, height, width)
     zoomed = F.grid_sample(
         images.float(),
         torch.stack([across, down], dim=3),
@@ -85,9 +85,12 @@ def _zoom_images(images: Tensor, draw: Draw) -> Tensor:
     return zoomed.round().to(images.dtype) if images.dtype == torch.uint8 else zoomed
 
 
-def _windows(size: tuple[int, int], draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return windows as (top, left, high, wide): the first random window that fits, or the whole image."""
-    high, wide = size
+def _crops(size: tuple[int, int], draw: UniformNumbers) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return one crop per image as (top, left, height, width).
+
+    The crop is the first of TRIES random ones that fits into the image, or the whole image if none does.
+    """
+    height, width = size
     area, ratio, row, column = (
         draw(stream, tries)
         for stream, tries in (
@@ -97,22 +100,22 @@ def _windows(size: tuple[int, int], draw: Draw) -> tuple[Tensor, Tensor, Tensor,
             (noise.CROP_COLUMN, 1),
         )
     )
-    area = high * wide * (AREA[0] + (AREA[1] - AREA[0]) * area)
+    area = height * width * (AREA[0] + (AREA[1] - AREA[0]) * area)
     ratio = torch.exp(math.log(RATIO[0]) + math.log(RATIO[1] / RATIO[0]) * ratio)
     w, h = torch.sqrt(area * ratio).round(), torch.sqrt(area / ratio).round()
-    fits = (w <= wide) & (h <= high)
+    fits = (w <= width) & (h <= height)
     first = fits.long().argmax(1, keepdim=True)
     any_fits = fits.any(1)
-    w = torch.where(any_fits, w.gather(1, first).squeeze(1), float(wide))
-    h = torch.where(any_fits, h.gather(1, first).squeeze(1), float(high))
+    w = torch.where(any_fits, w.gather(1, first).squeeze(1), float(width))
+    h = torch.where(any_fits, h.gather(1, first).squeeze(1), float(height))
     top, left = (
-        (u.squeeze(1) * (1 + room)).floor() for u, room in ((row, high - h), (column, wide - w))
+        (u.squeeze(1) * (1 + room)).floor() for u, room in ((row, height - h), (column, width - w))
     )
     return top, left, h, w
 
 
-def _places(start: Tensor, length: Tensor, size: int) -> Tensor:
-    """Return the source positions of `size` pixels for each image, all inside its window."""
+def _source_positions(start: Tensor, length: Tensor, size: int) -> Tensor:
+    """Return the source position of each of `size` output pixels, clamped to the crop of its image."""
     pixel = torch.arange(size, device=start.device) + 0.5
     inside = pixel * (length / size)[:, None] - 0.5
     inside = torch.minimum(inside.clamp(min=0), (length - 1)[:, None])

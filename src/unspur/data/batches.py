@@ -1,4 +1,4 @@
-"""Make batches from images on the device, which are converted to network input and augmented there."""
+"""Sources of batches: images are augmented and turned into network input on the device."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .augmentation import Augment, augment_images
 from .mixing import Mixing
 from .splits import Split, fast_layout
 
-CHUNK = 1000  # images per forward pass outside training
-PIXELS = 5_000_000  # pixels per forward pass of small images on a GPU, if that is more images
+CHUNK = 1000  # images in one forward pass outside training
+PIXELS = 5_000_000  # on a GPU, a pass takes more small images, up to this number of pixels
 NO_MIXING = Mixing()
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The inputs of a method for one step. `bias` is set only for methods that declare its use.
+    """The samples of one training step. `bias` is set only for methods that declare that they need it.
 
-    If several processes share a step, `x` has only the images of this process, unless the method mixes
-    images. All other fields, and the output of a network, are those of the whole batch.
+    If several processes share a step, `x` contains only the images of this process, unless the method mixes
+    images. All other fields, and the outputs of a network, cover the whole batch.
     """
 
     x: Tensor
@@ -40,13 +40,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Convert stored pixels to network input: scale uint8 to [0, 1], then normalise by channel."""
+    """Conversion of stored pixels to network input: scale uint8 to [0, 1], then normalise each channel."""
 
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        # Computed now: no ordinary tensor can be created within a trace (torch.export) or inference mode.
+        # Create the tensors now: within a trace (torch.export) or inference mode they would not be ordinary.
         with torch.inference_mode(False):
             for values in (self.mean, self.std):
                 _column(values, torch.device("cpu"))
@@ -58,17 +58,18 @@ class Preprocess:
         return (x - _column(self.mean, x.device)) / _column(self.std, x.device)
 
 
-@cache  # a captured CUDA graph must not copy from the host
+@cache  # a captured step (CUDA graph) must not copy from the host
 def _column(values: tuple[float, ...], device: torch.device) -> Tensor:
     return torch.tensor(values, device=device).view(-1, 1, 1)
 
 
 class Source(Protocol):
-    """Makes the batches of given samples.
+    """A source of batches.
 
     `feed` runs ahead of training and yields the inputs of each step: the indices of the samples, and their
-    pixels if these are not on the device already. `batch` makes a batch of them within the step. `plain`
-    yields the network input of all samples, or of some, in order and without augmentation.
+    pixels unless these are on the device already. `batch` builds the batch from them within the step.
+    `plain` yields the network input of all samples, or of those selected by the mask `among`, in order and
+    without augmentation.
     """
 
     targets: Tensor
@@ -79,7 +80,7 @@ class Source(Protocol):
 
 
 class Labelled:
-    """The common part of all sources: labels on the device, and the conversion of pixels to a batch."""
+    """Base class of sources: holds the labels on the device and turns pixels into a batch."""
 
     def __init__(
         self,
@@ -99,9 +100,9 @@ class Labelled:
         self.bias = None if bias is None else bias.to(device)
 
     def rows_to_read(self, count: int) -> Rows | None:
-        """Return the rows of a batch that this process reads; None for all.
+        """Return the rows of a batch of `count` samples that this process reads; None means all.
 
-        If images of a batch are mixed, each process that has all images makes the whole batch.
+        If images of a batch are mixed, each process builds the whole batch.
         """
         return None if self._mixes() else own_rows(count)
 
@@ -111,9 +112,9 @@ class Labelled:
     def labelled(
         self, pixels: Tensor, index: Tensor, step: Tensor, rows: Rows | None = None
     ) -> Batch:
-        """Return a batch of the samples `index`, augmented for this step.
+        """Return the batch of the samples `index`, augmented for this step.
 
-        `pixels` are those of all samples, or of the rows that this process reads.
+        `pixels` are the images of all these samples, or only of `rows`.
         """
         if rows is not None and self._mixes():
             pixels, rows = gather_batch(pixels, rows), None
@@ -133,7 +134,7 @@ class Labelled:
 
 
 class Resident(Labelled):
-    """All images on the device; a batch is a gather. Augmentation is a function of (seed, step)."""
+    """A source whose images are all on the device, so that a batch is one gather."""
 
     def __init__(
         self,
@@ -175,7 +176,7 @@ class Resident(Labelled):
         return gather_pixels(self.images, index if rows is None else index[rows.slice])
 
     def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]:
-        size = size or _at_once(self.images)
+        size = size or _images_per_pass(self.images)
         if among is None and process_count() == 1:
             yield from map(self.preprocess, torch.split(self.images, size))
             return
@@ -185,14 +186,14 @@ class Resident(Labelled):
             yield self.preprocess(self.images[index])
 
 
-def _at_once(images: Tensor) -> int:
-    """Return the number of images per forward pass: more if they are small and on a GPU."""
-    few = PIXELS // (images.shape[-1] * images.shape[-2]) if images.is_cuda else 0
-    return max(CHUNK, few)
+def _images_per_pass(images: Tensor) -> int:
+    """Return the number of images in one pass: more if they are small, to launch fewer kernels on a GPU."""
+    count = PIXELS // (images.shape[-1] * images.shape[-2]) if images.is_cuda else 0
+    return max(CHUNK, count)
 
 
 def gather_pixels(images: Tensor, index: Tensor) -> Tensor:
-    """Return some of the images, in the memory layout of `images`."""
+    """Return the images at `index`, in the same memory layout as `images`."""
     if images.is_contiguous():
         return images[index]
     return images.permute(0, 2, 3, 1)[index].permute(0, 3, 1, 2)  # channels last

@@ -1,7 +1,8 @@
-"""Mixing: augmentations that combine an image with another one of the batch (spectrum, style, parts).
+"""Augmentations that mix an image with another of the batch: its spectrum, its style, or the whole image.
 
-They work on network input, after crops and flips. Their random numbers are functions of (seed, step, position
-in the batch). Their shapes do not depend on the data, so that a step can be captured as a CUDA graph.
+All work on network input, after crops and flips. Their random numbers are functions of (seed, step,
+position in the batch), and tensor shapes do not depend on the data, so that a step can be captured as a
+CUDA graph.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from torch import Tensor
 
 from .. import noise
 
-SPREAD = 1e-3  # added to standard deviations, to avoid division by 0
+SPREAD = 1e-3  # added to standard deviations and amplitudes, to avoid division by zero
 
 
 @dataclass(frozen=True)
 class Mixing:
-    """The probabilities of each kind of mixing.
+    """The probabilities with which an image is mixed with another one.
 
-    `spectrum` mixes the amplitudes of coarse and fine patterns; `style` mixes brightness, contrast and tint;
-    `mix` mixes in another image of the same class.
+    `spectrum` mixes the strength of coarse and fine patterns, `style` mixes brightness, contrast and tint,
+    `mix` blends the image with another one of its class.
     """
 
     spectrum: float = 0.0
@@ -31,15 +32,15 @@ class Mixing:
     def __call__(
         self, x: Tensor, y: Tensor, conflict: Tensor, *, seed: int, step: Tensor
     ) -> Tensor:
-        """Return the batch with mixed spectra, then styles, then images."""
+        """Return the batch with mixed spectra, then mixed styles, then blended images."""
         if self.spectrum:
-            x = exchange_spectrum(x, self.spectrum, seed=seed, step=step)
+            x = mix_spectrum(x, self.spectrum, seed=seed, step=step)
         if self.style:
-            x = exchange_style(x, self.style, seed=seed, step=step)
+            x = mix_style(x, self.style, seed=seed, step=step)
         return mix_within_class(x, y, conflict, self.mix, seed=seed, step=step) if self.mix else x
 
 
-def exchange_spectrum(x: Tensor, probability: float, *, seed: int, step: Tensor) -> Tensor:
+def mix_spectrum(x: Tensor, probability: float, *, seed: int, step: Tensor) -> Tensor:
     """Move the amplitude of every frequency towards that of another image of the batch; phases stay.
 
     With A, A' the amplitudes of the two images in a channel and a uniform in (0, 1): A becomes
@@ -56,7 +57,7 @@ def exchange_spectrum(x: Tensor, probability: float, *, seed: int, step: Tensor)
 def _partners(
     n: int, probability: float, stream: int, *, seed: int, step: Tensor, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return another image for each by a random permutation, and its weight (0 for no mixing)."""
+    """Return a partner for each image, from a random permutation, and the weight of the partner (0 to 1)."""
     if noise.is_fused(step):
         from .mixing_kernels import partners
 
@@ -66,11 +67,11 @@ def _partners(
     return torch.sort(order, stable=True).indices, a[:, None, None, None]
 
 
-def exchange_style(x: Tensor, probability: float, *, seed: int, step: Tensor) -> Tensor:
+def mix_style(x: Tensor, probability: float, *, seed: int, step: Tensor) -> Tensor:
     """Move the mean and spread of each channel towards those of another image of the batch.
 
     With m, s the mean and standard deviation of a channel, m', s' those of the other image, and a uniform
-    in (0, 1): x becomes (x - m) / s · ((1 - a) s + a s') + (1 - a) m + a m'. The other image is given by a
+    in (0, 1): x becomes (x - m) / s · ((1 - a) s + a s') + (1 - a) m + a m'. The other image comes from a
     random permutation of the batch.
     """
     other, a = _partners(len(x), probability, noise.STYLE, seed=seed, step=step, device=x.device)
@@ -83,25 +84,24 @@ def exchange_style(x: Tensor, probability: float, *, seed: int, step: Tensor) ->
 def mix_within_class(
     x: Tensor, y: Tensor, conflict: Tensor, probability: float, *, seed: int, step: Tensor
 ) -> Tensor:
-    """Mix every image with another of its class in the batch, with a weight below one half.
+    """Blend every image with another of its class in the batch, with a weight below one half.
 
-    The other image is the one with the largest u · (1 + [it is a suspect]), u uniform in (0, 1) for every
-    pair, so suspects are preferred. An image without another one of its class is not changed. Labels are
-    kept.
+    The other image is the one with the largest u · (1 + [it is a suspect]), where u is uniform in (0, 1) for
+    every pair, so suspects are preferred. An image that is alone in its class is not changed. Labels stay.
     """
-    index, b = _of_same_class(y, conflict, probability, seed=seed, step=step)
+    index, b = _class_partners(y, conflict, probability, seed=seed, step=step)
     return torch.lerp(x, x[index], b[:, None, None, None])
 
 
-def _of_same_class(
+def _class_partners(
     y: Tensor, conflict: Tensor, probability: float, *, seed: int, step: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return another image of its class for each, and its weight (0 for no mixing)."""
+    """Return a partner of the same class for each image, and the weight of the partner (0 to 1/2)."""
     n = len(y)
     if noise.is_fused(step):
-        from .mixing_kernels import of_same_class
+        from .mixing_kernels import class_partners
 
-        return of_same_class(y, conflict, probability, step, *noise.stream_keys(seed, noise.MIX))
+        return class_partners(y, conflict, probability, step, *noise.stream_keys(seed, noise.MIX))
     u = noise.uniform(seed, step, noise.MIX, (n + 2, n), y.device)
     pairs, chance, amount = u[:n], u[n], u[n + 1]
     itself = torch.eye(n, dtype=torch.bool, device=y.device)

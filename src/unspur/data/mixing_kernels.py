@@ -1,7 +1,7 @@
-"""GPU kernels that choose the partner of each image in a batch; `mixing` defines them in plain operations.
+"""GPU kernels that choose the partners for mixing; `mixing` defines the same in plain torch operations.
 
-Each program compares one image with all others, so a batch of n takes n² steps, which is little for the batch
-sizes of training.
+Each Triton program compares one image with all others, so a batch of n images takes n² comparisons. This is
+fast enough for training batches.
 """
 
 import torch
@@ -12,30 +12,30 @@ from torch import Tensor
 from ..noise.fused import uniform_at
 
 _BLOCK = 256
-_ANY = ["n", "first", "second", "probability"]  # values that do not need specialised kernels
+_ANY = ["n", "first", "second", "probability"]  # do not compile another kernel for other values
 
 
 @triton.jit(do_not_specialize=_ANY)
 def _partners(other, amount, step, n, first, second, probability, block: tl.constexpr):
-    """Place image i at the rank of its random number; take a random amount with a probability."""
+    """Store image i at the rank of its random number, and a random weight with the given probability."""
     i, now = tl.program_id(0), tl.load(step)
     own = uniform_at(i, now, first, second)
     rank = 0
     for start in range(0, n, block):
         j = start + tl.arange(0, block)
         u = uniform_at(j, now, first, second)
-        before = (u < own) | ((u == own) & (j < i))  # as a stable sort has it
+        before = (u < own) | ((u == own) & (j < i))  # the order of a stable sort
         rank += tl.sum((before & (j < n)).to(tl.int32))
     tl.store(other + rank, i.to(tl.int64))
-    takes = uniform_at(n + i, now, first, second) < probability
-    tl.store(amount + i, tl.where(takes, uniform_at(2 * n + i, now, first, second), 0.0))
+    mixes = uniform_at(n + i, now, first, second) < probability
+    tl.store(amount + i, tl.where(mixes, uniform_at(2 * n + i, now, first, second), 0.0))
 
 
 @triton.jit(do_not_specialize=_ANY)
-def _of_same_class(
+def _class_partners(
     index, amount, y, conflict, step, n, first, second, probability, block: tl.constexpr
 ):
-    """Find the image of the class of image i with the largest number, suspects counting twice."""
+    """Find the image of the same class as image i with the largest random number, doubled for suspects."""
     i, now = tl.program_id(0), tl.load(step)
     label = tl.load(y + i)
     best, best_at = 0.0, 0
@@ -49,29 +49,29 @@ def _of_same_class(
         at = start + tl.argmax(u, axis=0)
         best_at = tl.where(largest > best, at, best_at)
         best = tl.maximum(best, largest)
-    takes = (best > 0) & (uniform_at(n * n + i, now, first, second) < probability)
+    mixes = (best > 0) & (uniform_at(n * n + i, now, first, second) < probability)
     half = uniform_at(n * n + n + i, now, first, second) / 2
     tl.store(index + i, best_at)
-    tl.store(amount + i, tl.where(takes, half, 0.0))
+    tl.store(amount + i, tl.where(mixes, half, 0.0))
 
 
 def partners(
     n: int, probability: float, step: Tensor, first: int, second: int
 ) -> tuple[Tensor, Tensor]:
-    """Compute `mixing._partners`; the two keys are those of its stream."""
+    """Compute `mixing._partners`; `first` and `second` are the keys of its random stream."""
     other = torch.empty(n, dtype=torch.int64, device=step.device)
     amount = torch.empty(n, device=step.device)
     _partners[(n,)](other, amount, step, n, first, second, probability, block=_BLOCK)
     return other, amount[:, None, None, None]
 
 
-def of_same_class(
+def class_partners(
     y: Tensor, conflict: Tensor, probability: float, step: Tensor, first: int, second: int
 ) -> tuple[Tensor, Tensor]:
-    """Compute `mixing._of_same_class`; the two keys are those of its stream."""
+    """Compute `mixing._class_partners`; `first` and `second` are the keys of its random stream."""
     n = len(y)
     index, amount = torch.empty_like(y), torch.empty(n, device=y.device)
-    _of_same_class[(n,)](
+    _class_partners[(n,)](
         index, amount, y, conflict, step, n, first, second, probability, block=_BLOCK
     )
     return index, amount

@@ -1,4 +1,4 @@
-"""Make batches of images that are not on the device: they are read and copied there ahead of training."""
+"""Batches of images that are not on the device: they are read and copied there ahead of training."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .decoding.readers import Bad, Memory, Reader, reader
 from .mixing import Mixing
 from .splits import Part, Split
 
-SHARE = 0.5  # share of a device's free memory that images may use
+SHARE = 0.5  # of a device's free memory that images may occupy
 AHEAD = 8  # batches that are read ahead of training
 
 
 def fit_on(parts: Iterable[Part], device: torch.device) -> bool:
-    """Return whether images are in memory and fit into half of the free memory of a device."""
+    """Return whether all images are in memory and fit into half of the free memory of a device."""
     splits = list(parts)
     if not all(isinstance(part, Split) for part in splits):
         return False
@@ -40,9 +40,9 @@ def fit_on(parts: Iterable[Part], device: torch.device) -> bool:
 
 
 class Streaming(Labelled):
-    """A source of images in files or in host memory; gives the same pixels in the same order as Resident.
+    """A source that streams images from files or host memory, with the same batches as `Resident`.
 
-    `workers` is the number of processes that decode files (by default the number of processors).
+    `workers` is the number of processes that decode files (0: one for each processor).
     """
 
     def __init__(
@@ -71,15 +71,15 @@ class Streaming(Labelled):
         self.reader: Reader = reader(split, workers)
 
     def feed(self, order: Iterator[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the indices of every batch, and the pixels of the rows that this process reads."""
+        """Yield the indices of every batch, and the pixels of the rows that belong to this process."""
         return self._read(order, AHEAD, divided=True)
 
     def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch:
-        """Return the samples `index`, augmented for this step; missing pixels are read now."""
+        """Return the samples `index`, augmented for this step; without `pixels` they are read now."""
         rows = own_rows(len(index))
         if pixels is None:
-            wanted = index if rows is None else index[rows.slice]
-            pixels = self.split.take(wanted.cpu()).to(self.device)
+            own = index if rows is None else index[rows.slice]
+            pixels = self.split.take(own.cpu()).to(self.device)
         return self.labelled(pixels, index, step, rows)
 
     def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]:
@@ -90,25 +90,25 @@ class Streaming(Labelled):
     def _read(
         self, order: Iterator[Tensor], ahead: int, *, divided: bool = False
     ) -> Iterator[tuple[Tensor, ...]]:
-        """Yield indices and pixels of every batch on the device, reading some batches ahead.
+        """Yield the indices and pixels of every batch on the device, reading `ahead` batches in advance.
 
-        With `divided` the pixels are only those of the rows that this process reads.
+        With `divided`, only the pixels of the rows that belong to this process are read.
         """
         lane = _lane(self.device)
         if (first := lane.next(order)) is None or not len(first):
             return
-        rooms, size = ahead + 1, max(_rows(len(first)).counts) if divided else len(first)
-        shape = (rooms * size, *self.split.shape)
+        slots, size = ahead + 1, max(_rows(len(first)).counts) if divided else len(first)
+        shape = (slots * size, *self.split.shape)
         memory = Memory(shape, self.split.dtype, pinned=self.device.type == "cuda")
         waiting: deque[_Reading] = deque()
         indices = chain([first], iter(lambda: lane.next(order), None))
         try:
             for number, index in enumerate(indices):
-                slot = number % rooms * size
+                slot = number % slots * size
                 lane.free(slot)
-                wanted = index[_rows(len(index)).slice] if divided else index
-                work = self.reader.fill(memory, slot, wanted)
-                waiting.append(_Reading(index, slot, len(wanted), work))
+                own = index[_rows(len(index)).slice] if divided else index
+                work = self.reader.fill(memory, slot, own)
+                waiting.append(_Reading(index, slot, len(own), work))
                 if len(waiting) > ahead:
                     sent = lane.send(memory, waiting[0])
                     waiting.popleft()
@@ -125,7 +125,7 @@ class Streaming(Labelled):
 
 
 def _rows(total: int) -> Rows:
-    """Return the rows of a batch that this process reads; all if there is only one process."""
+    """Return the rows of a batch that this process reads: all of them if it is the only process."""
     team = current()
     return rows_of(total, 0, 1) if team is None else team.rows(total)
 
@@ -140,7 +140,7 @@ class _Reading:
     work: list[Future[Bad]]
 
     def pixels(self, memory: Memory) -> Tensor:
-        """Wait for the images."""
+        """Wait for the images and return them; raise DataError if one cannot be read."""
         for part in self.work:
             for file, reason in part.result().items():
                 raise DataError(
@@ -149,18 +149,18 @@ class _Reading:
         return memory.slots[self.slot : self.slot + self.count]
 
     def stop(self) -> None:
-        """Stop reading, so that the slot is no longer used."""
+        """Cancel the reading, or wait until it ends, so that nothing writes to the slot any more."""
         for part in self.work:
             if not part.cancel():
                 part.exception()
 
 
 class _Lane:
-    """Brings batches to the device; on a CPU as a copy."""
+    """Transfer of batches to the device. On a CPU this is a copy."""
 
     def next(self, order: Iterator[Tensor]) -> Tensor | None:
         """Return the indices of the next batch, on the CPU."""
-        with self._beside():
+        with self._stream():
             index = next(order, None)
             return None if index is None else index.cpu()
 
@@ -171,17 +171,17 @@ class _Lane:
         return reading.index, reading.pixels(memory).clone()
 
     def finish(self) -> None:
-        """Wait until all copies are finished."""
+        """Wait until all transfers have ended."""
 
-    def _beside(self) -> AbstractContextManager[object]:
+    def _stream(self) -> AbstractContextManager[object]:
         return nullcontext()
 
 
 class _CudaLane(_Lane):
-    """Copies on a separate CUDA stream, so that the GPU copies one batch while it trains on another.
+    """Transfer of batches on a separate CUDA stream, so that the GPU copies one while it trains on another.
 
-    All CUDA calls come from the training thread, because calls from another thread would break the capture
-    of a CUDA graph.
+    All CUDA calls are made from the training thread, because calls from another thread would break the
+    capture of a CUDA graph.
     """
 
     def __init__(self, device: torch.device):
@@ -198,7 +198,7 @@ class _CudaLane(_Lane):
     def send(self, memory: Memory, reading: _Reading) -> tuple[Tensor, ...]:
         pixels = reading.pixels(memory)
         self._keep_pace()
-        with self._beside():
+        with self._stream():
             sent = tuple(t.to(self.device, non_blocking=True) for t in (reading.index, pixels))
             self.copied[reading.slot] = self.side.record_event()
         current = torch.cuda.current_stream(self.device)
@@ -208,7 +208,7 @@ class _CudaLane(_Lane):
         return sent
 
     def _keep_pace(self) -> None:
-        """Limit how far the host runs ahead of the device, whose memory holds all these batches."""
+        """Limit how many batches the host is ahead of the device, because they all occupy device memory."""
         self.used.append(torch.cuda.current_stream(self.device).record_event())
         if len(self.used) > AHEAD:
             self.used.popleft().synchronize()
@@ -216,7 +216,7 @@ class _CudaLane(_Lane):
     def finish(self) -> None:
         self.side.synchronize()
 
-    def _beside(self) -> AbstractContextManager[object]:
+    def _stream(self) -> AbstractContextManager[object]:
         return torch.cuda.stream(self.side)
 
 

@@ -1,4 +1,4 @@
-"""Builders of networks: by name, from a user's file, from a library, or copies of a model."""
+"""Builders of networks: by name, from a user's file, from a library, or by copying a model."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ BUILTIN: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-MOST_WEIGHTS = 2_000_000_000  # largest built-in network
+MOST_WEIGHTS = 2_000_000_000  # limit for built-in networks
 
 
 @cache
 def networks() -> dict[str, Callable[..., nn.Module]]:
-    """Return all networks by name, with those of packages (entry-point group `unspur.models`)."""
+    """Return every network by name; packages can add networks with the entry-point group `unspur.models`."""
     return BUILTIN | load_entry_points("unspur.models", _problem)
 
 
 def _problem(name: str, make: object) -> str:
-    """Say why an installed package cannot add this network; "" if it can."""
+    """Return why an installed package cannot add this network, or "" if it can."""
     if name in BUILTIN:
         return f"there is a built-in network {name!r}"
     return "" if callable(make) else f"it is {type(make).__name__}, not a function of `classes`"
@@ -61,14 +61,17 @@ def _problem(name: str, make: object) -> str:
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds new copies of a network. `how` describes it in JSON; `source` is a hash of its code."""
+    """A function that makes new networks, with a description of them.
+
+    `how` is a description that can be written as JSON; `source` is a hash of the code.
+    """
 
     make: Callable[[], nn.Module]
     how: Mapping[str, Any]
     source: str
 
     def build(self, seed: int) -> nn.Module:
-        """Return a new network; random initial weights depend only on the seed."""
+        """Return a new network; random initial weights are a function of the seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.make()
@@ -83,11 +86,11 @@ def builder(
     checksum: str | None = None,
     pretrained: bool = False,
 ) -> Builder:
-    """Return the builder of a built-in network, a network of a library, or `file.py:function`.
+    """Return a builder for a network by name, `timm:NAME`, `torchvision:NAME` or `file.py:function`.
 
-    The function is called with `classes`. `init` is a file of initial weights. With `checksum`, the Python
-    file is run only if it has this SHA-256. With `pretrained` the network starts from its published weights,
-    in `init` or in the download folder, with a new head.
+    The function is called with `classes` and `options`. `init` is a file of weights to start from. With
+    `checksum`, a Python file is run only if that is its SHA-256. With `pretrained` the network starts from
+    its published weights (from `init`, or from the folder of downloads) with a new head.
     """
     options = dict(options or {})
     code = _read_code(name, checksum) if in_file(name) else None
@@ -95,7 +98,7 @@ def builder(
     call = partial(_call, make, name, classes, options)
     if name not in BUILTIN and not is_of_library(
         name
-    ):  # the classes of the network may be in other files
+    ):  # their classes may be defined in other files
         with torch.random.fork_rng(devices=[]):
             source += _class_sources(call())
     source = _hash(source + json.dumps([name.rpartition(":")[2], options]))
@@ -108,12 +111,12 @@ def builder(
 
 
 def in_file(name: str) -> bool:
-    """Return whether a name is a function in a user's file, whose code is run to build the network."""
+    """Return whether a name is `file.py:function`: the code of that file is run to build the network."""
     return ":" in name and not is_of_library(name)
 
 
 def _read_code(name: str, checksum: str | None) -> bytes:
-    """Read the file of a name; raise ModelError if its checksum is not the expected one."""
+    """Read the file of a name `file.py:function`; raise if its SHA-256 is not `checksum`."""
     file, _, function = name.rpartition(":")
     try:
         if not Path(file).is_file():
@@ -126,15 +129,15 @@ def _read_code(name: str, checksum: str | None) -> bytes:
     if checksum is not None and hashlib.sha256(code).hexdigest() != checksum:
         raise ModelError(
             f"{file} is not the file that the model was trained with: its SHA-256 begins with "
-            f"{hashlib.sha256(code).hexdigest()[:12]}, that of the other with {checksum[:12]}. Nothing of it "
-            "was run. Restore the file, or build the network yourself and pass it: "
+            f"{hashlib.sha256(code).hexdigest()[:12]}, not with {checksum[:12]}. The file was not run. "
+            "Restore the original, or build the network yourself and pass it: "
             "unspur.load(folder, model=...)."
         )
     return code
 
 
 def _find(name: str, code: bytes | None) -> tuple[str, Callable[..., nn.Module], str]:
-    """Return a name that is valid in any folder, the function that builds the network, and its code."""
+    """Return the name with an absolute path, the function that makes the network, and its source code."""
     if is_of_library(name):
         return name, *from_library(name)
     if code is not None:
@@ -152,7 +155,7 @@ def _find(name: str, code: bytes | None) -> tuple[str, Callable[..., nn.Module],
 def _call(
     make: Callable[..., nn.Module], name: str, classes: int, options: Mapping[str, Any]
 ) -> nn.Module:
-    """Build a network, or raise ModelError with its name."""
+    """Make a network; raise ModelError with its name if that fails."""
     _check_size(make, name, classes, options)
     with explain_faults(f"{name} cannot be called with classes={classes}, {options}", ModelError):
         model = make(classes=classes, **options)
@@ -164,7 +167,7 @@ def _call(
 def _check_size(
     make: Callable[..., nn.Module], name: str, classes: int, options: Mapping[str, Any]
 ) -> None:
-    """Raise ModelError if a built-in network is too large, before memory is used for its weights."""
+    """Raise if a built-in network is too large, before memory is allocated for its weights."""
     if name not in BUILTIN:
         return
     with explain_faults(f"{name} cannot be called with classes={classes}, {options}", ModelError):
@@ -173,19 +176,19 @@ def _check_size(
         if count > MOST_WEIGHTS:
             raise ModelError(
                 f"{name} with {classes} classes and {options} has {count:,} weights; at most "
-                f"{MOST_WEIGHTS:,} are built. Make it narrower."
+                f"{MOST_WEIGHTS:,} are allowed. Make it narrower."
             )
 
 
 def _load_weights(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.Module]:
-    """Return a function that builds the same networks with the weights of a file."""
+    """Return a function that makes the same network with the weights of a file."""
     with torch.random.fork_rng(devices=[]):
         weights = weight_files.select_weights(weight_files.read(path), make(), path)
     return partial(_make_loaded, make, weights)
 
 
 def _make_loaded(make: Callable[[], nn.Module], weights: Mapping[str, Tensor]) -> nn.Module:
-    """Build a network and load weights; missing weights were checked before."""
+    """Make a network and load the weights; missing weights were checked before."""
     model = make()
     model.load_state_dict(weights, strict=False)
     return model
@@ -194,7 +197,9 @@ def _make_loaded(make: Callable[[], nn.Module], weights: Mapping[str, Tensor]) -
 def copies_of(model: nn.Module) -> Builder:
     """Return a builder that copies a network with its weights."""
     if not isinstance(model, nn.Module):
-        raise ModelError(f"the model is {model!r}, not an nn.Module that is there to be copied.")
+        raise ModelError(
+            f"the model is {model!r}, not an nn.Module. Pass an instance of a network."
+        )
     if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
         raise ModelError("the model has lazy layers without weights: call it on a batch first.")
     if any(parametrize.is_parametrized(module) for module in model.modules()):
@@ -209,7 +214,7 @@ def copies_of(model: nn.Module) -> Builder:
 
 
 def paired(base: Builder, head: str) -> Builder:
-    """Return a builder of two copies of a network side by side; `head` is the layer that both lose."""
+    """Return a builder of a `Pair` of two networks; `head` is the layer that is removed from both."""
     return Builder(
         lambda: Pair(base.make(), base.make(), head=head),
         {**base.how, "paired": head},
@@ -218,18 +223,18 @@ def paired(base: Builder, head: str) -> Builder:
 
 
 def _from_file(path: Path, function: str, code: bytes) -> tuple[Callable[..., nn.Module], str]:
-    """Run the code of a file; return one of its functions, and the code.
+    """Run the code of a file; return one of its functions, and the code as text.
 
-    Exactly these bytes are compiled, never a file that changed meanwhile or a cached bytecode file.
+    Only these bytes are compiled, not a file that has changed since, nor a cached .pyc file.
     """
     name = f"unspur_model_{hashlib.sha256(code).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ModelError(f"{path} is not a Python file (.py).")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look up their module during import
+    sys.modules[name] = module  # dataclasses look up their module while it is executed
     try:
-        exec(compile(code, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102  (asked for)
+        exec(compile(code, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102  (the user asked for it)
     except Exception as error:
         del sys.modules[name]
         raise ModelError(f"{path} cannot be read: {type(error).__name__}: {error}.") from error
@@ -245,7 +250,7 @@ def _class_sources(model: nn.Module) -> str:
 
 
 def _plain_attributes(module: nn.Module) -> dict[str, Any]:
-    """Return the attributes of a layer that are numbers or texts, which its `forward` may use."""
+    """Return the attributes of a layer that are numbers or text, since its `forward` may read them."""
     attributes = {
         k: v for k, v in vars(module).items() if k != "training" and not k.startswith("_")
     }
@@ -259,7 +264,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _code(make: Callable[..., nn.Module]) -> str:
-    """Return the code of a function or class; its name if Python has no source code of it."""
+    """Return the source of a function or class, or its name if Python has no source for it."""
     try:
         return inspect.getsource(make)
     except (OSError, TypeError):
@@ -267,7 +272,7 @@ def _code(make: Callable[..., nn.Module]) -> str:
 
 
 def _source(kind: type) -> str:
-    """Return the source of a class: its name if it is from torch, bytecode if it has no source code."""
+    """Return the source of a class: its name for a class of torch, its bytecode if there is no source."""
     if kind.__module__.startswith("torch."):
         return kind.__qualname__
     try:
@@ -278,7 +283,7 @@ def _source(kind: type) -> str:
 
 
 def _bytecode(code: CodeType) -> str:
-    """Return a compiled function, with nested functions, as text that does not depend on line numbers."""
+    """Return a compiled function and its inner functions as text, without file names and line numbers."""
     constants = [_bytecode(c) if isinstance(c, CodeType) else _constant(c) for c in code.co_consts]
     return f"{code.co_name}{code.co_code.hex()}{code.co_names}{constants}"
 

@@ -1,4 +1,4 @@
-"""Get logits and penultimate features of any classifier with a hook on its head."""
+"""Logits and penultimate features of any classifier, from a hook on its head."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..parallel import gather_features, shared_pass
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """Put the model into eval mode within a block; afterwards every module has its previous mode."""
+    """Put the model into eval mode; restore the previous mode of every module afterwards."""
     modes = {module: module.training for module in model.modules()}
     try:
         yield model.eval()
@@ -42,7 +42,7 @@ def find_head(model: nn.Module, x: Tensor) -> str:
     heads = [name for name, out in outputs if out is output]
     if not heads:
         raise ModelError(
-            "no nn.Linear makes the model's output, so there is no classifier head to take features "
+            "no nn.Linear returns the model's output, so there is no classifier head to take features "
             "from. End the model in an nn.Linear, without softmax and not compiled, or name the layer: "
             'settings={"model.head": ...}, or --set model.head=NAME.'
         )
@@ -50,7 +50,7 @@ def find_head(model: nn.Module, x: Tensor) -> str:
 
 
 def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
-    """Raise ModelError unless the model can be trained and returns one logit per class."""
+    """Raise ModelError unless the model can be trained and returns one logit for each class."""
     try:
         with torch.no_grad(), evaluating(model):
             output = model(x)
@@ -81,7 +81,7 @@ def _check_tensor(output: object) -> None:
 
 
 class Tap:
-    """Wraps a model; calling it returns (logits, features that entered the head)."""
+    """A wrapper that is called like the model and returns (logits, input of the head)."""
 
     def __init__(self, model: nn.Module, head: str):
         try:
@@ -98,13 +98,13 @@ class Tap:
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         self.seen.clear()
         logits = self.model(x)
-        # Removed from the list: a reference that stays would keep the graph of the step alive.
+        # Remove the tensor from the list: a reference would keep the autograd graph of the step alive.
         return logits, gather_features(self.seen.pop().flatten(1))
 
 
 @torch.no_grad()
 def penultimate(model: nn.Module, head: str, inputs: Iterator[Tensor]) -> Tensor:
-    """Return the input of the head for every sample, on the CPU."""
+    """Return the input of the head for all batches of `inputs`, on the CPU."""
     tap = Tap(model, head)
     try:
         with evaluating(model), shared_pass() as shared:

@@ -1,4 +1,4 @@
-"""Networks of timm and torchvision, which are only imported if one of their networks is named."""
+"""Networks of timm and torchvision, which are imported only if one of their networks is used."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TIMM, TORCHVISION = "timm:", "torchvision:"
 
 
 def is_of_library(name: str) -> bool:
-    """Return whether a network is one of timm or torchvision."""
+    """Return whether a name is that of a network of timm or torchvision."""
     return name.startswith((TIMM, TORCHVISION))
 
 
 def from_library(name: str) -> tuple[Callable[..., nn.Module], str]:
-    """Return the function that builds a network of a library, and a text that identifies its code."""
+    """Return a function that makes a network of a library, and a text with its version for the hash."""
     library, _, network = name.partition(":")
     module = load_library(name)
     creators: dict[str, Callable[..., nn.Module]] = {
@@ -43,10 +43,10 @@ def load_library(name: str) -> ModuleType:
     except (
         ImportError,
         RuntimeError,
-    ) as error:  # a torchvision that does not match the installed torch
+    ) as error:  # RuntimeError: torchvision does not fit the installed torch
         raise ModelError(
             f"{name} needs the package {library}, which cannot be imported ({error}). Install it with "
-            f"`pip install {library}`; it needs the torchvision that was made for your torch."
+            f"`pip install {library}`; it needs a torchvision that fits the version of torch."
         ) from None
 
 

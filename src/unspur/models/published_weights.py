@@ -1,7 +1,7 @@
 """Find the published weights of networks, and the input that they expect.
 
-The file is searched in the folder of torch.hub, otherwise downloaded to it. If that fails, the error names
-the file and where to put it. Files are read as plain tensors; no code in them is run.
+The file is taken from the folder of torch.hub, or downloaded to it. If that fails, the error names the file
+and where to put it. Files are read as plain tensors; no code in them is run.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from ..errors import ModelError
 from . import weight_files
 from .libraries import TIMM, TORCHVISION, load_library
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
-PATIENCE = 20.0  # seconds to wait for an answer of a server
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of the pixels of ImageNet
+TIMEOUT = 20.0  # seconds to wait for a server
 TORCH = "https://download.pytorch.org/models"
 HUB = "https://huggingface.co"
 
@@ -42,7 +42,7 @@ class PublishedWeights:
 
     @property
     def place(self) -> Path:
-        """Return the path of the file."""
+        """Return the path of the file in the folder of torch.hub."""
         return Path(torch.hub.get_dir()) / "checkpoints" / self.file
 
 
@@ -59,7 +59,7 @@ def published(name: str) -> PublishedWeights:
         file = BUILTIN_WEIGHTS[name]
         return PublishedWeights(name, f"{TORCH}/{file}", file)
     raise ModelError(
-        f"no published weights of {name} are known. They are of timm:NAME, torchvision:NAME, "
+        f"no published weights of {name} are known. They exist for timm:NAME, torchvision:NAME, "
         f"{', '.join(BUILTIN_WEIGHTS)}. Give a file of weights with --init instead."
     )
 
@@ -94,7 +94,7 @@ def _of_torchvision(name: str) -> PublishedWeights:
 def load_published(
     name: str, make: Callable[..., nn.Module], classes: int, options: Mapping[str, Any], init: str
 ) -> dict[str, Tensor]:
-    """Return the published weights of a network without its head, from `init` or the downloaded file."""
+    """Return the published weights of a network without its head, from the file `init` or a download."""
     weights = published(name)
     path = Path(init) if init else find_file(weights)
     tensors = weight_files.read(path)
@@ -102,14 +102,14 @@ def load_published(
         if name.startswith(TIMM):
             return _adapt_with_timm(name, tensors, classes, options)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the missing head is intended
+            warnings.simplefilter("ignore")  # the head is meant to be new
             return weight_files.select_weights(tensors, make(classes=classes, **options), path)
 
 
 def _adapt_with_timm(
     name: str, tensors: Mapping[str, Tensor], classes: int, options: Mapping[str, Any]
 ) -> dict[str, Tensor]:
-    """Return weights with the names that timm's code gives them, without the head."""
+    """Return the weights with the names that timm gives them in its network, without the head."""
     timm = load_library(name)
     try:
         model: nn.Module = timm.create_model(
@@ -129,14 +129,14 @@ def _adapt_with_timm(
 
 
 def find_file(weights: PublishedWeights) -> Path:
-    """Return the file of published weights; download it if it is missing."""
+    """Return the file of published weights; download it if it is not there."""
     place = weights.place
     if place.is_file():
         return place
     found = re.search(r"-([0-9a-f]{8,})\.", weights.file)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with _impatient():
+        with _limit_waiting():
             torch.hub.download_url_to_file(
                 weights.url, str(place), hash_prefix=found[1] if found else None, progress=False
             )
@@ -150,10 +150,10 @@ def find_file(weights: PublishedWeights) -> Path:
 
 
 @contextmanager
-def _impatient() -> Iterator[None]:
-    """Set a timeout for connections that do not answer."""
+def _limit_waiting() -> Iterator[None]:
+    """Set the timeout of new connections."""
     before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(PATIENCE)
+    socket.setdefaulttimeout(TIMEOUT)
     try:
         yield
     finally:

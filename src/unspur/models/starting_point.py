@@ -1,4 +1,4 @@
-"""The starting point of a training: a network by name or as a module, and its initial weights."""
+"""Where training starts: a network, by name or as a module, and its initial weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .published_weights import PublishedWeights, published
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """A network, an optional file of weights, and whether it starts from its published weights."""
+    """A network, a file of initial weights, and whether it starts from its published weights."""
 
     model: nn.Module | str
     init: str = ""
@@ -21,17 +21,17 @@ class StartingPoint:
 
     @property
     def is_usual(self) -> bool:
-        """Return whether the user chose neither a network nor weights, so that the images decide."""
+        """Return whether the user chose neither network nor weights, so that we may choose a network."""
         return self.by_default and not self.init and not self.pretrained
 
     @property
     def name(self) -> str | None:
-        """Return the name of the network, if it is given by name."""
+        """Return the name of the network, or None for a module."""
         return self.model if isinstance(self.model, str) else None
 
     @cached_property
     def published(self) -> PublishedWeights | None:
-        """Return the published weights it starts from; None for a module, which has weights already."""
+        """Return the published weights to start from; None if not requested, or for a module."""
         return published(self.name) if self.pretrained and self.name is not None else None
 
     @property
@@ -41,7 +41,7 @@ class StartingPoint:
 
     @property
     def normalisation(self) -> dict[str, tuple[float, ...]]:
-        """Return the mean and standard deviation of pixels that the weights expect, if known."""
+        """Return the mean and standard deviation of pixels that the weights expect, if they are known."""
         if self.published is None:
             return {}
         return {"mean": self.published.mean, "std": self.published.std}

@@ -1,4 +1,4 @@
-"""Read initial weights from a file: .safetensors, or .pth and .pt with plain tensors only."""
+"""Read weights to start from: .safetensors files, and .pth and .pt files that hold plain tensors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 
-INSIDE = ("state_dict", "model_state_dict", "model")  # keys under which checkpoints store weights
-COUNTERS = "num_batches_tracked"  # missing in older files
+INSIDE = (
+    "state_dict",
+    "model_state_dict",
+    "model",
+)  # keys under which checkpoints store the weights
+COUNTERS = "num_batches_tracked"  # older files do not have these entries
 
 
 def read(path: Path) -> dict[str, Tensor]:
@@ -27,7 +31,7 @@ def read(path: Path) -> dict[str, Tensor]:
             if path.suffix == ".safetensors"
             else torch.load(path, map_location="cpu", weights_only=True)
         )
-    except Exception as error:  # the readers can raise anything for other files
+    except Exception as error:  # a file with other content can make the readers raise anything
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise ModelError(
             f"{path} cannot be read as plain weights ({reason}). Save it again with "
@@ -46,7 +50,7 @@ def read(path: Path) -> dict[str, Tensor]:
 def select_weights(
     weights: Mapping[str, Tensor], model: nn.Module, path: Path
 ) -> dict[str, Tensor]:
-    """Return the weights that fit a network; warn if the head is left out because its classes differ.
+    """Return the weights that fit a network. A head for other classes is left out, with a warning.
 
     Raises ModelError if anything but the head differs.
     """
@@ -68,12 +72,12 @@ def select_weights(
         k: t for k, t in weights.items() if prefix is None or not k.startswith(prefix)
     }
     if not fitting_weights:
-        raise ModelError(f"{path} has nothing but a head. Give the weights of a whole model.")
+        raise ModelError(f"{path} has only the weights of a head. Give those of a whole model.")
     return fitting_weights
 
 
 def _is_head(model: nn.Module, name: str) -> bool:
-    """Return whether a module is the last linear one."""
+    """Return whether a module is the last nn.Linear."""
     linear = [n for n, module in model.named_modules() if isinstance(module, nn.Linear)]
     return bool(linear) and linear[-1] == name
 

@@ -1,4 +1,4 @@
-"""Stop building a network with too many weights, before they use memory."""
+"""Stop building a network that has too many weights, before they occupy memory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..errors import ModelError
 
 @contextmanager
 def limit_weights(most: int) -> Iterator[None]:
-    """Raise ModelError as soon as the networks built within a block have more than `most` weights in total.
+    """Raise ModelError as soon as the networks built in this context have more than `most` weights in total.
 
-    A layer registers a weight before it fills it, and the system assigns memory only when it is filled.
+    A layer registers a weight before it initialises it, and the system allocates memory only then.
     """
     count = 0
 
@@ -28,7 +28,7 @@ def limit_weights(most: int) -> Iterator[None]:
         if value is not None and not isinstance(value, nn.UninitializedParameter):
             count += max(1, value.numel())
         if count > most:
-            raise ModelError(f"it has more than {most:,} weights, many more than are stored.")
+            raise ModelError(f"it has more than {most:,} weights, many more than the stored file.")
 
     hooks = [
         register_module_parameter_registration_hook(add),

@@ -1,10 +1,10 @@
-"""Choose settings for a user's own images: our preset, with a length that fits the images and the device.
+"""Choose settings for a user's own data: our preset, with lengths for the images and the device.
 
-Settings come from the method `unspur` of the catalogue (catalogue/preset.toml), numbers of steps from
-lengths.py. The network is ResNet-18 at the size of the images, at most 96 pixels on a CPU and 128 on a GPU.
-Images of at most 28 pixels get the small convolutional network, because ResNet-18 would reduce them to one
-pixel (docs/decisions/own-network.md). From pretrained weights, training uses lower rates and a warm-up, and
-trains the new head first (`_gentler`).
+The settings are those of the method `unspur` in the catalogue (catalogue/preset.toml); numbers of steps come
+from lengths.py. The network is ResNet-18 at the size of the images, at most 96 pixels on a CPU and 128 on a
+GPU. Images of at most 28 pixels get a small convolutional network, because ResNet-18 reduces them to one
+pixel (docs/decisions/own-network.md). Pretrained weights are trained with lower learning rates and a warm-up,
+the new head first (`_pretrained_changes`).
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from .settings import PruneSettings, Recipe
 NETWORK = "resnet18"
 SMALL_NETWORK, SMALL_OPTIONS = "convnet", {"width": 64}
 SMALL_PIXELS = 28  # the largest side of images that get the small network
-TRAVEL = 15.0  # how far a mask logit can move in its stage; it starts 1.5 above the threshold
+TRAVEL = 15.0  # how far a mask's logit can move in its stage; it starts 1.5 above the threshold
 BY_CHANNEL = ("unit", "cut", "keep", "weigh")  # settings of masks on whole channels
 
-# The share of suspects in a batch. A larger share gives more accuracy on conflicting images and less on
-# aligned ones (docs/decisions/mixing.md).
+# The share of suspects in a batch, which trades accuracy on aligned images for accuracy on conflicting ones
+# (docs/decisions/mixing.md).
 SHARES = {"balanced": None, "aligned": 0.25, "conflicting": 0.75}
-# Mean and standard deviation of ImageNet, which published weights expect and which suit other photographs.
+# Of ImageNet: published weights expect these values, and they suit other photographs too.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def of(device: torch.device) -> Bounds:
-    """Return the bounds for a kind of device."""
+    """Return the bounds for a device: what it can do in reasonable time."""
     return BOUNDS["cuda" if device.type == "cuda" else "cpu"]
 
 
 def fitting_network(pixels: int) -> tuple[str, dict[str, Any]]:
-    """Return the name and options of the network for images whose longer side has this many pixels."""
+    """Return name and options of the network for images whose larger side has `pixels` pixels."""
     if pixels <= SMALL_PIXELS:
         return SMALL_NETWORK, dict(SMALL_OPTIONS)
     return NETWORK, {}
@@ -65,7 +65,7 @@ def settings(
 ) -> Recipe:
     """Return a recipe for a number of training images on a device.
 
-    `init` and `pretrained` are as in a recipe; `mean` and `std` are what the network expects.
+    `init` and `pretrained` are as in a recipe; `mean` and `std` are those that the network expects.
     """
     length = lengths(images, "cuda" if device.type == "cuda" else "cpu")
     preset = method_tables("unspur", length)
@@ -80,7 +80,7 @@ def settings(
         "mine": {"batch": length["wide"], "steps": length["whole"], **_adam(1e-3)},
         "prune": {**preset["prune"], "rate": rate},
     }
-    changes = _gentler(length["whole"], pretrained) if init or pretrained else {}
+    changes = _pretrained_changes(length["whole"], pretrained) if init or pretrained else {}
     return parse(table, changes, where=name)
 
 
@@ -100,7 +100,7 @@ def with_single_weights(recipe: Recipe) -> Recipe:
 
 
 def with_network(recipe: Recipe, name: str | None, init: str, pretrained: bool) -> Recipe:
-    """Return a recipe with the network and the initial weights that the user chose, if any."""
+    """Return a recipe with another network or other initial weights, if they are given."""
     network, start = recipe.model, recipe.start
     if name is not None and name != network.name:
         network = type(network)(name=name)  # options and head belong to the other network
@@ -111,12 +111,11 @@ def with_network(recipe: Recipe, name: str | None, init: str, pretrained: bool) 
     return recipe.model_copy(update={"model": network, "start": start})
 
 
-def _gentler(steps: int, pretrained: bool) -> dict[str, object]:
-    """Return the changes for pretrained weights: lower rates, which preserve them.
+def _pretrained_changes(steps: int, pretrained: bool) -> dict[str, object]:
+    """Return the changes for pretrained weights: learning rates that do not destroy them.
 
-    The rate is a tenth of that for random weights, reached after a warm-up of a twentieth of the steps.
-    Before that, only the new head is trained, for a tenth of the steps. Fine-tuning has the same rate,
-    because it also starts from such weights.
+    The learning rate is a tenth of that from scratch, after a warm-up of a twentieth of the steps. The new
+    head is trained alone for the first tenth of the steps. Fine-tuning has the same learning rate.
     """
     return {
         "start.pretrained": pretrained,

@@ -5,28 +5,28 @@ unless it says otherwise.
 
     [data.cifar10c]
     seed = 11                          the seed of the launch line; required
-    extends = "other"                  starts from the settings, values and notes of another data set
-    set.model.name = "resnet18"        settings of a recipe, as tables and keys of settings.py
+    extends = "other"                  start from the settings, values and notes of another data set
+    set.model.name = "resnet18"        settings of a recipe: tables and keys of settings.py
     value.rate = 1e-3                  values that settings refer to, as in lff.rate = "$rate"
     notes = ["..."]                    what a reader should know about recipes on this data
-    ratios."1pct".value.up = 50.0      a table for each ratio, with `set`, `value` and `notes` of its own
+    ratios."1pct".value.up = 50.0      a table for each ratio, which may have `set`, `value` and `notes`
 
     [method.lff]
-    what = "LfF: two networks; ..."    one sentence; that of the last entry it extends if left out
+    what = "LfF: two networks; ..."    one sentence; by default that of the last entry it extends
     on = ["cmnist", "cifar10c/5pct"]   where the method has a recipe: data sets (at all their ratios), or
                                        patterns of data/ratio. An entry without `on` is a part that others
-                                       extend; its notes are theirs too.
-    extends = ["dcwp"]                 starts from the settings and the exceptions of other entries, in order
+                                       extend; they have its notes too.
+    extends = ["dcwp"]                 start from the settings and exceptions of other entries, in order
     set.plan = "lff"
     notes = ["..."]                    where the method departs from the original
-    name = "cmnist/special"            in place of data/ratio-method
+    name = "cmnist/special"            instead of data/ratio-method
 
-    [[method.lff.exceptions]]          what is different on some data
+    [[method.lff.exceptions]]          other settings on some data
     on = ["cmnist"]
     set.lff.steps = 23_500
     notes = ["..."]
 
-One entry with `on = ["cmnist", "cifar10c"]` is all a new method needs to have recipes at every ratio of both.
+A new method needs only one entry with `on = ["cmnist", "cifar10c"]` to have recipes at every ratio of both.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Entry(BaseModel):
 
 
 class RatioEntry(_Entry):
-    """The changes for one ratio of a data set."""
+    """The settings and values that one ratio of a data set changes."""
 
     value: Settings = {}
 
@@ -73,7 +73,7 @@ class DataEntry(_Entry):
 
 
 class ExceptionEntry(_Entry):
-    """The changes of a method for some data sets."""
+    """The settings that a method changes on some data."""
 
     on: tuple[str, ...]
 
@@ -111,7 +111,7 @@ class Combination(NamedTuple):
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All entries, and the recipes made from them, by name."""
+    """All entries, and the recipes that they define, by name."""
 
     data: dict[str, DataEntry]
     methods: dict[str, RecipeMethod]
@@ -130,8 +130,10 @@ def read(folder: Traversable) -> Catalogue:
     for file in sorted(folder.iterdir(), key=lambda each: each.name):
         if file.name.endswith(".toml"):
             _add(found, _tables(file), f"{folder.name}/{file.name}")
-    data = {k: _checked(DataEntry, f"data.{k}", v) for k, v in found["data"].items()}
-    methods = {k: _checked(RecipeMethod, f"method.{k}", v) for k, v in found["method"].items()}
+    data = {k: _validate_entry(DataEntry, f"data.{k}", v) for k, v in found["data"].items()}
+    methods = {
+        k: _validate_entry(RecipeMethod, f"method.{k}", v) for k, v in found["method"].items()
+    }
     for name in data:
         _check_extended("data", name, data)
     for name in methods:
@@ -147,7 +149,7 @@ def _tables(file: Traversable) -> dict[str, Any]:
 
 
 def _add(found: dict[str, dict[str, Any]], tables: dict[str, Any], file: str) -> None:
-    """Add the entries of a file to the entries of other files."""
+    """Add the entries of a file to those found so far."""
     for kind, entries in tables.items():
         if kind not in found or not isinstance(entries, dict):
             raise RecipeError(
@@ -162,7 +164,7 @@ def _add(found: dict[str, dict[str, Any]], tables: dict[str, Any], file: str) ->
             found[kind][name] = {**entry, "file": file}
 
 
-def _checked(kind: type[EntryT], name: str, table: dict[str, Any]) -> EntryT:
+def _validate_entry(kind: type[EntryT], name: str, table: dict[str, Any]) -> EntryT:
     try:
         return kind.model_validate(table)
     except ValidationError as error:
@@ -180,9 +182,9 @@ def _check_extended(
     entries: Mapping[str, DataEntry | RecipeMethod],
     path: tuple[str, ...] = (),
 ) -> None:
-    """Raise RecipeError if an entry extends one that does not exist, or itself through others."""
+    """Raise if an entry extends one that does not exist, or extends itself directly or through others."""
     path = (*path, name)
-    for other in _extended(entries[name]):
+    for other in _extended_names(entries[name]):
         where = f"{entries[name].file}: {kind}.{name}.extends = {other!r}"
         if other not in entries:
             raise RecipeError(f"{where}: there is no such entry.{suggestion(other, entries)}")
@@ -191,7 +193,7 @@ def _check_extended(
         _check_extended(kind, other, entries, path)
 
 
-def _extended(entry: DataEntry | RecipeMethod) -> tuple[str, ...]:
+def _extended_names(entry: DataEntry | RecipeMethod) -> tuple[str, ...]:
     """Return the entries that an entry extends, in order."""
     if isinstance(entry, RecipeMethod):
         return entry.extends
@@ -201,22 +203,22 @@ def _extended(entry: DataEntry | RecipeMethod) -> tuple[str, ...]:
 def _recipes(
     data: dict[str, DataEntry], methods: dict[str, RecipeMethod]
 ) -> dict[str, Combination]:
-    """Return the recipes made from the entries, by name."""
+    """Return the recipes that the entries define, by name."""
     bases = [(name, ratio) for name, entry in data.items() for ratio in entry.ratios or [""]]
-    made: dict[str, Combination] = {}
+    recipes: dict[str, Combination] = {}
     for method, entry in methods.items():
         _check_patterns(method, entry, bases)
         for combination in (Combination(method, *base) for base in bases):
             if combination.matches(entry.on):
                 name = entry.name or combination.name
-                if name in made:
+                if name in recipes:
                     raise RecipeError(f"{entry.file}: method.{method}: {name} exists already.")
-                made[name] = combination
-    return dict(sorted(made.items()))
+                recipes[name] = combination
+    return dict(sorted(recipes.items()))
 
 
 def _check_patterns(method: str, entry: RecipeMethod, bases: list[tuple[str, str]]) -> None:
-    """Raise RecipeError if a pattern of an entry matches no data set."""
+    """Raise if a pattern of an entry matches no data."""
     for pattern in (*entry.on, *(p for each in entry.exceptions for p in each.on)):
         if not any(Combination(method, *base).matches([pattern]) for base in bases):
             hint = suggestion(pattern, ["/".join(base).rstrip("/") for base in bases])

@@ -1,4 +1,4 @@
-"""Change settings by dotted keys, with Python values or with texts of the command line."""
+"""Change settings by dotted key, from Python values or from the text of the command line."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
 
 Later layers win. A method that extends others starts from their settings and exceptions. A ratio is a
 property of the data set, so it comes before the method; a method that needs another value at a ratio has an
-exception. Tables that the plan of the recipe does not read keep their defaults. Every value remembers its
-origin. The format of the files is in catalogue_files.py.
+exception. Tables that the plan of the recipe does not read keep their defaults. The origin of every value is
+recorded. The format of the files is described in catalogue_files.py.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Flat = dict[str, Any]
 
 
 class Origin(NamedTuple):
-    """The origin of a value as text, and the file that contains it."""
+    """A description of where a value comes from, and the file it is written in."""
 
     text: str
     file: str = ""
 
 
 class Layer(NamedTuple):
-    """Some settings, their origin, and notes about them."""
+    """Some settings, their origin, and notes for the reader."""
 
     origin: Origin
     settings: Settings
@@ -77,7 +77,7 @@ def compose(name: str, entries: Catalogue | None = None) -> Composition:
 
 
 def method_tables(name: str, values: Settings) -> Settings:
-    """Return the settings of a method of the catalogue as tables, with `values` for its references."""
+    """Return the settings of a method of the catalogue as tables; `values` replace references ("$rate")."""
     known = catalogue()
     layers = [
         Layer(Origin(f"method {each}", entry.file), entry.set)
@@ -88,7 +88,7 @@ def method_tables(name: str, values: Settings) -> Settings:
 
 
 def flat(tables: Settings) -> Flat:
-    """Return settings by dotted key such as `prune.rate`; deeper tables are values."""
+    """Return tables as settings by dotted key (`prune.rate`); deeper tables stay values."""
     found: Flat = {}
     for key, value in tables.items():
         found |= (
@@ -111,7 +111,7 @@ def _name_layer(name: str) -> Layer:
 
 
 def _data_layers(combination: Combination, known: Catalogue) -> Iterator[Layer]:
-    """Return the layers of the data set and the ratio, and a name for both."""
+    """Yield the settings of the data set and the ratio, with their names."""
     names = {"data": {"name": combination.data, "ratio": combination.ratio}}
     for name, entry in _data_chain(combination.data, known):
         extended = "" if name == combination.data else f", which extends {name}"
@@ -127,7 +127,7 @@ def _data_layers(combination: Combination, known: Catalogue) -> Iterator[Layer]:
 
 
 def _data_chain(name: str, known: Catalogue) -> list[tuple[str, DataEntry]]:
-    """Return a data set and those it extends, the most general first."""
+    """Return a data set after those it extends, the most general first."""
     entry = known.data[name]
     above = _data_chain(entry.extends, known) if entry.extends else []
     return [*above, (name, entry)]
@@ -144,20 +144,20 @@ def _values(combination: Combination, known: Catalogue) -> Settings:
 
 
 def _method_layers(combination: Combination, known: Catalogue) -> Iterator[Layer]:
-    """Return the layers of the method and of all it extends, each followed by its exceptions on this data."""
+    """Yield the settings of the methods that a method extends and its own, each with its exceptions."""
     for name, entry in _method_chain(combination.method, known):
-        noted = name == combination.method or not entry.on  # notes for other recipes are left out
+        has_notes = name == combination.method or not entry.on  # not those of other recipes
         kind = "method" if entry.on else "part"
-        notes = entry.notes if noted else ()
+        notes = entry.notes if has_notes else ()
         yield Layer(Origin(f"{kind} {name}", entry.file), entry.set, notes)
         for each in entry.exceptions:
             for pattern in [p for p in each.on if combination.matches([p])][:1]:
                 origin = Origin(f"exception of {name} on {pattern}", entry.file)
-                yield Layer(origin, each.set, each.notes if noted else ())
+                yield Layer(origin, each.set, each.notes if has_notes else ())
 
 
 def _method_chain(name: str, known: Catalogue) -> list[tuple[str, RecipeMethod]]:
-    """Return a method and all it extends, each once, in the order in which they apply."""
+    """Return a method after all that it extends, each once, in the order in which they apply."""
     above = [each for other in known.methods[name].extends for each in _method_chain(other, known)]
     return [*dict(above).items(), (name, known.methods[name])]
 
@@ -182,7 +182,7 @@ def _merge(
 def _resolve(
     key: str, value: Any, origin: Origin, values: Settings, combination: Combination
 ) -> tuple[Any, Origin]:
-    """Return a setting with its reference replaced by the value."""
+    """Return a setting and its origin; a reference such as "$rate" is replaced by its value."""
     if not (isinstance(value, str) and value.startswith("$")):
         return value, origin
     if value[1:] not in values:
@@ -194,7 +194,7 @@ def _resolve(
 
 
 def _read_keys(settings: Flat) -> list[str]:
-    """Return the keys that the plan reads, and unknown keys, which the check of the recipe reports."""
+    """Return the keys that the plan reads, and unknown keys, which validation reports later."""
     plan = settings.get("plan", recipe_class().model_fields["plan"].default)
     unread = {stage for stages in plans().values() for stage in stages} - set(plans().get(plan, ()))
     return [key for key in settings if key.partition(".")[0] not in unread]

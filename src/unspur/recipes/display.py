@@ -1,4 +1,4 @@
-"""Show a recipe: its description, its command, and all its settings with their origins."""
+"""Show a recipe: a description, how to launch it, and all settings with the origin of each value."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .loading import LoadedRecipe, as_toml, tables_to_show
 from .published import METRICS, SPOKEN, number
 from .settings import Recipe
 
-WIDTH, COLUMN = 108, 48
+WIDTH, COLUMN = 108, 48  # characters of a line, and the column where comments begin
 DEFAULT = Origin("default")
 
 
 def show(name: str, loaded: LoadedRecipe, *, changes: Iterable[str] = (), ours: str = "") -> str:
-    """Return a recipe as TOML with a header and the origin of each value as a comment.
+    """Return a recipe as TOML with a description, and the origin of each value as a comment.
 
-    `changes` are the texts of `--set`, for the command; `ours` is a sentence about our own results.
+    `changes` are the texts of `--set`, for the launch line; `ours` is a sentence about our own results.
     """
     source = loaded.source
     run = shlex.join(["unspur", "run", name, *_options(source.seed, changes)])
@@ -33,20 +33,22 @@ def _options(seed: int | None, changes: Iterable[str]) -> list[str]:
 
 
 def _head(lines: list[str]) -> list[str]:
-    """Return text as comments, wrapped to the width of a page."""
+    """Return lines as comments, wrapped to the width of the page."""
     wrapped = (textwrap.wrap(line, WIDTH - 2, subsequent_indent="  ") for line in lines if line)
     return [f"# {part}" for parts in wrapped for part in parts]
 
 
 def _published(recipe: Recipe) -> str:
-    """Return a sentence with the published number of a recipe and that of ERM on its data."""
+    """Return a sentence with the published number of a recipe and that of ERM on the same data."""
     tables = recipe.model_dump(mode="json")
     value, erm = number(tables), number(tables, "erm")
     if value is None:
         return "Published: no number for this method on this data."
     metric = SPOKEN[METRICS.get(recipe.data.name, "unbiased")].partition(" (")[0].lower()
-    beside = f" (ERM: {erm:.2f})" if recipe.plan != "erm" and "ablation" not in recipe.name else ""
-    return f"Published: {value:.2f}{beside}, {metric} in per cent."
+    baseline = (
+        f" (ERM: {erm:.2f})" if recipe.plan != "erm" and "ablation" not in recipe.name else ""
+    )
+    return f"Published: {value:.2f}{baseline}, {metric} in per cent."
 
 
 def _body(loaded: LoadedRecipe) -> list[str]:

@@ -1,7 +1,8 @@
-"""Choose the numbers of training steps of the preset from the number of images and the kind of device.
+"""How long the stages of the preset train, from the number of training images and the kind of device.
 
-A training from random weights takes a number of epochs, within bounds. Learning the masks takes half as many
-steps, and so does fine-tuning, both up to a bound. An audit takes eight epochs on its half of the images.
+Training from scratch takes a fixed number of epochs, within bounds. The search for masks takes half as many
+steps and fine-tuning as many steps, both up to a bound. A training of an audit takes eight epochs of its half
+of the images.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ DeviceKind = Literal["cpu", "cuda"]
 
 
 class Bounds(NamedTuple):
-    """Bounds for a kind of device: epochs, steps of a training, pixels per side."""
+    """What a device can do in reasonable time: epochs, fewest and most steps, pixels of a side."""
 
     passes: int
     fewest: int
@@ -24,13 +25,13 @@ BOUNDS: dict[DeviceKind, Bounds] = {
     "cpu": Bounds(20, 300, 1000, 96),
     "cuda": Bounds(60, 500, 10_000, 128),
 }
-BATCH, LARGE_BATCH, MANY = 64, 256, 20_000  # large batches on a GPU for at least this many images
-SEARCH, TUNING = 2000, 3000  # largest numbers of steps for learning the masks and for fine-tuning
+BATCH, LARGE_BATCH, MANY = 64, 256, 20_000  # on a GPU, MANY images or more get large batches
+SEARCH, TUNING = 2000, 3000  # the most steps of the mask search and of fine-tuning
 AUDIT_PASSES, AUDIT_STEPS = 8, (300, 1500)
 
 
 def lengths(images: int, device: DeviceKind = "cuda") -> dict[str, Any]:
-    """Return steps and batches by the names that the preset of the catalogue refers to."""
+    """Return numbers of steps and batch sizes, with the names that catalogue/preset.toml refers to."""
     bounds = BOUNDS[device]
     large = device == "cuda" and images >= MANY
     batch = LARGE_BATCH if large else max(2, min(BATCH, images // 4))
@@ -49,7 +50,7 @@ def lengths(images: int, device: DeviceKind = "cuda") -> dict[str, Any]:
 
 
 def audit_lengths(images: int) -> dict[str, int]:
-    """Return the batch size and the steps of an audit's trainings, each on one half of the images."""
+    """Return batch size and steps of a training in an audit, which uses one half of the images."""
     half = images // 2
     batch = max(2, min(BATCH, half // 4))
     fewest, most = AUDIT_STEPS

@@ -1,4 +1,4 @@
-"""Load recipes by name or from a file, change, check and write them.
+"""Load recipes by name or from a file; change, validate and write them.
 
 A recipe has one table of settings for each stage (settings.py has every key and its default). Built-in
 recipes are composed from the catalogue (composition.py). A file is TOML: a whole recipe, or a few settings
@@ -28,7 +28,7 @@ from .settings import Recipe, StartSettings, recipe_class
 
 @dataclass(frozen=True)
 class LoadedRecipe:
-    """A checked recipe, and where its values come from."""
+    """A validated recipe, and where its values come from."""
 
     recipe: Recipe
     source: Composition
@@ -43,14 +43,14 @@ def load_with_origins(name: str, changes: Changes | None = None) -> LoadedRecipe
     """Return a recipe and the origin of each value."""
     source = _from_file(name) if _is_file(name) else compose(name)
     values = changes or {}
-    recipe = _checked(source.tables(), values, lambda key: _file_of(key, source, name))
-    origins = _marked(source.origins, values, Origin("--set"))
+    recipe = _validate(source.tables(), values, lambda key: _file_of(key, source, name))
+    origins = _update_origins(source.origins, values, Origin("--set"))
     return LoadedRecipe(recipe, replace(source, origins=origins))
 
 
 def parse(table: Mapping[str, Any], changes: Changes | None = None, *, where: str) -> Recipe:
-    """Return a checked recipe from plain tables."""
-    return _checked(table, changes or {}, lambda key: where)
+    """Return a validated recipe from plain tables; errors name it as `where`."""
+    return _validate(table, changes or {}, lambda key: where)
 
 
 def change(recipe: Recipe, changes: Changes) -> Recipe:
@@ -64,7 +64,7 @@ def names() -> list[str]:
 
 
 def match(pattern: str) -> list[str]:
-    """Return the built-in recipes that match a pattern such as `cmnist/*-dcwp`, or a name or path itself."""
+    """Return the built-in recipes that match a pattern (`cmnist/*-dcwp`); a plain name matches itself."""
     if not any(sign in pattern for sign in "*?["):
         return [pattern]
     if not (found := fnmatch.filter(names(), pattern)):
@@ -74,7 +74,7 @@ def match(pattern: str) -> list[str]:
 
 
 def tables_to_show(recipe: Recipe) -> dict[str, dict[str, Any]]:
-    """Return the settings that a recipe reads: top-level ones under "", then the tables of its plan."""
+    """Return the settings that a recipe reads: top-level settings under "", then the tables of its plan."""
     top = {key: v for key, v in recipe.model_dump().items() if not isinstance(v, dict)}
     start = () if recipe.start == StartSettings() else ("start",)
     used = ("data", "model", *start, *recipe.stages, "select")
@@ -91,22 +91,22 @@ def dump(recipe: Recipe) -> str:
 
 
 def as_toml(value: Any) -> str:
-    """Format a value as TOML."""
+    """Return a value in TOML syntax."""
     if isinstance(value, dict):
         pairs = ", ".join(f"{key} = {as_toml(each)}" for key, each in value.items())
         return f"{{ {pairs} }}" if value else "{}"
     if isinstance(value, tuple | list):
         return "[" + ", ".join(as_toml(each) for each in value) + "]"
-    return json.dumps(value, ensure_ascii=False)  # TOML has no surrogate pairs
+    return json.dumps(value, ensure_ascii=False)  # TOML does not allow escaped surrogate pairs
 
 
-def _checked(
+def _validate(
     table: Mapping[str, Any], changes: Mapping[str, Any], where: Callable[[str], str]
 ) -> Recipe:
     try:
-        whole = json.loads(json.dumps(table, default=str))  # dates of TOML become text
-        apply_changes(whole, changes)
-        return recipe_class().model_validate_json(json.dumps(whole, default=str))
+        tables = json.loads(json.dumps(table, default=str))  # dates of TOML become text
+        apply_changes(tables, changes)
+        return recipe_class().model_validate_json(json.dumps(tables, default=str))
     except RecursionError:
         raise RecipeError(f"{where('')}: its tables are nested too deeply.") from None
     except ValidationError as error:
@@ -118,7 +118,7 @@ def _is_file(name: str) -> bool:
 
 
 def _from_file(name: str) -> Composition:
-    """Return the settings of a file, combined with those of its base recipe."""
+    """Return the settings of a file, which override those of the recipe it is based on."""
     table = _read(name)
     table.setdefault("name", name.removesuffix(".toml"))
     base = _base(table.pop("base", None), name)
@@ -148,16 +148,16 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _file_of(key: str, source: Composition, name: str) -> str:
-    """Return the file of a setting, or of the first setting of a table, or the recipe's name."""
-    wanted = ".".join(key.split(".")[:2])
-    found = (o.file for k, o in source.origins.items() if f"{k}.".startswith(f"{wanted}."))
+    """Return the file that a setting, or the first setting of a table, is written in, or else `name`."""
+    prefix = ".".join(key.split(".")[:2])
+    found = (o.file for k, o in source.origins.items() if f"{k}.".startswith(f"{prefix}."))
     return next(found, "") or name
 
 
-def _marked(
+def _update_origins(
     origins: dict[str, Origin], changes: Mapping[str, Any], origin: Origin
 ) -> dict[str, Origin]:
-    """Return the origins after changes; a change of a whole table replaces all of it."""
+    """Return the origins after changes; a change of a whole table replaces all its settings."""
     found = dict(origins)
     for key, value in changes.items():
         if isinstance(value, Mapping) and "." not in key:

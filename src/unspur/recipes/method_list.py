@@ -1,6 +1,6 @@
-"""The list of methods for `unspur methods`, stored in a file, because importing the methods imports torch.
+"""The list of methods that `unspur methods` prints, stored in a file, because the methods import torch.
 
-`python -m unspur.recipes.method_list` writes the file after a change; a test checks that it is up to date.
+Run `python -m unspur.recipes.method_list` to write the file after a change; a test compares the two.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FILE = "methods.json"
 
 
 class ListedMethod(NamedTuple):
-    """The description of a method, and whether it can be chosen for own images."""
+    """A description of a method, and whether it can be chosen for own images."""
 
     name: str
     supervision: str
@@ -24,7 +24,7 @@ class ListedMethod(NamedTuple):
 
 
 def method_rows() -> list[ListedMethod]:
-    """Return all methods; those of installed packages are imported."""
+    """Return every method; if installed packages add methods, all are imported."""
     if metadata.entry_points(group="unspur.methods"):
         return current_rows()
     text = (resources.files(__package__) / FILE).read_text("utf-8")
@@ -32,7 +32,7 @@ def method_rows() -> list[ListedMethod]:
 
 
 def current_rows() -> list[ListedMethod]:
-    """Return the current rows, from the methods themselves."""
+    """Return the rows for the methods in the code."""
     from ..methods import all_methods
     from .own_methods import own_methods
 
@@ -44,7 +44,7 @@ def current_rows() -> list[ListedMethod]:
 
 
 def as_text(rows: list[ListedMethod]) -> str:
-    """Return the content of the file, a line for each method."""
+    """Return the content of the file, with one line for each method."""
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
     return f"[\n{lines}\n]\n"
 

@@ -1,8 +1,9 @@
-"""The methods for a user's own images, and the changes that each makes to the settings.
+"""Methods for a user's own data: which can be chosen, and which settings each changes.
 
-Every method has the steps, batch size, optimiser and rate of ordinary training on these images. JTT and DFR
-use the same mined suspects as the other methods. JTT samples them as often as our preset does. These methods
-do not mix images, unless settings such as `--set data.style=1.0` say so.
+Every method gets the budget of ordinary training on these images: steps, batch size, optimiser and learning
+rate. JTT and DFR use the same suspects as the other methods, so mining runs only once. JTT samples suspects
+as often as our preset does. None of these methods mixes images, unless settings such as `data.style=1.0` ask
+for it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from .messages import suggestion
 from .settings import Recipe
 
 DEFAULT = "unspur"  # the preset of recipes/budget.py
-UNMIXED = {"data.spectrum": 0.0, "data.style": 0.0, "data.mix": 0.0}  # other methods, as published
+WITHOUT_MIXING = {"data.spectrum": 0.0, "data.style": 0.0, "data.mix": 0.0}  # as published
 BUDGET = ("steps", "batch", "optimiser", "rate", "weight_decay", "schedule")
 
 
@@ -25,51 +26,54 @@ def own_methods() -> dict[str, MethodEntry]:
     return {
         name: entry
         for name, entry in all_methods().items()
-        if name in CHAINS or entry.own_stage is not None
+        if name in OF_SHARED_STAGES or entry.own_stage is not None
     }
 
 
 def method_changes(name: str, recipe: Recipe) -> dict[str, Any]:
-    """Return the changes that a method makes to the settings of our preset, by dotted key."""
+    """Return the settings that a method changes in our preset, by dotted key."""
     known = own_methods()
     if name not in known:
-        other = " It is there for the paper's tables alone." * (name in all_methods())
+        reason = " It is only for the tables of the paper." * (name in all_methods())
         raise RecipeError(
-            f"there is no method {name!r} for own data.{other}{suggestion(name, known)} `unspur methods` "
-            "tells more of them."
+            f"there is no method {name!r} for own data.{reason}{suggestion(name, known)} `unspur methods` "
+            "describes them."
         )
     if name == DEFAULT:
         return {}
-    plan = {"plan": known[name].plan_name, **UNMIXED}
-    if name in CHAINS:
-        return plan | CHAINS[name](recipe)
+    plan = {"plan": known[name].plan_name, **WITHOUT_MIXING}
+    if name in OF_SHARED_STAGES:
+        return plan | OF_SHARED_STAGES[name](recipe)
     own = {f"{name}.{key}": getattr(recipe.pretrain, key) for key in BUDGET}
-    return plan | own | MORE.get(name, _nothing)(recipe)
+    return plan | own | FURTHER_CHANGES.get(name, _no_changes)(recipe)
 
 
-def _nothing(recipe: Recipe) -> dict[str, Any]:
+def _no_changes(recipe: Recipe) -> dict[str, Any]:
     return {}
 
 
 def _jtt(recipe: Recipe) -> dict[str, Any]:
-    """Train from the initial weights on all images, suspects more often, as long as the ordinary model."""
+    """Return the changes of JTT: train a new network on all images as long as the ordinary model.
+
+    Suspects are sampled more often.
+    """
     own = {f"finetune.{key}": getattr(recipe.pretrain, key) for key in BUDGET}
     every = max(1, recipe.pretrain.steps // 20)
     return own | {"finetune.align": 0.0, "finetune.drop": 0.0, "select.every": every}
 
 
 def _disent(recipe: Recipe) -> dict[str, Any]:
-    """Start swapping features after a fifth of the training, as the original does."""
+    """Return the changes of DisEnt: swap features after a fifth of the steps, as the original does."""
     return {"disent.swap_start": recipe.pretrain.steps // 5}
 
 
-# Methods whose plans consist of shared stages.
-CHAINS: dict[str, Callable[[Recipe], dict[str, Any]]] = {
-    DEFAULT: _nothing,
-    "erm": _nothing,
-    "dcwp-unpruned": _nothing,
+# Methods whose plan consists of stages that several methods share.
+OF_SHARED_STAGES: dict[str, Callable[[Recipe], dict[str, Any]]] = {
+    DEFAULT: _no_changes,
+    "erm": _no_changes,
+    "dcwp-unpruned": _no_changes,
     "jtt": _jtt,
-    "dfr": _nothing,
-    "dfr-mined": _nothing,
+    "dfr": _no_changes,
+    "dfr-mined": _no_changes,
 }
-MORE: dict[str, Callable[[Recipe], dict[str, Any]]] = {"disent": _disent}
+FURTHER_CHANGES: dict[str, Callable[[Recipe], dict[str, Any]]] = {"disent": _disent}

@@ -1,11 +1,11 @@
-"""The numbers of the paper's tables, in per cent: means of four seeds, without standard deviations."""
+"""The numbers in the tables of the paper, in per cent: means of four seeds, without deviations."""
 
 from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-# The metric of each data set; for all others it is unbiased accuracy.
+# The metric of a data set; for all others it is unbiased accuracy.
 METRICS = {
     "bffhq": "conflicting",
     "celeba": "worst_group",
@@ -49,7 +49,7 @@ PUBLISHED["bffhq/0.5pct"]["dcwp-erm"] = 56.90
 PUBLISHED["cifar10c/5pct"]["grasp"] = 44.21
 PUBLISHED["cifar10"] = {"erm": 86.76, "grasp": 85.64, "dcwp": 86.32}
 
-# Average accuracy on CelebA, in addition to that of the worst group above.
+# Average accuracy on CelebA; the numbers above are of the worst group.
 CELEBA_AVERAGE = {
     "erm": 97.80,
     "disent": 67.88,
@@ -57,7 +57,7 @@ CELEBA_AVERAGE = {
     "dcwp-unpruned": 95.89,
     "dcwp": 94.50,
 }
-# The ablation: CMNIST 1 %, SGD.
+# The ablation on CMNIST 1 %, with SGD.
 ABLATION = {
     "cmnist/ablation-1": 43.10,
     "cmnist/ablation-2": 50.29,
@@ -66,7 +66,7 @@ ABLATION = {
     "cmnist/ablation-5": 84.79,
     "cmnist/ablation-6": 87.96,
 }
-# Robustness to mining: accuracies, then the miner's precision and recall.
+# Robustness to mining: accuracies, then precision and recall of the miner.
 _MINED = ("aligned", "conflicting", "unbiased", "precision", "recall")
 _MINING: dict[str, dict[str, tuple[float, ...]]] = {
     "cifar10c/1pct": {
@@ -85,12 +85,12 @@ MINING: dict[str, dict[str, dict[str, float]]] = {
     data: {how: dict(zip(_MINED, row, strict=False)) for how, row in rows.items()}
     for data, rows in _MINING.items()
 }
-# The pruning table, in which DCWP on CIFAR10-C differs from the main table, and the percentage of weights
-# cut.
+# The pruning table, whose numbers of DCWP on CIFAR10-C differ from the main table.
 PRUNING = {
     "cifar10": {"erm": 86.76, "grasp": 85.64, "dcwp": 86.32},
     "cifar10c/5pct": {"erm": 45.66, "grasp": 44.21, "dcwp": 60.24},
 }
+# The percentage of weights that are removed.
 PRUNED_AWAY = {
     "cifar10": {"erm": 0.0, "grasp": 90.0, "dcwp": 92.4},
     "cifar10c/5pct": {"erm": 0.0, "grasp": 90.0, "dcwp": 90.4},
@@ -99,7 +99,7 @@ READINGS = {"released-code": "dcwp", "paper-text": "dcwp"}
 
 
 def kind(recipe: dict[str, Any]) -> str:
-    """Return the method of a recipe: `lff` for `cmnist/1pct-lff`, or its plan if its name has no method."""
+    """Return the method of a recipe: `lff` for `cmnist/1pct-lff`, or its plan if the name has no slash."""
     if "/" not in recipe["name"]:
         return str(recipe["plan"])
     tail: str = recipe["name"].rpartition("/")[2]
@@ -107,7 +107,7 @@ def kind(recipe: dict[str, Any]) -> str:
 
 
 def data_of(recipe: dict[str, Any]) -> str:
-    """Return the name of a recipe's data in these tables."""
+    """Return the name that the data of a recipe has in the tables of this file."""
     data = recipe["data"]
     whole = f"{data['name']}/{data['ratio']}"
     return data["name"] if whole not in PUBLISHED and data["name"] in PUBLISHED else whole
@@ -122,6 +122,6 @@ def number(recipe: dict[str, Any], method: str = "") -> float | None:
 
 
 def rounded(value: float, digits: int = 1) -> str:
-    """Round a published number, or a difference of two, to fewer digits; halves are rounded up."""
+    """Return a published number, or a difference of two, with fewer digits; halves are rounded up."""
     exact = Decimal(str(round(value, 6)))
     return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP) + 0}"

@@ -1,8 +1,7 @@
-"""All settings of a run with their defaults.
+"""Every setting of a run and its default.
 
-The defaults are those of the `unspur` preset, whose values need no knowledge of the bias. Each stage has a
-table of settings. A method with its own stage defines its table in its own file; `recipe_class` adds these
-tables.
+No default needs knowledge of the bias. Each stage has a table of settings. A method that is a separate stage
+has its table in the file of the method; `recipe_class` adds these tables.
 """
 
 from __future__ import annotations
@@ -34,26 +33,26 @@ from ..training.sections import (
 )
 
 Chance = Annotated[float, Field(ge=0, le=1)]  # a probability
-Strength = Annotated[float, Field(gt=0, le=1e6)]  # weight of the data in a regularised regression
+Strength = Annotated[float, Field(gt=0, le=1e6)]  # weight of the data term in a regression
 
 
 class DataSettings(Section):
-    """The data set, and the conversion of pixels to network input."""
+    """Which data is used, and how pixels become network input."""
 
     name: str = "given"
     ratio: str = "1pct"
     seed: int = Field(0, ge=0, lt=2**63)
     size: int = Field(
         0, ge=0, le=8192
-    )  # side of the images if they can be resized; 0 for that of the data set
+    )  # of the images, if the data set can be resized; 0: its own size
     augment: Literal["none", "flip", "crop-flip", "resized-crop-flip"] = "none"
-    spectrum: Chance = 0.0  # probability of mixing in the spectrum of another image
-    style: Chance = 0.0  # probability of mixing in the style of another image
-    mix: Chance = 0.0  # probability of mixing in another image of the class
+    spectrum: Chance = 0.0  # probability that an image is mixed with the spectrum of another
+    style: Chance = 0.0  # probability that an image is mixed with the style of another
+    mix: Chance = 0.0  # probability that an image is blended with another of its class
     mean: tuple[Annotated[float, Field(ge=-1e6, le=1e6)], ...] = ()
     std: tuple[Annotated[float, Field(gt=0, le=1e6)], ...] = ()
     source: Literal["auto", "resident", "streaming"] = "auto"
-    workers: int = Field(0, ge=0, le=1024)  # for decoding streamed files; 0: one per processor
+    workers: int = Field(0, ge=0, le=1024)  # processes that decode files; 0: one for each processor
 
     @field_validator("name")
     @classmethod
@@ -61,17 +60,17 @@ class DataSettings(Section):
         return _one_of(name, (*dataset_names(), "given"))
 
     @model_validator(mode="after")
-    def _both(self) -> DataSettings:
+    def _check_mean_and_std(self) -> DataSettings:
         if len(self.mean) != len(self.std):
-            raise ValueError("data.mean and data.std go together: as many numbers in each")
+            raise ValueError("data.mean and data.std must have the same number of values")
         return self
 
 
 class StartSettings(Section):
-    """The start of training, for networks that start from pretrained weights.
+    """How training begins. These settings are for networks that start from pretrained weights.
 
-    `pretrained` loads the published weights of the network, from model.init if that names their file.
-    The rate rises over `warmup` steps; in pretraining only the head is trained for `head_first` steps.
+    `pretrained` loads the published weights of the network, from the file model.init if it is set. The
+    learning rate rises over `warmup` steps. In pretraining only the head is trained for `head_first` steps.
     """
 
     pretrained: bool = False
@@ -82,7 +81,7 @@ class StartSettings(Section):
 class MineSettings(TrainingSettings):
     """How suspects are found.
 
-    `crossfit` is for own images: as in an audit, small networks are trained on each half, for `steps` each.
+    `crossfit` trains small networks on each half of the images, as in an audit, for `steps` steps each.
     """
 
     how: Literal["gce", "early-stopped", "epoch-ensemble", "oracle", "crossfit"] = "gce"
@@ -91,7 +90,7 @@ class MineSettings(TrainingSettings):
     eta: Beta = 0.05
     warm_up: int = Field(
         0, ge=0, le=10_000
-    )  # epochs in which all samples have the same weight for the miner
+    )  # epochs of ordinary cross entropy before the loss of the miner
     threshold: Share = 0.8
     steps: Steps = 2000
     batch: Batch = 256
@@ -125,7 +124,10 @@ class AdaptSettings(TrainingSettings):
 
 
 class DebiasSettings(TrainingSettings):
-    """The debiasing loss. With `up` = 0, suspects are sampled so that they are a `share` of each batch."""
+    """The debiasing loss and how suspects are sampled.
+
+    `up` is how often a suspect is sampled compared with others; with 0, suspects are a `share` of each batch.
+    """
 
     align: Weight = 0.05
     positives: Literal["either", "column"] = "either"
@@ -133,16 +135,16 @@ class DebiasSettings(TrainingSettings):
     up: Weight = 0.0
     share: Share = 1 / 3
     cap: float = Field(100.0, ge=1, le=1e9)
-    graded: float = Field(0.0, ge=0, le=10)  # sample suspects proportionally to (-log p) ** graded
+    graded: float = Field(0.0, ge=0, le=10)  # sample suspects in proportion to this power of -log p
     group_weight: Weight = 0.0
     batch: Batch = 256
 
 
 class PruneSettings(DebiasSettings):
-    """How masks are learned, or computed otherwise (`how`); `keep` is the share of weights that are kept.
+    """How masks are learned or, for another `how`, computed so that a share `keep` of the weights remains.
 
-    A mask is on single weights or on whole channels (`unit`). For channels, `keep` is a share of the
-    multiply–adds; with `cut` = "share" learned masks are cut to it, too. The sparsity penalty counts weights
+    Masks are on single weights or on whole channels (`unit`). For channels, `keep` is a share of the
+    multiply–adds; with `cut` = "share" it applies to learned masks too. The sparsity penalty counts weights
     or multiply–adds (`weigh`).
     """
 
@@ -150,7 +152,7 @@ class PruneSettings(DebiasSettings):
     unit: Literal["weight", "channel"] = "weight"
     cut: Literal["threshold", "share"] = "threshold"
     keep: Power = 0.1
-    spread: Literal["global", "layer"] = "global"  # whether `keep` holds overall or in every layer
+    spread: Literal["global", "layer"] = "global"  # rank channels over all layers, or in each layer
     weigh: Literal["weights", "macs"] = "weights"
     steps: Steps = 2000
     rate: Rate = 1e-2
@@ -164,14 +166,14 @@ class PruneSettings(DebiasSettings):
 
 
 class ControlSettings(Section):
-    """Control masks that keep as many weights as the learned ones, in every layer or overall."""
+    """Masks that replace the learned ones and keep the same number of weights, in every layer or overall."""
 
     how: Literal["random", "magnitude"] = "random"
     spread: Literal["layer", "global"] = "layer"
 
 
 class FinetuneSettings(DebiasSettings):
-    """How the remaining weights are trained further, from their current or their initial values."""
+    """How the remaining weights are retrained: from their current values, or from the initial ones."""
 
     start: Literal["trained", "initial"] = "trained"
     steps: Steps = 2000
@@ -182,7 +184,7 @@ class FinetuneSettings(DebiasSettings):
 
 
 class RefitSettings(Section):
-    """How the last layer is refitted to balanced groups."""
+    """How the last layer is refitted on balanced groups."""
 
     on: Literal["train", "valid"] = "train"
     strengths: Annotated[tuple[Strength, ...], Field(min_length=1, max_length=1000)] = (
@@ -198,10 +200,10 @@ class RefitSettings(Section):
 
 
 class SelectSettings(Section):
-    """Which training step of fine-tuning is selected, without bias labels.
+    """Which step of fine-tuning gives the result; no bias labels are used.
 
-    `heldout` selects the lowest balanced loss on held-out suspects and other held-out samples: those of the
-    validation split if there is one, otherwise a `share` of the training split.
+    `heldout` selects the step with the lowest balanced loss on held-out suspects and other samples: those of
+    the validation split, or of a `share` of the training split if there is no validation split.
     """
 
     rule: Literal["last", "heldout"] = "heldout"
@@ -216,16 +218,16 @@ class Recipe(Section):
     name: str = "unspur"
     plan: str = "dcwp"
     seed: SeedNumber = 0
-    judge: bool = (
-        False  # run an audit first; without a sign of a shortcut the result is the ordinary model
-    )
+    judge: bool = False  # run an audit first, and return the ordinary model if it finds no shortcut
     precision: Literal["fp32", "tf32", "bf16"] = "tf32"
     deterministic: bool = True
-    compile: bool = False  # on a GPU: worth it for over 40,000 steps, or if it was compiled before
+    compile: bool = (
+        False  # on a GPU: faster from about 40,000 steps on, or if it was compiled before
+    )
     log_every: Interval = 100
     watch_every: Interval = 500
     checkpoint_every: Interval = 1000
-    checkpoint_seconds: float = Field(10.0, ge=0, le=1e9)  # shortest time between two checkpoints
+    checkpoint_seconds: float = Field(10.0, ge=0, le=1e9)  # the least time between two checkpoints
     data: DataSettings = DataSettings()
     model: NetworkSettings = NetworkSettings()
     start: StartSettings = StartSettings()
@@ -260,7 +262,7 @@ class Recipe(Section):
     def fit_options(
         self, training: TrainingSettings, *, seed: int, begins: bool = False
     ) -> FitOptions:
-        """Return the options of a training; `begins` says that it starts from the initial network."""
+        """Return the options of one training; `begins` says that it starts from the initial network."""
         options = training.options(
             precision=self.precision,
             deterministic=self.deterministic,
@@ -283,7 +285,7 @@ class Recipe(Section):
 
 @cache
 def recipe_class() -> type[Recipe]:
-    """Return Recipe with a table for every method that has its own stage."""
+    """Return the class of recipes, with a table for every method that is a separate stage."""
     tables: dict[str, Any] = {
         name: (entry.own_stage.settings, entry.own_stage.settings())
         for name, entry in own_stages().items()

@@ -1,4 +1,4 @@
-"""Reading CIFAR-10, the biased benchmark made from it, and the cache of its pixels."""
+"""CIFAR-10 in its original files, the biased benchmark generated from it, and the cache of its pixels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unspur.data.splits import Splits
 from unspur.errors import DataError
 
 RECORDS = 20
-# Published: aligned and conflicting training images. The rest of 50 000, and their share of conflicts.
+# Published: aligned and conflicting training images; the rest of 50 000, and the conflicting ones of it.
 COUNTS = {
     "0.5pct": (44_832, 228, 4_940, 25),
     "1pct": (44_527, 442, 5_031, 49),
@@ -31,7 +31,7 @@ COUNTS = {
 
 
 def real_root() -> Path:
-    """Return the data folder with CIFAR-10; skip the test if there is none."""
+    """Return the folder of the real CIFAR-10, or skip the test."""
     for root in (Path(os.environ.get("UNSPUR_DATA") or "data"), Path("data")):
         for folder in (root, root / "cifar10"):
             if (folder / cifar10.FOLDER).is_dir() or (folder / cifar10.ARCHIVE).is_file():
@@ -70,7 +70,7 @@ def pack(path: Path, files: dict[str, bytes] | None = None) -> Path:
 
 
 def check(data: Cifar) -> None:
-    """Check that the data are exactly the bytes of `batch_files`, in their order."""
+    """Check that the data has exactly the bytes of `batch_files`, in their order."""
     files = batch_files()
     whole = np.frombuffer(b"".join(files[name] for name in cifar10.FILES), np.uint8)
     table = torch.from_numpy(whole.reshape(-1, cifar10.RECORD).copy())
@@ -84,7 +84,7 @@ def check(data: Cifar) -> None:
 
 
 @pytest.mark.parametrize("place", ["", cifar10.FOLDER, "cifar10", f"cifar10/{cifar10.FOLDER}"])
-def test_unpacked_files_are_read_in_every_valid_place(tmp_path: Path, place: str):
+def test_unpacked_files_are_read_from_every_allowed_folder(tmp_path: Path, place: str):
     unpack(tmp_path / place)
     check(cifar10.read(tmp_path, records=RECORDS))
 
@@ -123,7 +123,7 @@ def test_the_python_archive_is_not_opened_either(tmp_path: Path):
             cifar10.read(root)
 
 
-def test_missing_data_says_which_files_belong_where(tmp_path: Path):
+def test_missing_files_say_where_to_put_them(tmp_path: Path):
     for root in (tmp_path, tmp_path / "absent"):
         with pytest.raises(DataError, match=r"no CIFAR-10 in .*cifar-10-batches-bin.*Put") as error:
             cifar10.read(root)
@@ -218,7 +218,7 @@ def small(images: Cifar | None = None, **how: object) -> Splits:
 
 
 @pytest.fixture(scope="module")
-def made() -> Splits:
+def benchmark() -> Splits:
     return small()
 
 
@@ -230,7 +230,7 @@ def count(splits: Splits, part: str) -> int:
 
 @pytest.mark.parametrize("ratio", COUNTS)
 def test_the_published_counts(ratio: str, monkeypatch: pytest.MonkeyPatch):
-    """Uses labels only; the images have no pixels."""
+    """Only the labels matter: images without pixels replace the real ones."""
     aligned, conflicting, valid, valid_conflicting = COUNTS[ratio]
     labels = torch.arange(60_000) * 7 % 10
     none = torch.empty(1, dtype=torch.uint8)
@@ -250,30 +250,36 @@ def test_the_published_counts(ratio: str, monkeypatch: pytest.MonkeyPatch):
     assert torch.bincount(cells, minlength=100).tolist() == [100] * 100
 
 
-def test_the_small_set_has_its_counts(made: Splits):
-    assert {part: (len(split), count(made, part)) for part, split in made.parts().items()} == {
+def test_the_small_set_has_its_counts(benchmark: Splits):
+    assert {
+        part: (len(split), count(benchmark, part)) for part, split in benchmark.parts().items()
+    } == {
         "train": (900, 80),
         "valid": (100, 9),
         "test": (200, 180),
     }
-    assert made.classes == CLASSES
-    assert len(made.bias_classes) == 10
-    conflicting = made.conflicting("train")
+    assert benchmark.classes == CLASSES
+    assert len(benchmark.bias_classes) == 10
+    conflicting = benchmark.conflicting("train")
     assert conflicting is not None
-    steps = (made.bias["train"] - made.train.targets)[conflicting] % 10
-    assert set(steps.tolist()) == set(range(1, 10))  # any of the nine others, never the own
+    steps = (benchmark.bias["train"] - benchmark.train.targets)[conflicting] % 10
+    assert set(steps.tolist()) == set(
+        range(1, 10)
+    )  # any of the nine others, never that of the class
 
 
-def test_every_image_has_its_own_corruption(made: Splits):
-    """Each sample equals an original image that is corrupted individually."""
+def test_every_image_has_the_corruption_of_its_bias_label(benchmark: Splits):
+    """Each sample equals one of the originals, corrupted one by one."""
     images = small_cifar()
     pictures = torch.cat([images.train_images, images.test_images])
     labels = torch.cat([images.train_labels, images.test_labels])
     seen = []
-    for part, split in made.parts().items():
-        own = split.targets == made.bias[part]
+    for part, split in benchmark.parts().items():
+        own = split.targets == benchmark.bias[part]
         for kind in range(10):
-            rows = torch.nonzero((made.bias[part] == kind) & (own if kind % 2 else ~own)).flatten()
+            rows = torch.nonzero(
+                (benchmark.bias[part] == kind) & (own if kind % 2 else ~own)
+            ).flatten()
             for row in rows[:2].tolist():
                 candidates = torch.nonzero(labels == split.targets[row]).flatten()
                 kinds = torch.full((len(candidates),), kind)
@@ -291,43 +297,43 @@ def test_test_corruptions_are_balanced_to_one_image():
     assert bool((counts.amax(1) - counts.amin(1) <= 1).all())
 
 
-def test_ratios_of_a_seed_are_nested(made: Splits):
-    more = small(aligned=735, conflicting=160)  # another size of the training split, too
-    assert torch.equal(more.parts()["test"].images, made.parts()["test"].images)
-    assert torch.equal(more.bias["test"], made.bias["test"])
+def test_ratios_of_a_seed_are_nested(benchmark: Splits):
+    more = small(aligned=735, conflicting=160)  # the training split has another size, too
+    assert torch.equal(more.parts()["test"].images, benchmark.parts()["test"].images)
+    assert torch.equal(more.bias["test"], benchmark.bias["test"])
 
     def conflicts(splits: Splits) -> set[bytes]:
         chosen = splits.conflicting("train")
         assert chosen is not None
         return {image.numpy().tobytes() for image in splits.train.images[chosen]}
 
-    assert len(conflicts(made)) == 80
-    assert conflicts(made) < conflicts(more)
+    assert len(conflicts(benchmark)) == 80
+    assert conflicts(benchmark) < conflicts(more)
 
 
-def test_another_seed_gives_other_images(made: Splits):
+def test_the_seed_determines_the_set(benchmark: Splits):
     again, other = small(), small(seed=6)
-    assert (again.digest, again.truth_digest) == (made.digest, made.truth_digest)
-    assert other.digest != made.digest
-    assert not torch.equal(other.bias["test"], made.bias["test"])
+    assert (again.digest, again.truth_digest) == (benchmark.digest, benchmark.truth_digest)
+    assert other.digest != benchmark.digest
+    assert not torch.equal(other.bias["test"], benchmark.bias["test"])
 
 
-def test_severity_changes_only_pixels(made: Splits):
+def test_severity_changes_pixels_and_nothing_else(benchmark: Splits):
     mild = small(severity=1)
-    assert torch.equal(mild.train.targets, made.train.targets)
-    assert torch.equal(mild.bias["train"], made.bias["train"])
-    assert not torch.equal(mild.train.images, made.train.images)
+    assert torch.equal(mild.train.targets, benchmark.train.targets)
+    assert torch.equal(mild.bias["train"], benchmark.bias["train"])
+    assert not torch.equal(mild.train.images, benchmark.train.images)
 
 
-def test_procedural_frost_has_its_own_name(made: Splits, tmp_path: Path):
-    assert made.bias_classes[3] == "procedural frost"
+def test_procedural_frost_is_named_so(benchmark: Splits, tmp_path: Path):
+    assert benchmark.bias_classes[3] == "procedural frost"
     for number in range(2):
         pixels = np.random.default_rng(number).integers(0, 256, (180, 200, 3), np.uint8)
         Image.fromarray(pixels).save(tmp_path / f"{number}.png")
     real = small(textures=tmp_path)
     assert real.bias_classes == tuple(CORRUPTIONS)
-    frosty = made.bias["train"] == 3
-    same = (real.train.images == made.train.images).flatten(1).all(1)
+    frosty = benchmark.bias["train"] == 3
+    same = (real.train.images == benchmark.train.images).flatten(1).all(1)
     assert torch.equal(same, ~frosty)
 
 
@@ -358,44 +364,44 @@ def test_load_prefers_the_public_release(tmp_path: Path):
         cifar10c.load(tmp_path, "2pct")
 
 
-# The kept file
+# The cached file
 
 
 def refuse(*_: object, **__: object) -> Tensor:
-    raise AssertionError("the kept pixels are not used")
+    raise AssertionError("the cached pixels are not used")
 
 
-def test_a_second_call_reads_cached_pixels(
-    made: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_second_call_reads_the_cached_pixels(
+    benchmark: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     cache = tmp_path / "a" / "b"
-    assert small(cache=cache).digest == made.digest
-    (kept,) = cache.iterdir()
-    assert kept.name.startswith("cifar10c-")
+    assert small(cache=cache).digest == benchmark.digest
+    (cached,) = cache.iterdir()
+    assert cached.name.startswith("cifar10c-")
     monkeypatch.setattr(cifar10c, "corrupt", refuse)
     again = small(cache=cache)
-    assert (again.digest, again.truth_digest) == (made.digest, made.truth_digest)
-    again.train.images.zero_()  # a copy of the user's own, not the file
-    assert small(cache=cache).digest == made.digest
+    assert (again.digest, again.truth_digest) == (benchmark.digest, benchmark.truth_digest)
+    again.train.images.zero_()  # this changes a copy in memory, not the file
+    assert small(cache=cache).digest == benchmark.digest
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other", "header"])
-def test_damaged_pixels_are_computed_again(made: Splits, tmp_path: Path, damage: str):
+def test_damaged_pixels_are_computed_again(benchmark: Splits, tmp_path: Path, damage: str):
     small(cache=tmp_path)
-    (kept,) = tmp_path.iterdir()
-    content = bytearray(kept.read_bytes())
+    (cached,) = tmp_path.iterdir()
+    content = bytearray(cached.read_bytes())
     if damage == "flip":
         content[len(content) // 2] ^= 1
     elif damage == "header":
         content[:20] = bytes(20)
-    kept.write_bytes({"cut": content[:-7], "empty": b"", "other": b"hello"}.get(damage, content))
-    with pytest.warns(UserWarning, match=rf"{kept.name} is damaged; its images are computed again"):
-        assert small(cache=tmp_path).digest == made.digest
-    assert list(tmp_path.iterdir()) == [kept]
-    assert small(cache=tmp_path).digest == made.digest  # without a warning
+    cached.write_bytes({"cut": content[:-7], "empty": b"", "other": b"hello"}.get(damage, content))
+    with pytest.warns(UserWarning, match=rf"{cached.name} is damaged"):
+        assert small(cache=tmp_path).digest == benchmark.digest
+    assert list(tmp_path.iterdir()) == [cached]
+    assert small(cache=tmp_path).digest == benchmark.digest  # without a warning
 
 
-def test_everything_that_changes_pixels_changes_the_cached_file(tmp_path: Path):
+def test_settings_that_change_the_pixels_change_the_file(tmp_path: Path):
     textures, cache = tmp_path / "textures", tmp_path / "cache"
     textures.mkdir()
     Image.new("RGB", (200, 200), "white").save(textures / "a.png")
@@ -410,10 +416,10 @@ def test_everything_that_changes_pixels_changes_the_cached_file(tmp_path: Path):
         assert len(list(cache.iterdir())) == expected
 
 
-def test_a_cache_folder_that_cannot_be_written_is_not_used(made: Splits, tmp_path: Path):
+def test_a_cache_that_cannot_be_written_is_not_used(benchmark: Splits, tmp_path: Path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.warns(UserWarning, match="cannot keep .*file"):
-        assert small(cache=tmp_path / "file").digest == made.digest
+    with pytest.warns(UserWarning, match="cannot store .*file"):
+        assert small(cache=tmp_path / "file").digest == benchmark.digest
 
 
 def test_an_interrupted_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -429,10 +435,10 @@ def test_an_interrupted_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest
 def test_a_cached_file_is_an_ordinary_array(tmp_path: Path):
     pixels = np.arange(24, dtype=np.uint8).reshape(4, 2, 3)
     blocks = [pixels[:3], pixels[3:]]
-    kept = pixel_cache.cached_pixels(
+    cached = pixel_cache.cached_pixels(
         lambda: iter(blocks), pixels.shape, cache=tmp_path, name="some", about="thing"
     )
-    assert torch.equal(kept, torch.from_numpy(pixels))
+    assert torch.equal(cached, torch.from_numpy(pixels))
     (path,) = tmp_path.iterdir()
     assert np.array_equal(np.load(path), pixels)
 

@@ -1,4 +1,4 @@
-"""Coloured MNIST: counts, colours, pixels, and the effect of the seed."""
+"""Coloured MNIST: counts, colours, pixels and the effect of the seed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from unspur.data.benchmarks.mnist import Digits
 from unspur.data.splits import Splits
 from unspur.errors import DataError
 
-# Reference: published counts of conflicting training samples, and 5 000 / 55 000 of them rounded.
+# Published counts of conflicting training samples, and those of the validation split (1/11, rounded).
 TRAIN_CONFLICTS = {"0.5pct": 249, "1pct": 491, "2pct": 986, "5pct": 2449}
 VALID_CONFLICTS = {"0.5pct": 23, "1pct": 45, "2pct": 90, "5pct": 223}
 
 
 def numbered_digits(train: int, test: int) -> Digits:
-    """Return artificial digits of 16 white or dark pixels, which encode their numbers in binary."""
+    """Return images of 16 white or dark pixels: the binary digits of their number."""
 
     def part(count: int) -> tuple[Tensor, Tensor]:
         numbers = torch.arange(count)
@@ -34,7 +34,7 @@ def numbered_digits(train: int, test: int) -> Digits:
 
 
 def numbers(images: Tensor) -> list[int]:
-    """Return the numbers that the pixels encode."""
+    """Return the numbers that the pixels of the images encode."""
     bits = (images.amax(1)[:, 0] > 0).long()
     return (bits << torch.arange(16)).sum(1).tolist()
 
@@ -57,7 +57,7 @@ def count(splits: Splits, part: str) -> int:
 
 
 def fingerprint(splits: Splits) -> str:
-    """A hash of all pixels and colours, in order."""
+    """Return a hash of all pixels and colours, in order."""
     sha = hashlib.sha256()
     for name, split in splits.parts().items():
         sha.update(split.images.numpy().tobytes() + splits.bias[name].numpy().tobytes())
@@ -78,7 +78,7 @@ def test_published_counts_are_exact(stand_ins: dict[str, Splits], ratio: str) ->
 
 
 def test_group_table(stand_ins: dict[str, Splits]) -> None:
-    """Conflicting samples have the nine other colours, uniformly at random."""
+    """The nine other colours of conflicting samples are equally likely."""
     splits = stand_ins["5pct"]
     table = torch.zeros(10, 10, dtype=torch.long)
     for target, colour in zip(splits.train.targets, splits.bias["train"], strict=True):
@@ -98,7 +98,7 @@ def test_test_colours_are_uniform(stand_ins: dict[str, Splits]) -> None:
 
 
 def test_the_ratios_of_one_seed_are_nested(stand_ins: dict[str, Splits]) -> None:
-    """All ratios have the same digits; what conflicts at 0.5 % also conflicts at 5 %, with equal pixels."""
+    """Splits have the same digits; samples that conflict at 0.5 % also do at 5 %, with the same pixels."""
     ordered = [stand_ins[ratio] for ratio in TRAIN_CONFLICTS]
     for low, high in pairwise(ordered):
         for part, split in low.parts().items():
@@ -119,11 +119,11 @@ def test_every_digit_is_in_one_split_with_its_own_label(stand_ins: dict[str, Spl
     assert sorted(train + valid) == list(range(60_000))
     assert splits.train.targets.tolist() == [number * 7 % 10 for number in train]
     assert splits.valid.targets.tolist() == [number * 7 % 10 for number in valid]
-    assert 300 < sum(number < 5_000 for number in valid) < 550  # drawn from everywhere
+    assert 300 < sum(number < 5_000 for number in valid) < 550  # not only from one end
 
 
 def slow_image(grey: np.ndarray, tint: np.ndarray) -> np.ndarray:
-    """Colour one image pixel by pixel."""
+    """Colour one image, pixel by pixel."""
     image = np.zeros((3, *grey.shape), np.uint8)
     for channel in range(3):
         for row, column in np.ndindex(grey.shape):
@@ -144,7 +144,7 @@ def test_pixels_against_a_slow_oracle() -> None:
 
 
 def test_noise_is_clamped_not_wrapped() -> None:
-    """Yellow has 0.99 red: over many draws the noise passes 1 and must stay at white."""
+    """Yellow has a red of 0.99: with noise some values exceed 1 and must be clamped."""
     white = np.full((3_000, 1, 1), 255, np.uint8)
     red = cmnist.paint(white, np.ones(3_000, np.int64), np.random.default_rng(0))[:, 0]
     assert red.max() == 255
@@ -197,7 +197,7 @@ def test_validation_conflicts_round_half_up() -> None:
     assert count(splits, "valid") == 0
 
 
-def test_another_seed_changes_images_and_colours() -> None:
+def test_the_seed_determines_the_set() -> None:
     digits = numbered_digits(2_000, 500)
     first, again, other = (
         cmnist.generate(digits, conflicting=60, valid=200, seed=seed) for seed in (1, 1, 2)
@@ -210,7 +210,7 @@ def test_another_seed_changes_images_and_colours() -> None:
     assert not torch.equal(first.bias["test"], other.bias["test"])
 
 
-def test_global_random_streams_are_not_used() -> None:
+def test_global_random_states_are_neither_used_nor_changed() -> None:
     digits = numbered_digits(500, 50)
     torch.manual_seed(1)
     before = torch.get_rng_state()
@@ -220,8 +220,8 @@ def test_global_random_streams_are_not_used() -> None:
     assert cmnist.generate(digits, conflicting=10, valid=100).digest == first.digest
 
 
-def test_the_data_set_of_a_seed_never_changes(small: Splits) -> None:
-    """A change here would mean that our published numbers belong to other data."""
+def test_the_set_of_a_seed_stays_the_same(small: Splits) -> None:
+    """A change of this hash means that our published results are for other data."""
     assert fingerprint(small) == "59df83403853a371"
 
 

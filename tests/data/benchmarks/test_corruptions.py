@@ -1,4 +1,4 @@
-"""The ten corruptions: golden values, a slow oracle or a known property of each, and their randomness."""
+"""The ten corruptions: golden values, slow reference code or a known property of each, and randomness."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SEVERITIES = (1, 2, 3, 4, 5)
 SIDE = 32
 
 
-def spoiled(images: Tensor, kind: str, **how: object) -> Tensor:
-    """Corrupt images numbered from 0, all in the same way."""
+def corrupt_all(images: Tensor, kind: str, **how: object) -> Tensor:
+    """Apply one corruption to all images, numbered from 0."""
     n = len(images)
     return corrupt(images, torch.full((n,), KINDS.index(kind)), torch.arange(n), **how)
 
 
 def photographs(count: int, seed: int = 0) -> Tensor:
-    """Return images with smooth colours, noise, hard edges, and pure black, white and grey."""
+    """Return images of smooth colours with noise and hard edges, pure black, white and grey."""
     g = torch.Generator().manual_seed(seed)
     coarse = torch.rand(count, 3, 4, 4, generator=g)
     smooth = torch.nn.functional.interpolate(coarse, size=(SIDE, SIDE), mode="bilinear")
@@ -44,7 +44,7 @@ def photographs(count: int, seed: int = 0) -> Tensor:
 
 
 def nearly_equal(actual: Tensor, expected: np.ndarray, share: float = 0.02) -> None:
-    """Check that few values differ, by at most one: truncation enlarges rounding errors."""
+    """Check that few values differ, and none by more than one, as truncation of rounding errors may cause."""
     off = np.abs(actual.numpy().astype(int) - expected.astype(int))
     assert off.max() <= 1
     assert (off > 0).mean() <= share
@@ -68,7 +68,7 @@ def test_six_corruptions_equal_the_original(inputs, outputs):
     assert len(outputs) == 18
     for name, expected in outputs.items():
         kind, _, severity = name.rpartition("_")
-        actual = spoiled(image, kind.replace("_", " "), severity=int(severity))
+        actual = corrupt_all(image, kind.replace("_", " "), severity=int(severity))
         assert torch.equal(actual[0], decoded(expected)), name
 
 
@@ -90,26 +90,26 @@ def test_brightness_and_saturation_move_in_hsv(severity):
             for column in range(SIDE):
                 rgb = (images[0, :, row, column].double() / 255).tolist()
                 expected[:, row, column] = colorsys.hsv_to_rgb(*change(*colorsys.rgb_to_hsv(*rgb)))
-        nearly_equal(spoiled(images, kind, severity=severity)[0], truncated(expected * 255))
+        nearly_equal(corrupt_all(images, kind, severity=severity)[0], truncated(expected * 255))
 
 
 def test_grey_becomes_reddish_when_saturated():
     grey = torch.full((1, 3, SIDE, SIDE), 100, dtype=torch.uint8)
-    assert spoiled(grey, "saturate")[0, :, 0, 0].tolist() == [100, 80, 80]
+    assert corrupt_all(grey, "saturate")[0, :, 0, 0].tolist() == [100, 80, 80]
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_contrast_pulls_each_channel_to_its_mean(severity):
     images = photographs(2, seed=severity)
     c = (0.75, 0.5, 0.4, 0.3, 0.15)[severity - 1]
-    actual = spoiled(images, "contrast", severity=severity)
+    actual = corrupt_all(images, "contrast", severity=severity)
     for image, done in zip(images.numpy(), actual, strict=True):
         mean = np.array([np.mean(channel / 255.0) for channel in image])[:, None, None]
         nearly_equal(done, truncated(((image / 255.0 - mean) * c + mean) * 255))
 
 
 def direct(image: np.ndarray, kernel: np.ndarray, index) -> np.ndarray:
-    """Compute a two-dimensional correlation by definition; `index` maps pixels outside to pixels inside."""
+    """Correlate in two dimensions by definition; `index` maps a pixel outside to one inside."""
     pad = len(kernel) // 2
     out = np.zeros(image.shape)
     for row in range(SIDE):
@@ -134,7 +134,9 @@ def test_gaussian_blur_is_a_convolution(severity):
     expected = direct(
         images[0].numpy() / 255.0, kernel / kernel.sum(), lambda i: min(max(i, 0), SIDE - 1)
     )
-    nearly_equal(spoiled(images, "gaussian blur", severity=severity)[0], truncated(expected * 255))
+    nearly_equal(
+        corrupt_all(images, "gaussian blur", severity=severity)[0], truncated(expected * 255)
+    )
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
@@ -155,17 +157,17 @@ def test_defocus_blur_is_a_convolution_with_a_disc(severity):
         return -i if i < 0 else min(i, 2 * (SIDE - 1) - i)
 
     expected = direct(images[0].numpy() / 255.0, disc / disc.sum(), mirrored)
-    # The kernel is float32 and flat patches are whole numbers but for rounding.
+    # The kernel is float32, so flat patches are whole numbers up to rounding.
     nearly_equal(
-        spoiled(images, "defocus blur", severity=severity)[0], truncated(expected * 255), 0.15
+        corrupt_all(images, "defocus blur", severity=severity)[0], truncated(expected * 255), 0.15
     )
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
-def test_pixelate_leaves_as_many_rows_as_the_small_image_had(severity):
+def test_pixelate_keeps_the_rows_of_the_small_image(severity):
     side = (30, 28, 27, 24, 20)[severity - 1]
-    for image in spoiled(photographs(2), "pixelate", severity=severity):
-        assert len(torch.unique(image.flatten(1), dim=1).unique()) > 20  # still a picture
+    for image in corrupt_all(photographs(2), "pixelate", severity=severity):
+        assert len(torch.unique(image.flatten(1), dim=1).unique()) > 20  # it is not a flat image
         for dim in (1, 2):
             steps = (image.narrow(dim, 1, SIDE - 1) != image.narrow(dim, 0, SIDE - 1)).any(0)
             changes = steps.any(1 if dim == 1 else 0)
@@ -173,19 +175,19 @@ def test_pixelate_leaves_as_many_rows_as_the_small_image_had(severity):
 
 
 @pytest.mark.parametrize("severity", SEVERITIES)
-def test_gaussian_noise_has_its_width(severity):
+def test_gaussian_noise_has_the_right_standard_deviation(severity):
     grey = torch.full((100, 3, SIDE, SIDE), 128, dtype=torch.uint8)
     sigma = 255 * (0.04, 0.06, 0.08, 0.09, 0.10)[severity - 1]
-    steps = spoiled(grey, "gaussian noise", severity=severity).double() - 128
+    steps = corrupt_all(grey, "gaussian noise", severity=severity).double() - 128
     for width in (1, 2, 3):
         edge = round(width * sigma)
         share = ((steps >= edge) | (steps < -edge)).double().mean()
         expected = math.erfc(edge / sigma / math.sqrt(2))
         assert float(share) == pytest.approx(expected, rel=0.02, abs=3e-4)
-    z = (steps + 0.5) / sigma  # truncation takes half a step
+    z = (steps + 0.5) / sigma  # truncation subtracts half a step on average
     assert abs(float(z.mean())) < 0.01
     assert abs(float(z.std()) - 1) < 0.01
-    pairs = z[:, :, : SIDE // 2], z[:, :, SIDE // 2 :]  # of one radius and one angle
+    pairs = z[:, :, : SIDE // 2], z[:, :, SIDE // 2 :]  # pairs that share a radius and an angle
     assert abs(float((pairs[0] * pairs[1]).mean())) < 0.01
     assert abs(float((pairs[0] ** 2 * pairs[1] ** 2).mean()) - 1) < 0.03
     assert abs(float((z[:, 0] * z[:, 1]).mean())) < 0.015
@@ -194,13 +196,13 @@ def test_gaussian_noise_has_its_width(severity):
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_impulse_noise_is_salt_and_pepper(severity):
     grey = torch.full((100, 3, SIDE, SIDE), 77, dtype=torch.uint8)
-    done = spoiled(grey, "impulse noise", severity=severity)
+    done = corrupt_all(grey, "impulse noise", severity=severity)
     assert set(done.unique().tolist()) == {0, 77, 255}
     amount = (0.01, 0.02, 0.03, 0.05, 0.07)[severity - 1]
     for value in (0, 255):
         assert float((done == value).double().mean()) == pytest.approx(amount / 2, rel=0.06)
     together = ((done != 77).sum(1) == 3).double().mean()
-    assert float(together) < 0.002  # channels are hit one by one
+    assert float(together) < 0.002  # channels are changed independently
 
 
 def random_textures() -> frost.Textures:
@@ -221,7 +223,9 @@ def test_frost_adds_a_crop_of_a_texture(severity):
     ]
     found = []
     for image, done in zip(
-        images.numpy(), spoiled(images, "frost", severity=severity, textures=textures), strict=True
+        images.numpy(),
+        corrupt_all(images, "frost", severity=severity, textures=textures),
+        strict=True,
     ):
         matching = [
             (number, top, left)
@@ -244,7 +248,7 @@ def test_frost_adds_a_crop_of_a_texture(severity):
 
 
 def sampled(image: np.ndarray, x: float, y: float, index) -> np.ndarray:
-    """Bilinear interpolation by definition."""
+    """Interpolate bilinearly by definition."""
     column, row = math.floor(x), math.floor(y)
     right, down = x - column, y - row
     return sum(
@@ -259,13 +263,13 @@ def sampled(image: np.ndarray, x: float, y: float, index) -> np.ndarray:
 
 
 def mirror(i: int) -> int:
-    """Without the edge pixel a second time."""
+    """Mirror an index at the edge without repeating the edge pixel."""
     i %= 2 * SIDE - 2
     return min(i, 2 * SIDE - 2 - i)
 
 
 def reflect(i: int) -> int:
-    """With the edge pixel a second time."""
+    """Mirror an index at the edge and repeat the edge pixel."""
     i %= 2 * SIDE
     return min(i, 2 * SIDE - 1 - i)
 
@@ -297,11 +301,11 @@ def test_elastic_transform_bends_as_defined(severity):
         for column in range(SIDE):
             x, y = column + shift[0, row, column], row + shift[1, row, column]
             expected[:, row, column] = sampled(bent, x, y, reflect)
-    done = spoiled(image, "elastic transform", severity=severity)
+    done = corrupt_all(image, "elastic transform", severity=severity)
     nearly_equal(done[0], truncated(expected * 255))
 
 
-# What the randomness depends on
+# Randomness
 
 
 def every_kind(count: int) -> tuple[Tensor, Tensor]:
@@ -323,16 +327,16 @@ def test_an_image_does_not_depend_on_its_batch():
 def test_pixels_do_not_depend_on_the_number_of_threads():
     images, kinds = every_kind(60)
     before = torch.get_num_threads()
-    made = []
+    results = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        made.append(corrupt(images, kinds, torch.arange(60)))
+        results.append(corrupt(images, kinds, torch.arange(60)))
     torch.set_num_threads(before)
-    assert torch.equal(*made)
+    assert torch.equal(*results)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_random_numbers_depend_only_on_seed_and_index(kind):
+def test_random_corruptions_depend_only_on_seed_and_index(kind):
     images, number = photographs(1).repeat(4, 1, 1, 1), torch.full((4,), KINDS.index(kind))
     index = torch.tensor([0, 1, 0, 50_000])
     done = corrupt(images, number, index, seed=7)
@@ -345,9 +349,9 @@ def test_random_numbers_depend_only_on_seed_and_index(kind):
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_severity_changes_images(kind, severity):
+def test_every_severity_changes_the_image(kind, severity):
     images = photographs(4)
-    done = spoiled(images, kind, severity=severity)
+    done = corrupt_all(images, kind, severity=severity)
     assert done.dtype == torch.uint8
     assert done.shape == images.shape
     assert not torch.equal(done, images)
@@ -361,7 +365,7 @@ def test_input_images_are_not_changed():
 
 
 def test_pixels_of_a_version_are_fixed():
-    """Another value here means other pixels: then cifar10c.VERSION and the recorded results change too."""
+    """If this hash changes, the pixels have changed: increase cifar10c.VERSION and record results again."""
     g = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (20, 3, SIDE, SIDE), generator=g).to(torch.uint8)
     done = corrupt(images, torch.arange(20) % 10, torch.arange(20), seed=1)
@@ -417,10 +421,10 @@ def test_procedural_frost_looks_like_the_photographs():
         assert float(values[2].mean()) > float(values[0].mean())  # bluish
         assert 15 < float(values[1].std()) < 45
         neighbours = torch.stack([values[1, :, 1:].flatten(), values[1, :, :-1].flatten()])
-        assert 0.4 < float(torch.corrcoef(neighbours)[0, 1]) < 0.8  # neither noise nor flat
+        assert 0.4 < float(torch.corrcoef(neighbours)[0, 1]) < 0.8  # neither white noise nor flat
 
 
-# What is refused
+# Wrong input
 
 
 def test_wrong_input_is_refused():
@@ -438,7 +442,7 @@ def test_wrong_input_is_refused():
         corrupt(images, kinds + 9, index)
 
 
-def test_no_images_give_none():
+def test_no_images_give_no_images():
     none = torch.empty(0, 3, SIDE, SIDE, dtype=torch.uint8)
     empty = torch.empty(0, dtype=torch.int64)
     assert corrupt(none, empty, empty).shape == none.shape

@@ -1,4 +1,4 @@
-"""The digits that come with the package."""
+"""The digits that are part of the package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_sizes_types_and_balance() -> None:
 
 
 def test_a_nearest_mean_knows_the_digits() -> None:
-    """Labels belong to their images: the nearest class mean is right for about four in five."""
+    """Labels belong to their images: a nearest-mean classifier is right for about four in five."""
     digits = embedded.digits()
     train = digits.train_images.flatten(1) / 255.0
     means = torch.stack([train[digits.train_labels == label].mean(0) for label in range(10)])
@@ -34,7 +34,7 @@ def test_no_image_occurs_twice() -> None:
     assert len({row.tobytes() for row in pixels.numpy()}) == 12_000
 
 
-def test_damage_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedded, "SHA256", "0" * 64)
     with pytest.raises(DataError, match=r"mnist12k\.xz has sha256 10bd8c.* Install unspur again"):
         embedded.digits()

@@ -1,4 +1,4 @@
-"""Reading BFFHQ and CelebA in their public layouts, and errors in the files."""
+"""BFFHQ and CelebA in their public layouts: samples, labels, and input that is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unspur.errors import DataError
 
 
 def picture(path: Path, value: int = 0, size: tuple[int, int] = (10, 12)) -> Path:
-    """Return an image of noise around a value."""
+    """Write an image of noise around a value; `size` is (width, height)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng([value, *path.name.encode()])
     Image.fromarray(rng.integers(0, 256, (size[1], size[0], 3), np.uint8)).save(path)
@@ -26,7 +26,7 @@ def picture(path: Path, value: int = 0, size: tuple[int, int] = (10, 12)) -> Pat
 
 
 def real(folder: str, archive: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the real data set, unpacking its archive if needed; skip the test without one."""
+    """Return a folder with the real set, unpacked from its archive if need be, or skip the test."""
     for root in (Path(os.environ.get("UNSPUR_DATA") or "data"), Path("data")):
         if (root / folder).is_dir():
             return root
@@ -59,7 +59,7 @@ def test_decoding_keeps_the_order_and_the_size(tmp_path: Path):
 
 
 def by_definition(image: Image.Image, crop: str) -> Image.Image:
-    """Resize and crop a face of 178 x 218 as the published code does."""
+    """Resize and crop a face of 178 x 218 as the published pipelines do."""
     if crop == "inner":  # the shorter side to 256, then the central 224
         return image.resize((256, 314), Image.Resampling.BILINEAR).crop((16, 45, 240, 269))
     if crop == "square":
@@ -187,7 +187,7 @@ def test_bffhq_pixels_belong_to_their_names(tmp_path: Path):
     assert (again.digest, again.truth_digest) == (splits.digest, splits.truth_digest)
 
 
-def test_extra_conflicting_images_are_only_used_on_request(tmp_path: Path):
+def test_extra_conflicting_images_are_used_only_on_request(tmp_path: Path):
     bffhq_tree(tmp_path)
     with pytest.raises(DataError, match="extra_conflict holds no image"):
         bffhq.load(tmp_path, "1pct", size=6, extra=True)
@@ -237,7 +237,7 @@ COLUMNS = ("5_o_Clock_Shadow", "Blond_Hair", "Bald", "Male")
 
 
 def celeba_tree(folder: Path) -> Path:
-    """Forty people in a fixed rotation of the four groups and, more slowly, of the splits."""
+    """Write forty faces that cycle through the four groups and, more slowly, through the splits."""
     rows, codes = [], []
     for number in range(40):
         name = f"{number + 1:06d}.jpg"
@@ -263,26 +263,26 @@ def test_celeba_groups_and_what_conflicts(tmp_path: Path):
         assert splits.conflict_when == "equal"
         conflicting = splits.conflicting("train")
         assert conflicting is not None
-        # In conflict: a woman who is not blond, or a blond man.
+        # Conflicting: a woman who is not blond, or a blond man.
         assert conflicting[:4].tolist() == [True, False, False, True]
         assert splits.train.images.shape == (24, 3, 8, 8)
         assert (splits.classes, splits.bias_classes) == (("not blond", "blond"), ("female", "male"))
 
 
-def test_celeba_is_sub_sampled_by_the_seed(tmp_path: Path):
+def test_celeba_is_subsampled_by_the_seed(tmp_path: Path):
     celeba_tree(tmp_path)
     whole = celeba.load(tmp_path, "all", size=4)
-    kept = celeba.load(tmp_path, "keep2", size=4, seed=1)
-    assert groups(kept, "train") == [2, 6, 6, 6]
-    assert groups(kept, "valid") == groups(kept, "test") == [2] * 4
-    assert kept.name == "celeba/keep2"
+    subset = celeba.load(tmp_path, "keep2", size=4, seed=1)
+    assert groups(subset, "train") == [2, 6, 6, 6]
+    assert groups(subset, "valid") == groups(subset, "test") == [2] * 4
+    assert subset.name == "celeba/keep2"
     assert whole.train.names is not None
-    assert kept.train.names is not None
-    assert sorted(kept.train.names) == list(kept.train.names)  # in the order of the list
-    assert set(kept.train.names) < set(whole.train.names)
-    for name, image in zip(kept.train.names, kept.train.images, strict=True):
+    assert subset.train.names is not None
+    assert sorted(subset.train.names) == list(subset.train.names)  # in the order of the list
+    assert set(subset.train.names) < set(whole.train.names)
+    for name, image in zip(subset.train.names, subset.train.images, strict=True):
         assert torch.equal(image, whole.train.images[whole.train.names.index(name)])
-    assert celeba.load(tmp_path, "keep2", size=4, seed=1).digest == kept.digest
+    assert celeba.load(tmp_path, "keep2", size=4, seed=1).digest == subset.digest
     others = {celeba.load(tmp_path, "keep2", size=4, seed=seed).digest for seed in range(6)}
     assert len(others) > 1
     assert groups(celeba.load(tmp_path, "keep0", size=4), "train") == [0, 6, 6, 6]
@@ -305,7 +305,7 @@ def test_celeba_from_the_released_table(tmp_path: Path):
     ]
 
 
-def test_celeba_crops_training_and_test_apart(tmp_path: Path):
+def test_celeba_crops_of_training_and_test_may_differ(tmp_path: Path):
     celeba_tree(tmp_path)
     apart = celeba.load(tmp_path, "all", size=6, crop="stretch", test_crop="inner")
     stretched, inner = (celeba.load(tmp_path, "all", size=6, crop=c) for c in ("stretch", "inner"))
@@ -321,7 +321,7 @@ def test_missing_lists_of_celeba_are_named(tmp_path: Path, name: str):
         celeba.load(tmp_path)
 
 
-def test_missing_celeba_says_where_it_belongs(tmp_path: Path):
+def test_missing_celeba_says_where_to_put_it(tmp_path: Path):
     with pytest.raises(DataError, match=r"celeba/list_attr_celeba\.txt is missing.*Put it there"):
         celeba.load(tmp_path)
     with pytest.raises(DataError, match=r"celeba/metadata_blonde_subsampled\.csv is missing"):

@@ -1,4 +1,4 @@
-"""The list of benchmark data sets, their groups, and the sheet of examples."""
+"""Available data sets, their counts by group, and the sheet of examples."""
 
 from __future__ import annotations
 
@@ -31,15 +31,13 @@ def test_every_set_has_a_loader() -> None:
         ("celeba", "list_attr_celeba.txt is missing"),
     ],
 )
-def test_the_state_says_what_is_missing_and_where_it_belongs(
-    tmp_path: Path, name: str, message: str
-) -> None:
+def test_a_missing_set_says_where_to_put_it(tmp_path: Path, name: str, message: str) -> None:
     state = groups.state(name, tmp_path)
     assert message in state
     assert str(tmp_path) in state
 
 
-def test_the_state_of_existing_data_is_ready(tmp_path: Path) -> None:
+def test_available_sets_are_ready(tmp_path: Path) -> None:
     (tmp_path / "cmnist" / "1pct").mkdir(parents=True)
     (tmp_path / "bffhq" / "1pct").mkdir(parents=True)
     folder = tmp_path / "celeba"
@@ -79,7 +77,7 @@ def test_counts_are_compared_with_the_published_ones(monkeypatch: pytest.MonkeyP
         "bars: 34 aligned and 6 conflicting training images (15.00%), as published."
     )
     monkeypatch.setitem(groups.PUBLISHED, "bars", (33, 7))
-    assert "published are 33 and 7" in next(groups.verify(splits))
+    assert "published numbers are 33 and 7" in next(groups.verify(splits))
 
 
 @pytest.mark.real
@@ -92,7 +90,7 @@ def test_the_real_counts() -> None:
 
 
 def marked(samples: int = 40) -> Splits:
-    """Return images with one grey value each, which is their index."""
+    """Return images of one grey value each, which is the index of the image."""
     base = shapes_set(samples=samples, conflicting=6)
     grey = torch.arange(samples, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, 8, 8)
     return replace(base, train=Split(grey.contiguous(), base.train.targets))
@@ -137,8 +135,8 @@ def test_a_sheet_needs_bias_labels(tmp_path: Path) -> None:
 # By name
 
 
-def test_only_some_data_sets_accept_a_size(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="the images of demo have one size; 64 cannot be asked for"):
+def test_a_size_is_for_sets_that_are_decoded(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"demo have a fixed size, .*64"):
         data.load("demo", size=64)
     folder = tmp_path / "bffhq"
     for number, (target, bias) in enumerate([(0, 0), (1, 1), (0, 1), (1, 0)]):
@@ -153,7 +151,9 @@ def test_only_some_data_sets_accept_a_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar10c"])
-def test_cifar_accepts_a_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cifar_images_can_be_resized(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     known = shapes_set(samples=20)  # 8 x 8 pixels
     monkeypatch.setattr(cifar10, "load_plain", lambda root, seed: known)
     monkeypatch.setattr(cifar10c, "load", lambda root, ratio, seed, cache: known)
@@ -168,7 +168,7 @@ def test_cifar_accepts_a_size(name: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert torch.equal(centres, known.train.take(torch.arange(4)))  # bilinear, aligned at centres
 
 
-def test_pixels_are_cached_in_the_users_folder_if_the_data_are_read_only(
+def test_pixels_are_cached_in_the_home_folder_if_the_data_is_read_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert data.cache_folder(tmp_path) == tmp_path / ".cache"

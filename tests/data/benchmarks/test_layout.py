@@ -1,4 +1,4 @@
-"""The public folder layout: a round trip, every variant of it, every way it can be wrong."""
+"""The public folder layout: writing and reading, its variants, and errors in it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def written(splits: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(written: Path, tmp_path: Path) -> Path:
-    """A copy of the written data set that a test may damage."""
+    """Return a copy of the written set, which a test may damage."""
     return Path(shutil.copytree(written, tmp_path / "cmnist"))
 
 
@@ -160,9 +160,9 @@ def test_any_ratio_two_classes_and_jpeg(tmp_path: Path) -> None:
 
 def test_two_ratios_share_one_test_split(tmp_path: Path) -> None:
     layout.write(coloured(conflicting=10), tmp_path, "3pct")
-    kept = (tmp_path / "test").stat().st_ino
+    inode = (tmp_path / "test").stat().st_ino
     layout.write(coloured(conflicting=30), tmp_path, "10pct")
-    assert (tmp_path / "test").stat().st_ino == kept
+    assert (tmp_path / "test").stat().st_ino == inode
     sizes = {ratio: len(files(tmp_path / ratio / "conflict")) for ratio in ("3pct", "10pct")}
     assert sizes == {"3pct": 10, "10pct": 30}
 
@@ -179,7 +179,7 @@ def test_another_test_split_is_not_mixed_in(tmp_path: Path) -> None:
     assert len(layout.read(tmp_path, "2pct").parts()["test"]) == 40
 
 
-def test_overwriting_needs_a_flag(tmp_path: Path) -> None:
+def test_overwriting_needs_permission(tmp_path: Path) -> None:
     layout.write(coloured(seed=0), tmp_path, "1pct")
     with pytest.raises(DataError, match=r"1pct exists already"):
         layout.write(coloured(seed=1), tmp_path, "1pct")
@@ -322,12 +322,12 @@ def test_no_training_images(tmp_path: Path) -> None:
     assert "holds no training image" in error(tmp_path)
 
 
-def test_data_that_the_layout_cannot_store_are_refused(splits: Splits, tmp_path: Path) -> None:
+def test_a_set_that_cannot_be_read_back_is_not_written(splits: Splits, tmp_path: Path) -> None:
     grey = Split(splits.train.images[:, :1], splits.train.targets)
     for changed, message in (
         (dataclasses.replace(splits, train=grey, valid=None, test=None), "3 channels"),
         (dataclasses.replace(splits, bias={"train": splits.bias["train"]}), "for test, valid"),
-        (dataclasses.replace(splits, conflict_when="equal"), "where they are equal"),
+        (dataclasses.replace(splits, conflict_when="equal"), "they are equal"),
     ):
         with pytest.raises(DataError, match=message):
             layout.write(changed, tmp_path, "1pct")

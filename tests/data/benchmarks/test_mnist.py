@@ -1,4 +1,4 @@
-"""Reading the files of MNIST, intact and damaged."""
+"""Reading the original files of MNIST, intact and damaged."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def test_bad_magic(root: Path) -> None:
 
 def test_truncated_file(root: Path) -> None:
     whole = idx_bytes(np.zeros((7, 28, 28)))
-    assert "its header promises 5488 bytes and 5487 follow" in damaged(root, whole[:-1])
-    assert "promises 5488 bytes and 5490 follow" in damaged(root, whole + b"xx")
+    assert "its header announces 5488 bytes and 5487 follow" in damaged(root, whole[:-1])
+    assert "announces 5488 bytes and 5490 follow" in damaged(root, whole + b"xx")
     assert "5 bytes, less than its header" in damaged(root, whole[:5])
     assert "0 bytes, less than its header" in damaged(root, b"")
 
@@ -99,7 +99,7 @@ def test_truncated_or_corrupt_gzip(root: Path) -> None:
     assert "damaged gzip" in damaged(root, no_such_block)
 
 
-def test_numbers_of_images_and_labels_must_agree(root: Path) -> None:
+def test_images_and_labels_must_have_the_same_number(root: Path) -> None:
     (root / "train-labels-idx1-ubyte").write_bytes(idx_bytes(np.zeros(6)))
     with pytest.raises(DataError, match=r"holds 7 images but train-labels-idx1-ubyte 6 labels"):
         mnist(root)
@@ -118,7 +118,7 @@ def test_root_is_the_argument_then_the_variable_then_data(
     assert find_root() == Path("data")
 
 
-def test_a_missing_root_names_all_three_ways_to_set_it(
+def test_a_missing_root_names_all_three_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -153,7 +153,7 @@ def test_the_real_mnist() -> None:
 def test_the_plain_set_has_no_bias_and_three_equal_channels(root: Path) -> None:
     splits, digits = load_plain(root, 3), mnist(root)
     assert not splits.bias
-    # A split of so few digits may have none to validate with.
+    # With so few digits the validation split may be empty.
     held = 0 if splits.valid is None else len(splits.valid)
     assert len(splits.train) + held == len(digits.train_labels)
     assert splits.test is not None

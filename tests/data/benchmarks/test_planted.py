@@ -1,4 +1,4 @@
-"""Planted shortcuts, data without shortcuts, and wrong labels."""
+"""Planted shortcuts, sets without a shortcut, and wrong labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def base():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_planted_shortcut_has_its_share_of_exceptions_in_every_class(base, kind):
+def test_a_share_of_every_class_contradicts_a_planted_shortcut(base, kind):
     splits = planted.planted(base, kind, share=0.1, seed=1)
     conflicting = splits.conflicting("train")
     for label in range(10):
@@ -59,7 +59,7 @@ def test_unrelated_styles_are_independent_of_the_class(base):
     assert float(agree.double().mean()) == pytest.approx(0.1, abs=0.05)
 
 
-def test_wrong_labels_are_wrong_and_have_the_requested_share(base):
+def test_the_requested_share_of_labels_is_wrong(base):
     plain = planted.plain(base)
     noisy = planted.mislabelled(plain, share=0.2, seed=0)
     wrong = noisy.train.targets != plain.train.targets
@@ -68,7 +68,7 @@ def test_wrong_labels_are_wrong_and_have_the_requested_share(base):
     assert int(noisy.train.targets.max()) < 10
 
 
-def test_imbalanced_classes_have_decreasing_sizes():
+def test_imbalanced_classes_decrease_in_size():
     many = Base(
         torch.zeros(10_000, 3, 32, 32, dtype=torch.uint8), torch.arange(10_000) % 10, "zeros"
     )
@@ -94,7 +94,7 @@ def test_spoiled_images_keep_their_labels(base):
     assert torch.equal(splits.train.targets, base.labels)
 
 
-def test_random_images_of_a_base_depend_on_the_seed(base):
+def test_the_seed_determines_the_images_of_a_base(base):
     one, other = base.some(50, seed=1), base.some(50, seed=2)
     assert len(one.labels) == 50
     assert not torch.equal(one.images, other.images)
@@ -102,7 +102,7 @@ def test_random_images_of_a_base_depend_on_the_seed(base):
 
 
 def test_other_images_and_kinds_are_refused(base):
-    with pytest.raises(DataError, match="base images are"):
+    with pytest.raises(DataError, match="base images must be"):
         Base(torch.zeros(2, 3, 28, 28, dtype=torch.uint8), torch.tensor([0, 1]), "small")
     with pytest.raises(DataError, match="no shortcut 'smell'"):
         planted.planted(base, "smell", share=0.1, seed=0)

@@ -1,4 +1,4 @@
-"""Reading map-style datasets as splits, and the messages for unusable ones."""
+"""Map-style datasets as splits: accepted and refused input, and error messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unspur.errors import DataError
 
 
 class Items(Dataset[Any]):
-    """A dataset of the given items."""
+    """A dataset of some items."""
 
     def __init__(self, *items: Any):
         self.items = items
@@ -52,8 +52,8 @@ def test_floating_point_becomes_float32(kind: torch.dtype) -> None:
 
 
 def test_pil_images_become_rgb_bytes() -> None:
-    drawn = Image.fromarray(RED.permute(1, 2, 0).contiguous().numpy())
-    split = collect(Items((drawn, 0), (grey(), 1)))
+    image = Image.fromarray(RED.permute(1, 2, 0).contiguous().numpy())
+    split = collect(Items((image, 0), (grey(), 1)))
     assert split.images.shape == (2, 3, 4, 5)
     assert torch.equal(split.images[0], RED)
     assert split.images[1].unique().tolist() == [7]
@@ -67,7 +67,7 @@ def test_other_modes_become_rgb(mode: str) -> None:
 
 
 @pytest.mark.parametrize("label", [3, 3.0, True, np.int64(3), torch.tensor(3), torch.tensor(3.0)])
-def test_whole_numbers_of_any_kind_are_labels(label: Any) -> None:
+def test_whole_numbers_of_any_type_are_labels(label: Any) -> None:
     assert collect(Items((RED, label))).targets.tolist() == [int(label)]
 
 
@@ -93,7 +93,7 @@ def test_empty() -> None:
 
 
 @pytest.mark.parametrize("item", [RED, {"image": RED, "label": 0}, (RED,)])
-def test_an_item_that_is_not_a_pair_is_refused(item: Any) -> None:
+def test_item_that_is_not_a_pair(item: Any) -> None:
     with pytest.raises(
         DataError, match=rf"^test\[1\] is {type(item).__name__}; it must be \(image, label\)"
     ):
@@ -138,7 +138,7 @@ def test_image_that_is_not_finite(value: float) -> None:
     ],
     ids=repr,
 )
-def test_label_that_is_no_class_number(label: Any) -> None:
+def test_label_that_is_not_a_class_number(label: Any) -> None:
     with pytest.raises(DataError, match=r"^train\[0\]: the label .* is not a whole number"):
         collect(Items((RED, label)))
 

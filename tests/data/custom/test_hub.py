@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, with a fake of the package that opens them."""
+"""Datasets of the Hugging Face hub, with a fake of the package `datasets`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEATURE_IMAGE = type("Image", (), {})
 
 
 class Rows:
-    """The part of a dataset's interface that is used."""
+    """A fake dataset with the methods that are used."""
 
     def __init__(self, images: list[Any], labels: list[Any], label: Any, column: str = "label"):
         self.features = {"image": FEATURE_IMAGE(), column: label, "id": Value()}
@@ -52,7 +52,7 @@ def picture(value: int, mode: str = "RGB") -> Image.Image:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The data sets that the fake package opens, by name."""
+    """Return the datasets that the fake package opens, by name."""
     found: dict[str, Any] = {}
 
     def load(name: str) -> Any:
@@ -90,11 +90,11 @@ def test_plain_labels_and_a_single_set_on_disk(opened: dict[str, Any], tmp_path:
     splits = custom.load(f"hf:{tmp_path}")
     assert splits.classes == ("a", "b")
     assert splits.train.targets.tolist() == [1, 0]
-    with pytest.raises(DataError, match="the label 'b' is none of a, c"):
+    with pytest.raises(DataError, match="the label 'b' is not one of a, c"):
         custom.load(f"hf:{tmp_path}", classes=("a", "c"))
 
 
-def test_unusable_data_sets_are_refused(opened: dict[str, Any]) -> None:
+def test_unusable_datasets_are_refused(opened: dict[str, Any]) -> None:
     opened["tests"] = {"test": Rows([picture(0)], [0], ClassLabel(["a"]))}
     opened["odd"] = {"train": Rows([picture(0)], [0], Value(), column="score")}
     opened["bytes"] = {"train": Rows([picture(0), b"raw"], [0, 1], ClassLabel(["a", "b"]))}

@@ -42,7 +42,7 @@ def classes(root: Path, counts: dict[str, int], *, offset: int = 0) -> Path:
     return root
 
 
-def told(found: pytest.WarningsRecorder | list[warnings.WarningMessage]) -> list[str]:
+def messages_of(found: pytest.WarningsRecorder | list[warnings.WarningMessage]) -> list[str]:
     return [str(warning.message) for warning in found]
 
 
@@ -62,7 +62,7 @@ def test_class_folders(tmp_path: Path) -> None:
     assert np.array_equal(splits.train.take(torch.tensor([14]))[0].numpy(), image)
 
 
-def test_numeric_class_names_are_sorted_as_numbers(tmp_path: Path) -> None:
+def test_class_names_that_are_numbers_are_sorted_as_numbers(tmp_path: Path) -> None:
     splits = custom.load(classes(tmp_path, {"10": 10, "9": 10, "2": 10}))
     assert splits.classes == ("2", "9", "10")
 
@@ -89,26 +89,26 @@ def test_nested_folders_upper_case_and_ignored_files(tmp_path: Path) -> None:
     assert len(custom.load(tmp_path).train) == 21
 
 
-def test_links_to_parent_folders_are_not_followed(tmp_path: Path) -> None:
+def test_links_to_a_parent_folder_are_followed_once(tmp_path: Path) -> None:
     classes(tmp_path, {"a": 10, "b": 10})
     (tmp_path / "a" / "again").symlink_to(tmp_path / "a")
     assert len(custom.load(tmp_path).train) == 20
 
 
-def test_loose_images_and_odd_folders_give_a_warning(tmp_path: Path) -> None:
+def test_loose_images_and_odd_folders_are_warned_of(tmp_path: Path) -> None:
     classes(tmp_path / "train", {"a": 10, "b": 10})
     picture(tmp_path / "train" / "loose.png")
     classes(tmp_path, {"more": 1})
-    with pytest.warns(UserWarning, match="left out") as found:
+    with pytest.warns(UserWarning, match="ignored") as found:
         custom.load(tmp_path)
-    assert any("1 left out, beside train/: more" in text for text in told(list(found)))
-    assert any("in no class folder: loose.png" in text for text in told(list(found)))
+    assert any("ignored 1 folders beside train/: more" in text for text in messages_of(list(found)))
+    assert any("outside of class folders: loose.png" in text for text in messages_of(list(found)))
 
 
-def test_a_class_folder_without_images_gives_a_warning(tmp_path: Path) -> None:
+def test_a_class_folder_without_images_is_warned_of(tmp_path: Path) -> None:
     classes(tmp_path, {"a": 10, "b": 10})
     (tmp_path / "fox").mkdir()
-    with pytest.warns(UserWarning, match="1 left out, without images: fox"):
+    with pytest.warns(UserWarning, match="1 class folders without images: fox"):
         assert custom.load(tmp_path).classes == ("a", "b")
 
 
@@ -125,7 +125,7 @@ def test_a_class_folder_without_images_gives_a_warning(tmp_path: Path) -> None:
         ),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*left out")
+@pytest.mark.filterwarnings("ignore:.*ignored")
 def test_folders_that_cannot_be_used(tmp_path: Path, make: Any, message: str) -> None:
     make(tmp_path)
     with pytest.raises(DataError, match=message):
@@ -156,7 +156,7 @@ def test_a_folder_that_cannot_be_listed(tmp_path: Path) -> None:
     (tmp_path / "a").chmod(0o700)
 
 
-def test_few_images_and_imbalance_give_a_warning(tmp_path: Path) -> None:
+def test_few_images_and_imbalance_are_warned_of(tmp_path: Path) -> None:
     root = classes(tmp_path / "few", {"a": 12, "b": 3})
     with pytest.warns(
         UserWarning, match=r"fewer than 10 images to train on for 'b' \(a: 12, b: 3\)"
@@ -168,14 +168,14 @@ def test_few_images_and_imbalance_give_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names here are always text")
-def test_file_names_that_are_not_utf8(tmp_path: Path) -> None:
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     classes(tmp_path, {"a": 10, "b": 10})
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a/\xff.png"))
     picture(odd)
     splits = custom.load(tmp_path)
     assert splits.train.names is not None
     assert "a/\ufffd.png" in splits.train.names
-    "".join(splits.train.names).encode()  # they can be printed and stored
+    "".join(splits.train.names).encode()  # they are valid UTF-8
 
 
 def test_listing_many_small_files_opens_none(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_listing_many_small_files_opens_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sizes", "limit", "expected"),
     [
-        ([(8, 6)] * 3, 96, (6, 8)),  # wide, high -> high, wide: their own size
+        ([(8, 6)] * 3, 96, (6, 8)),  # (width, height) becomes (height, width)
         ([(200, 100)] * 3, 96, (48, 96)),
         ([(20, 10), (30, 40), (50, 10)], 96, (40, 40)),  # the median of the longer sides, a square
         ([(200, 10), (300, 40)], 96, (96, 96)),
@@ -222,7 +222,7 @@ def test_a_folder_relative_to_the_working_directory(
 # Bad images
 
 
-def spoilt(root: Path, bad: int, good: int = 300) -> Path:
+def with_bad_files(root: Path, bad: int, good: int = 300) -> Path:
     half = good // 2
     classes(root, {"a": half, "b": good - half})
     for n in range(bad):
@@ -237,7 +237,7 @@ def test_a_few_bad_images_are_skipped_and_listed(
     if not in_memory:
         monkeypatch.setattr(images, "free_memory", lambda: 1000)
         monkeypatch.setattr(images, "CHUNK", 64)
-    root = spoilt(tmp_path / "photos", 3)
+    root = with_bad_files(tmp_path / "photos", 3)
     with pytest.warns(
         UserWarning, match=r"3 of 303 images \(1\.0%\) .* skipped: a/bad0\.png"
     ) as found:
@@ -252,7 +252,7 @@ def test_a_few_bad_images_are_skipped_and_listed(
 
 def test_more_than_one_unreadable_image_in_a_hundred_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
-        custom.load(spoilt(tmp_path / "photos", 4))
+        custom.load(with_bad_files(tmp_path / "photos", 4))
     assert str(error.value).startswith(
         "4 of 304 images (1.3%) of photos cannot be read, more than 1%: a/bad0.png ("
     )
@@ -269,7 +269,7 @@ def test_a_class_without_readable_images_is_an_error(tmp_path: Path) -> None:
             custom.load(tmp_path)
 
 
-def test_copies_across_splits_give_a_warning_with_their_number(tmp_path: Path) -> None:
+def test_copies_across_splits_are_counted_in_a_warning(tmp_path: Path) -> None:
     classes(tmp_path / "train", {"a": 10, "b": 10})
     classes(tmp_path / "test", {"a": 5, "b": 5}, offset=50)
     for n in range(3):
@@ -288,7 +288,7 @@ def written(path: Path, lines: Iterable[str]) -> Path:
 
 
 def rows_of(root: Path, count: int = 24) -> list[str]:
-    """Return lines of a table with two classes, three splits and two groups."""
+    """Return the lines of a table with two classes, three splits and two groups."""
     lines = []
     for n in range(count):
         picture(root / "images" / f"{n}.png", n)
@@ -352,7 +352,7 @@ def test_tables_that_cannot_be_used(tmp_path: Path, lines: list[str], message: s
         custom.load(written(tmp_path / "t.csv", lines))
 
 
-def test_a_table_that_is_missing_or_not_text_is_an_error(tmp_path: Path) -> None:
+def test_a_table_that_is_not_text_or_missing(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"path,label\n\xff\xfe,x\n")
     with pytest.raises(DataError, match="cannot be read as text in UTF-8"):
         custom.load(tmp_path / "t.csv")
@@ -381,7 +381,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 class Arrow:
-    """The part of a pyarrow table that is used."""
+    """A fake pyarrow table with the methods that are used."""
 
     def __init__(self, columns: dict[str, list[Any]]):
         self.columns = columns
@@ -399,9 +399,9 @@ class Arrow:
 
 def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t.parquet").touch()
-    made = Arrow({"Path": ["a.png", "b.png"], "Label": [1.0, 0.0], "split": [None, "test"]})
+    arrow = Arrow({"Path": ["a.png", "b.png"], "Label": [1.0, 0.0], "split": [None, "test"]})
     module = types.ModuleType("pyarrow.parquet")
-    module.read_table = lambda path: made  # type: ignore[attr-defined]
+    module.read_table = lambda path: arrow  # type: ignore[attr-defined]
     package = types.ModuleType("pyarrow")
     package.parquet = module  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pyarrow", package)
@@ -418,7 +418,7 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         table.list_images(tmp_path / "t.parquet")
 
 
-# For a model that exists
+# For an existing model
 
 
 def test_known_classes_and_size(tmp_path: Path) -> None:
@@ -426,14 +426,14 @@ def test_known_classes_and_size(tmp_path: Path) -> None:
     splits = custom.load(root, size=(4, 5), classes=("a", "b", "c"))
     assert splits.train.targets.tolist() == [1, 1]
     assert splits.train.shape == (3, 4, 5)
-    with pytest.raises(DataError, match="the label 'b' is none of the model's classes, 'x', 'y'"):
+    with pytest.raises(DataError, match="'b' is not one of the model's classes, 'x', 'y'"):
         custom.load(root, classes=("x", "y"))
 
 
-# What conflicts
+# Conflicting images
 
 
-def test_a_group_that_is_rare_in_its_class_conflicts() -> None:
+def test_a_group_that_is_rare_in_its_class_is_conflicting() -> None:
     targets = torch.tensor([0] * 10 + [1] * 10)
     group = torch.tensor([0] * 9 + [1] + [1] * 8 + [0] * 2)
     pixels = torch.zeros(20, 1, 2, 2, dtype=torch.uint8)

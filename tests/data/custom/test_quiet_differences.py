@@ -1,4 +1,4 @@
-"""Ambiguous tables are refused or give a warning; tables that are too large are refused at once."""
+"""Ambiguous input is refused or warned of; input that is far too large is refused quickly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_one_path_with_two_labels_is_refused(tmp_path: Path) -> None:
         table.list_images(path)
 
 
-def test_a_path_listed_twice_gives_a_warning(tmp_path: Path) -> None:
+def test_one_path_listed_twice_is_warned_of(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", "path,label", "a.png,cat", "b.png,dog", "a.png,cat")
     with pytest.warns(UserWarning, match="1 rows list an image again"):
         assert len(table.list_images(path).rows) == 3
@@ -35,26 +35,26 @@ def test_a_repeated_column_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("label", ["nan", "NaN", "None", "NULL", "N/A"])
-def test_a_label_that_means_missing_gives_a_warning(tmp_path: Path, label: str) -> None:
+def test_a_label_that_means_a_missing_value_is_warned_of(tmp_path: Path, label: str) -> None:
     path = written(tmp_path / "t.csv", "path,label", "a.png,cat", f"b.png,{label}")
     with pytest.warns(UserWarning, match=f"1 rows have the label '{label}'"):
         table.list_images(path)
 
 
-def test_the_order_of_classes_is_deterministic() -> None:
+def test_the_order_of_classes_is_always_defined() -> None:
     for _ in range(5):
         assert listing.in_order({"nan", "2", "10", "1"}) == ("1", "10", "2", "nan")
     assert listing.in_order({"2", "10", "-1", "1e3"}) == ("-1", "2", "10", "1e3")
 
 
-def test_escaped_cells_are_restored(tmp_path: Path) -> None:
+def test_escaped_cells_are_unescaped(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", "path,label", "'=a.png,'-1", "b.png,1")
     first, second = table.list_images(path).rows
     assert (first.path.name, first.label) == ("=a.png", "-1")
     assert (second.path.name, second.label) == ("b.png", "1")
 
 
-def test_a_line_without_end_is_refused_at_once(tmp_path: Path) -> None:
+def test_an_endless_line_is_refused_quickly(tmp_path: Path) -> None:
     with (tmp_path / "t.csv").open("wb") as file:
         file.write(b"path,label\n")
         file.truncate(2**30)

@@ -1,4 +1,4 @@
-"""Folders as users have them: large, mixed, grey, deep, transparent; few images, many or rare classes."""
+"""Realistic folders: large, mixed, grey, 16-bit, transparent images; few images, many or rare classes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kinds() -> dict[str, tuple[Image.Image, tuple[int, int, int]]]:
-    """Return files of one colour each by name, with the expected pixel."""
+    """Return images of one colour each by file name, with the pixel that each must become."""
     colour = Image.new("RGB", (300, 224), (200, 100, 50))
     clear = Image.new("RGBA", (640, 480), (9, 9, 9, 0))
-    half = Image.new("LA", (224, 224), (0, 51))  # an alpha of a fifth
+    half = Image.new("LA", (224, 224), (0, 51))  # alpha is one fifth
     deep = Image.fromarray(np.full((1024, 768), 0x4040, np.uint16))
     return {
         "a/colour.png": (colour, (200, 100, 50)),
@@ -65,14 +65,12 @@ def test_twelve_bit_values_give_a_warning(tmp_path: Path) -> None:
         folder.mkdir(exist_ok=True)
         values = np.linspace(0, 4095, 64).reshape(8, 8).astype(np.uint16)
         Image.fromarray(values).save(folder / f"{number}.png")
-    with pytest.warns(
-        UserWarning, match=r"brightest pixel of all images is 16 of 255\. Values of 12"
-    ):
+    with pytest.warns(UserWarning, match=r"brightest pixel .* is 16 of 255.*12-bit"):
         images.load(tmp_path)
 
 
 def write_folder(root: Path, counts: list[int], side: int) -> Path:
-    """Write images of noise in class folders, with a number of images for each class."""
+    """Write images of noise into class folders, `counts` for each class."""
     rng = np.random.default_rng(0)
     for label, count in enumerate(counts):
         folder = root / f"{label:04d}"
@@ -86,7 +84,7 @@ def write_folder(root: Path, counts: list[int], side: int) -> Path:
 def debiased(folder: Path, classes: int, **how: Any) -> unspur.DebiasedModel:
     settings = {**SHORT, "prune.batch_norm_batches": 1}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of few images in a class, which other tests are about
+        warnings.simplefilter("ignore")  # about few images in a class, which other tests check
         return unspur.debias(
             folder, model=TinyNet(classes), settings=settings, anyway=True, device="cpu", **how
         )

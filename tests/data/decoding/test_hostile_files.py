@@ -1,4 +1,4 @@
-"""A bad file is one skipped image with a reason, whatever it does to a decoder."""
+"""A damaged or malicious file is skipped with a reason, whatever it does to a decoder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def picture(path: Path, number: int = 0) -> Path:
 
 
 def huge_png(path: Path, side: int = 30_000) -> Path:
-    """Return a PNG with a header for many pixels, but few bytes."""
+    """Write a PNG whose header announces many pixels, with hardly any data."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         checksum = zlib.crc32(kind + content)
@@ -106,7 +106,7 @@ def test_a_huge_image_has_a_clear_reason_in_seconds(tmp_path: Path) -> None:
     assert time.perf_counter() - began < 5
 
 
-def test_our_pixel_limit_does_not_depend_on_that_of_pillow(
+def test_our_limit_holds_without_that_of_pillow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
@@ -133,7 +133,7 @@ def test_any_error_of_a_decoder_is_a_reason(tmp_path: Path, monkeypatch, error) 
         pixels.read(path, SIZE)
 
 
-# A decoding process that is slow, crashes or is killed by the names of files.
+# A decoding process that is slow, crashes or is killed for certain file names.
 PROGRAM = f"""
 import importlib.util, os, signal, sys, time
 spec = importlib.util.spec_from_file_location("pixels", {pixels.__file__!r})
@@ -188,10 +188,10 @@ def test_a_slow_or_fatal_file_does_not_affect_other_files(tmp_path: Path, odd_de
     }
     for n in (0, 2, 5):
         assert np.array_equal(pixels_[n].numpy(), pixels.read(paths[n], SIZE))
-    assert fill(odd_decoders, paths[:1])[1] == {}  # the decoders go on
+    assert fill(odd_decoders, paths[:1])[1] == {}  # the decoders still work
 
 
-def test_a_killed_process_is_not_blamed_on_the_file(tmp_path, odd_decoders) -> None:
+def test_a_process_killed_from_outside_is_not_blamed_on_a_file(tmp_path, odd_decoders) -> None:
     path = picture(tmp_path / f"{signal.SIGKILL.name}.png")
     with pytest.raises(DataError, match=r"ended unexpectedly \(SIGKILL\)\. Is there enough memory"):
         fill(odd_decoders, [path])

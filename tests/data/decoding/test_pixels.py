@@ -1,4 +1,4 @@
-"""Reading one image file of any kind, and the program of a decoding process."""
+"""Decoding of one file: upright, RGB, resized; and the program of a decoding process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_palette_with_transparency_gives_no_warning(tmp_path: Path) -> None:
 
 
 def over_white(colour: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Return pixels with an alpha from 0 to 255 as they look on white."""
+    """Blend pixels with an alpha from 0 to 255 over white."""
     share = alpha.astype(float) / 255
     return share * colour + (1 - share) * 255
 
@@ -68,7 +68,7 @@ def test_transparency_is_shown_over_white(tmp_path: Path, mode: str) -> None:
     image.save(tmp_path / "a.png")
     shown, colour = decoded(tmp_path / "a.png"), np.asarray(picture(mode).convert("RGB"))
     assert np.abs(shown - over_white(colour, alpha[..., None])).max() <= 1
-    assert (shown[0] == 255).all()  # whatever colour is behind it
+    assert (shown[0] == 255).all()  # a transparent pixel is white, whatever its colour
     assert np.array_equal(shown[1], colour[1])
 
 
@@ -100,7 +100,7 @@ def test_floating_point_pixels_from_0_to_1_are_scaled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "reason"),
     [
         (np.float32([0, 255]), "from 0 to 255, and only 0 to 1 can be read; rescale them"),
         (np.float32([0, np.nan]), "from nan to nan"),
@@ -109,10 +109,10 @@ def test_floating_point_pixels_from_0_to_1_are_scaled(tmp_path: Path) -> None:
     ],
 )
 def test_other_ranges_are_refused_with_their_numbers(
-    tmp_path: Path, values: np.ndarray, said: str
+    tmp_path: Path, values: np.ndarray, reason: str
 ) -> None:
     Image.fromarray(np.resize(values, (6, 8))).save(tmp_path / "a.tif")
-    with pytest.raises(DataError, match=rf"a\.tif cannot be read .*{said}"):
+    with pytest.raises(DataError, match=rf"a\.tif cannot be read .*{reason}"):
         read(tmp_path / "a.tif", SIZE)
 
 
@@ -138,7 +138,7 @@ def test_images_are_upright(tmp_path: Path, orientation: int, kind: str) -> None
     assert np.array_equal(decoded(path, turned.shape[:2]), turned)
 
 
-def test_a_large_photograph_is_decoded_at_a_fraction_and_looks_the_same(tmp_path: Path) -> None:
+def test_a_large_photograph_decoded_at_a_reduced_size_looks_the_same(tmp_path: Path) -> None:
     smooth = picture().resize((800, 600), Image.Resampling.BICUBIC)
     smooth.save(tmp_path / "a.jpg", quality=95)
     whole = np.asarray(smooth.resize((8, 6), Image.Resampling.BILINEAR)).astype(int)
@@ -174,8 +174,8 @@ def test_a_decoding_process_answers_line_by_line(tmp_path: Path) -> None:
     ]
     answers = io.StringIO()
     pixels.serve([json.dumps({**task, "files": files}) for task in tasks], answers)
-    said = [json.loads(line) for line in answers.getvalue().splitlines()]
-    assert said == ["", "it is missing", ""] * len(tasks)
+    reasons = [json.loads(line) for line in answers.getvalue().splitlines()]
+    assert reasons == ["", "it is missing", ""] * len(tasks)
     with shared.open("rb") as file:
         held = np.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
         expected = np.asarray(picture()).transpose(2, 0, 1)

@@ -1,7 +1,7 @@
-"""BFFHQ: faces whose age is strongly correlated with their gender, in the layout of the public release.
+"""BFFHQ: faces whose age nearly always agrees with the gender, in the layout of the public release.
 
-The data set cannot be generated. Any `<x>pct` folder works, with the variations that `layout` accepts.
-Conflicting images in `extra_conflict` are only used on request.
+The set cannot be generated. Any `<x>pct` folder works, with the variations that `layout` accepts. The images
+in `extra_conflict`, which are all conflicting, are used only on request.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ def load(
 ) -> Splits:
     """Load the faces below `root`/bffhq or `root`, resized, in the order of their sorted paths.
 
-    `extra` adds the images in `extra_conflict` to the training images; `cache` is a folder for decoded
-    pixels.
+    `extra` adds the images in `extra_conflict` to the training split; `cache` is a folder to store pixels in.
     """
     folder = find(root, ratio)
     entries = {
@@ -68,7 +67,7 @@ def _check_present(entries: dict[str, list[Entry]], folder: Path, ratio: str) ->
 
 
 def find(root: Path, ratio: str) -> Path:
-    """Return the folder that contains the ratios."""
+    """Return the folder that contains the folders of the ratios."""
     folder = root / NAME if (root / NAME).is_dir() else root
     if not any(path.is_dir() for path in folder.glob("*pct")):
         raise DataError(
@@ -82,7 +81,7 @@ def _extra(folder: Path) -> list[Entry]:
     entries = _entries(folder / EXTRA)
     if not entries:
         raise DataError(
-            f"{folder / EXTRA} holds no image, but extra conflicting images are requested."
+            f"{folder / EXTRA} holds no image, but extra conflicting images were requested. Put them there."
         )
     for path, target, bias in entries:
         if target == bias:

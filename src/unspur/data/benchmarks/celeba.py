@@ -1,10 +1,10 @@
-"""CelebA: hair colour, which is correlated with gender.
+"""CelebA: the class is the hair colour, which nearly always agrees with the gender.
 
-Blond is coded as 1 and so is male, so a sample is conflicting if the two are *equal*: blond men, and women
+Both blond and male are coded 1, so a sample is conflicting if the two labels are *equal*: blond men and women
 who are not blond. There are many women who are not blond; there is a shortcut only if most of them are left
-out of training. The variants of the data set say how many are kept:
+out of training. The variants of the set say how many are kept:
 
-    keep2000    2,000 of them, chosen by the seed, as published; any other number is possible
+    keep2000    2,000 random ones, chosen by the seed, as published; other numbers work too
     all         all of them
     csv         the images that metadata_blonde_subsampled.csv lists
 """
@@ -59,8 +59,7 @@ def load(
 ) -> Splits:
     """Load the faces below `root`/celeba or `root`, cropped and resized, in the order of their lists.
 
-    `test_crop` is the crop of validation and test images if it differs; `cache` is a folder for decoded
-    pixels.
+    `test_crop` is the crop of validation and test images if it differs; `cache` is a folder for the pixels.
     """
     folder = _folder(root)
     faces = _select_faces(folder, variant, seed)
@@ -97,7 +96,7 @@ def _read_part(
 
 
 def find(root: Path) -> None:
-    """Raise DataError if the lists or the images are missing."""
+    """Raise DataError if the lists or the images of CelebA are missing."""
     folder = _folder(root)
     if not (folder / METADATA).exists():
         _require(folder / ATTRIBUTES, "the list of attributes of CelebA")
@@ -124,7 +123,7 @@ def _select_faces(folder: Path, variant: str, seed: int) -> Faces:
 
 
 def subsample(faces: Faces, keep: int, *, seed: int = 0) -> Faces:
-    """Keep `keep` random training images of women who are not blond, and all other images."""
+    """Keep only `keep` random training images of women who are not blond."""
     candidates = np.flatnonzero(
         (faces.split == CODES["train"]) & (faces.blond == 0) & (faces.male == 0)
     )
@@ -155,7 +154,7 @@ def _attribute_rows(folder: Path) -> Iterator[Row]:
     _require(attributes, "the list of attributes of CelebA")
     _require(partition, "the list of the splits of CelebA")
     codes = dict(_fields(line, 2, f"{partition}:{n}") for n, line in _lines(partition))
-    lines = _lines(attributes)[1:]  # the first line is the number of lines
+    lines = _lines(attributes)[1:]  # the first line is the number of images
     columns = lines[0][1].split() if lines else []
     target, bias = (_column(columns, name, attributes) + 1 for name in (TARGET, BIAS))
     for number, line in lines[1:]:
@@ -173,7 +172,7 @@ def _attribute_rows(folder: Path) -> Iterator[Row]:
 
 def _metadata_rows(path: Path) -> Iterator[Row]:
     """Yield rows of the released table, which is already subsampled."""
-    _require(path, "the table of the sub-sampled CelebA")
+    _require(path, "the table of the subsampled CelebA")
     with path.open(newline="", encoding="utf-8") as file:
         table = csv.DictReader(file)
         for name in ("image_id", "split", TARGET, BIAS):
@@ -220,7 +219,7 @@ def _code(text: str | None, where: str) -> int:
 
 
 def _bit(text: str | None, where: str) -> int:
-    """Return an attribute as 0 or 1; files write it as -1 or 1, some as 0 or 1."""
+    """Return an attribute as 0 or 1; files contain -1 and 1, or 0 and 1."""
     if text not in ("-1", "0", "1"):
         raise DataError(f"{where}: an attribute is {text!r}, not -1 or 1. Correct it.")
     return int(text == "1")

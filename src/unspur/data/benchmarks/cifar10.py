@@ -1,6 +1,6 @@
-"""Read the binary version of CIFAR-10: six files of labelled pixels.
+"""CIFAR-10 in its binary version: six files of labelled pixels.
 
-The Python version of the data set is pickled. It is never opened, because a pickle can run any code.
+The python version of the same set is pickled. It is never opened, because a pickle can run any code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TRAIN_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST_FILE, NAMES_FILE = "test_batch.bin", "batches.meta.txt"
 FILES = (*TRAIN_FILES, TEST_FILE)
 PYTHON_ARCHIVE, PYTHON_FOLDER = "cifar-10-python.tar.gz", "cifar-10-batches-py"
-SUBFOLDERS = ("", "cifar10")  # where the files may be below the data folder
+SUBFOLDERS = ("", "cifar10")  # of the data folder
 
 CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
@@ -36,7 +36,7 @@ RECORDS = 10_000  # in each file
 
 
 class Cifar(NamedTuple):
-    """Images (N, 3, 32, 32) in uint8 with int64 labels, for training and test."""
+    """Training and test images (N, 3, 32, 32) in uint8, with int64 labels."""
 
     train_images: Tensor
     train_labels: Tensor
@@ -45,7 +45,7 @@ class Cifar(NamedTuple):
 
 
 def read(root: Path, *, records: int = RECORDS) -> Cifar:
-    """Read all of CIFAR-10 from the binary files or their archive in `root`, or from the archive itself."""
+    """Read all of CIFAR-10 from a folder with the binary files or their archive, or from the archive."""
     source = find(root)
     contents = dict(_read_archive(source, records) if source.is_file() else _read_folder(source))
     for name in FILES:
@@ -61,7 +61,7 @@ def read(root: Path, *, records: int = RECORDS) -> Cifar:
 
 
 def load_plain(root: Path, seed: int = 0, *, records: int = RECORDS) -> Splits:
-    """Load CIFAR-10 without a shortcut: 45,000 images for training, 5,000 for validation, 10,000 for test."""
+    """Load CIFAR-10 without a bias: 45,000 images for training, 5,000 for validation, 10,000 for the test."""
     return with_validation(*read(root, records=records), classes=CLASSES, name="cifar10", seed=seed)
 
 
@@ -97,15 +97,17 @@ def _read_folder(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _read_archive(archive: Path, records: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of the archive, in any folder of it. Nothing is written to disk."""
+    """Yield the files of the archive, from any folder in it. Nothing is written to disk."""
     try:
         with gzip.open(archive) as stream, tarfile.open(fileobj=stream) as members:
             for member in members:
                 file = members.extractfile(member) if member.isreg() else None
                 name = Path(member.name).name
                 if file is not None and name in (*FILES, NAMES_FILE):
-                    # One more byte shows that a file is too long.
-                    yield name, file.read(records * RECORD + 1)
+                    yield (
+                        name,
+                        file.read(records * RECORD + 1),
+                    )  # one more byte shows that it is too long
             while stream.read(1 << 20):  # the checksum is at the end
                 pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:

@@ -1,9 +1,9 @@
-"""Corrupted CIFAR-10: photographs whose kind of corruption nearly always predicts the class.
+"""Corrupted CIFAR-10: photographs whose type of corruption nearly always reveals the class.
 
-The public data set is generated again: with its corruptions and counts, but our own draw. The order of the
-images, the corruption of an image if it conflicts, and its pixels depend only on the seed. For one seed, the
-test split is therefore the same for every ratio, and the conflicting images of a lower ratio are conflicting,
-with the same pixels, in a higher one.
+The set is generated with the corruptions and counts of the public one, but with our own draw. The order in
+which images are assigned to splits, the corruption of a conflicting image and its pixels depend only on the
+seed. So with one seed the test split is the same for every ratio, and an image that is conflicting at a lower
+ratio is also conflicting, with the same pixels, at a higher one.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ COUNTS: dict[str, tuple[int, int]] = {
 }
 TRAIN, TEST = 50_000, 10_000
 BLOCK = 5_000  # images corrupted between two writes to a cached file
-VERSION = 1  # of the generator; increased whenever pixels change
+VERSION = 1  # of the generator; increase it whenever the pixels change
 
+# Streams of random numbers. `carve` is the order in which images are assigned to splits.
 STREAMS = {"carve": 0, "train": 1, "test": 2}
 
 
 def load(
     root: Path, ratio: str, *, seed: int = 0, severity: int = 5, cache: Path | None = None
 ) -> Splits:
-    """Load the public release if it is in the data folder, otherwise generate the data set.
+    """Load the public release if it is in the data folder `root`, otherwise generate the set.
 
-    Frost comes from the photographs in `root`/frost. Without them it is procedural, and named so.
+    Frost uses the photographs in `root`/frost; without them it is procedural and named "procedural frost".
     """
     if (root / "cifar10c" / ratio).is_dir():
         return layout.read(
@@ -99,9 +100,9 @@ def make_development(
     textures: Path | None = None,
     cache: Path | None = None,
 ) -> Splits:
-    """Generate a development set: its test split is the last 10,000 training images.
+    """Generate a set for choosing settings: its test split is the last 10,000 training images.
 
-    The test images of CIFAR-10 are not read. The numbers of images are four fifths of the published ones.
+    The test images of CIFAR-10 are not used, and the counts are four fifths of the published ones.
     """
     _check_ratio(ratio)
     aligned, conflicting = (round(0.8 * count) for count in COUNTS[ratio])
@@ -132,8 +133,8 @@ def generate(
     """Generate corrupted images with exact numbers of aligned and conflicting training images.
 
     The other training images are for validation, with the same share of conflicting ones, rounded half
-    up. In each class of the test split all corruptions are equally frequent. `cache` is a folder for the
-    pixels.
+    up. In each class of the test split all corruptions are equally frequent. `cache` is a folder to store
+    the pixels in.
     """
     if severity not in SEVERITIES:
         raise DataError(f"{name}: there is no severity {severity}. Choose one of 1, 2, 3, 4, 5.")
@@ -155,7 +156,7 @@ def generate(
 
 
 def _split_pixels(pixels: Tensor, labels: Tensor, parts: dict[str, Tensor]) -> dict[str, Split]:
-    """Divide the pixels, which are in the order of the splits, into splits with labels."""
+    """Divide the pixels, which are in the order of `parts`, into splits with labels."""
     chunks = torch.split(pixels, [len(rows) for rows in parts.values()])
     return {
         part: Split(chunk, labels[rows])
@@ -173,7 +174,7 @@ def _corrupt_all(
     cache: Path | None,
     name: str,
 ) -> Tensor:
-    """Return the images `index`, each with its corruption, from the cache if they are stored."""
+    """Return the corrupted images `index`, from the cache if they are stored there."""
 
     def blocks() -> Iterator[Bytes]:
         for rows in torch.split(index, BLOCK):
@@ -191,9 +192,9 @@ def _corrupt_all(
 def _draw(
     images: Cifar, aligned: int, conflicting: int, seed: int, name: str
 ) -> tuple[dict[str, Tensor], Tensor]:
-    """Return the images of each split and the corruption of every image.
+    """Return the image numbers of each split, and the corruption of every image.
 
-    Images are identified by numbers; the test images follow the training images.
+    Test images are numbered after the training images.
     """
     total, train = len(images.train_labels), aligned + conflicting
     if not (0 <= conflicting <= train and 0 < train < total):
@@ -203,11 +204,11 @@ def _draw(
         )
     valid = total - train
     valid_conflicting = (2 * conflicting * valid + train) // (2 * train)
-    # Training images are taken from the start of one order, conflicting ones first; validation images from
-    # its end, conflicting ones last.
+    # In one random order, training images come first and begin with the conflicting ones; validation images
+    # come last and end with the conflicting ones.
     order = _rng(seed, "carve").permutation(total)
-    odd = np.concatenate([order[:conflicting], order[total - valid_conflicting :]])
-    kinds = _assign_corruptions(images.train_labels.numpy(), odd, _rng(seed, "train"))
+    changed = np.concatenate([order[:conflicting], order[total - valid_conflicting :]])
+    kinds = _assign_corruptions(images.train_labels.numpy(), changed, _rng(seed, "train"))
     parts = {
         "train": np.sort(order[:train]),
         "valid": np.sort(order[train:]),
@@ -221,21 +222,21 @@ def _draw(
 
 
 def _kinds(*, procedural: bool) -> tuple[str, ...]:
-    """Return the names of the corruptions; procedural frost has its own name."""
+    """Return the names of the corruptions; generated frost is called "procedural frost"."""
     names = {"frost": "procedural frost"} if procedural else {}
     return tuple(names.get(kind, kind) for kind in CORRUPTIONS)
 
 
-def _assign_corruptions(labels: Labels, odd: Labels, rng: np.random.Generator) -> Labels:
-    """Return the corruption of each label's class, or one of the nine others for the samples `odd`."""
+def _assign_corruptions(labels: Labels, changed: Labels, rng: np.random.Generator) -> Labels:
+    """Return the corruption of each label's class, or one of the nine others for the samples `changed`."""
     shift = rng.integers(1, len(CORRUPTIONS), size=len(labels))
     kinds = labels.copy()
-    kinds[odd] = (labels[odd] + shift[odd]) % len(CORRUPTIONS)
+    kinds[changed] = (labels[changed] + shift[changed]) % len(CORRUPTIONS)
     return kinds
 
 
 def _assign_balanced(labels: Labels, rng: np.random.Generator) -> Labels:
-    """Return corruptions that are equally frequent within each class, up to one image."""
+    """Return corruptions that are equally frequent within each class, up to a difference of one image."""
     kinds = np.empty_like(labels)
     for label in range(len(CLASSES)):
         members = rng.permutation(np.flatnonzero(labels == label))

@@ -1,8 +1,8 @@
-"""Coloured MNIST: digits whose colour nearly always predicts the class.
+"""Coloured MNIST: digits whose colour nearly always reveals the class.
 
-The public data set is generated again: with its anchor colours and counts, but our own draw. Images, colours
-and noise depend only on the seed. For one seed, every ratio therefore has the same validation and test
-digits, and the conflicting samples of a lower ratio are conflicting, in the same colour, in a higher one.
+The set is generated with the colours and counts of the public one, but with our own draw. Images, colours and
+noise depend only on the seed. So with one seed every ratio has the same validation and test digits, and a
+sample that is conflicting at a lower ratio is also conflicting, in the same colour, at a higher one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Bytes = NDArray[np.uint8]
 Labels = NDArray[np.int64]
 Ratio = Literal["0.5pct", "1pct", "2pct", "5pct"]
 
-# Published numbers of conflicting training samples, of 55 000.
+# Published numbers of conflicting training samples, out of 55 000.
 CONFLICTING: dict[str, int] = {"0.5pct": 249, "1pct": 491, "2pct": 986, "5pct": 2449}
 TRAIN, VALID = 55_000, 5_000
 
 CLASSES = tuple("0123456789")
-COLOURS: dict[str, tuple[float, float, float]] = {  # in the order of the digits they go with
+COLOURS: dict[str, tuple[float, float, float]] = {  # in the order of the digits
     "vermilion": (0.983682, 0.312519, 0.168575),
     "yellow": (0.990530, 0.915605, 0.351512),
     "mauve": (0.672964, 0.461070, 0.579808),
@@ -38,10 +38,10 @@ COLOURS: dict[str, tuple[float, float, float]] = {  # in the order of the digits
     "olive": (0.207723, 0.392949, 0.018702),
     "crimson": (0.833658, 0.202409, 0.266943),
 }
-COLOUR_NOISE = 0.005  # standard deviation, once per image and channel: severity 4, the standard
+COLOUR_NOISE = 0.005  # standard deviation, for each image and channel: the standard severity, 4
 
-# One stream of random numbers for each purpose. Its numbers depend only on the sizes, never on the number of
-# conflicting samples, so that data sets with the same seed are comparable.
+# One stream of random numbers for each purpose. The numbers depend only on the sizes of the splits, never on
+# the number of conflicting samples, so that the sets of one seed are comparable.
 STREAMS = {"carve": 0, "train": 1, "valid": 2, "test": 3}
 
 
@@ -59,9 +59,9 @@ def make(digits: Digits, ratio: Ratio, *, seed: int = 0) -> Splits:
 
 
 def make_development(digits: Digits, ratio: Ratio, *, seed: int = 0) -> Splits:
-    """Generate a development set: its test split is the last 10,000 training digits.
+    """Generate a set for choosing settings: its test split is the last 10,000 training digits.
 
-    The test digits of MNIST are not read. The numbers of images are five sixths of the published ones.
+    The test digits of MNIST are not used, and the counts are five sixths of the published ones.
     """
     _check_ratio(ratio)
     cut = TRAIN + VALID - 10_000
@@ -88,7 +88,7 @@ def generate(
     """Generate coloured digits; exactly `conflicting` training samples have another class's colour.
 
     `valid` of the training digits become the validation split, with the same share of conflicting
-    samples, rounded half up. Colours of the test split are uniform over all ten.
+    samples, rounded half up. In the test split all ten colours are equally likely.
     """
     total = len(digits.train_labels)
     train = total - valid
@@ -118,7 +118,7 @@ def generate(
 
 
 def _check_counts(total: int, valid: int, conflicting: int, name: str) -> None:
-    """Raise DataError unless there are enough digits for the validation and conflicting samples."""
+    """Raise DataError if there are not enough digits for these numbers of samples."""
     if not (0 < valid < total and 0 <= conflicting <= total - valid):
         raise DataError(
             f"{name}: cannot take {valid} validation and {conflicting} conflicting training samples "
@@ -129,7 +129,7 @@ def _check_counts(total: int, valid: int, conflicting: int, name: str) -> None:
 def paint(images: Bytes, colours: Labels, rng: np.random.Generator) -> Bytes:
     """Colour grey images (N, H, W) with a little noise: (N, 3, H, W) on black.
 
-    Pixel = clamp(anchor colour + noise, 0, 1) x grey, truncated to an integer.
+    Pixel = clamp(anchor colour + noise, 0, 1) x grey, truncated to a whole number.
     """
     anchors = np.array(list(COLOURS.values()))[colours]
     tints = np.clip(anchors + rng.normal(0.0, COLOUR_NOISE, anchors.shape), 0.0, 1.0)

@@ -1,9 +1,9 @@
-"""Ten corruptions of small photographs, each with five strengths.
+"""Ten corruptions of small photographs, each at five severities.
 
 These are the corruptions of CIFAR-10-C with its parameters for 32 x 32 pixels, in the order of the CIFAR-10
 classes that they belong to in the biased benchmark. They work on whole batches. The random numbers of an
-image depend on (seed, corruption, index of the image), so its pixels do not depend on the batch. For the
-same reason all arithmetic is elementwise or sums in a fixed order.
+image are functions of (seed, corruption, index of the image), so its pixels do not depend on its batch. For
+the same reason all arithmetic is elementwise or sums in a fixed order.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .frost import Textures, procedural
 from .hsv import from_hsv, to_hsv
 
 SIDE = 32
-BLOCK = 256  # images per block, so that their float64 pixels fit into the processor's cache
+BLOCK = 256  # images processed at a time: their float64 pixels fit into the processor's cache
 SEVERITIES = (1, 2, 3, 4, 5)
-FIRST_STREAM = 500  # streams of random numbers: after those of training, before those of the masks
+FIRST_STREAM = 500  # of random numbers; training uses lower numbers, masks use higher ones
 
 Border = Literal["nearest", "mirror", "reflect"]  # ..aabb..  ..cbabc..  ..baabc..
 
@@ -40,13 +40,13 @@ class Draws:
     stream: int
 
     def uniform(self, *shape: int) -> Tensor:
-        """Return numbers in (0, 1), (N, *shape), in float64."""
+        """Return uniform numbers in (0, 1) of shape (N, *shape), in float64."""
         return noise.uniform(self.seed, self.index, self.stream, shape).double()
 
 
 @dataclass(frozen=True)
 class ImageBatch:
-    """Pixels (N, 3, 32, 32) in uint8, the strength of the corruption, and the random numbers."""
+    """Pixels (N, 3, 32, 32) in uint8, with the severity, random numbers and textures to corrupt them."""
 
     pixels: Tensor
     severity: int
@@ -55,7 +55,7 @@ class ImageBatch:
 
     @property
     def unit(self) -> Tensor:
-        """Return the pixels in [0, 1], in float64."""
+        """Return pixels in [0, 1], in float64."""
         return self.pixels.double() / 255
 
 
@@ -68,9 +68,9 @@ def corrupt(
     severity: int = 5,
     textures: Textures | None = None,
 ) -> Tensor:
-    """Corrupt images (N, 3, 32, 32) in uint8; `kinds` is the number of the corruption of each image.
+    """Corrupt images (N, 3, 32, 32) in uint8; `kinds` are the numbers of their corruptions.
 
-    `index` gives the numbers of the images in the whole data set. Without `textures`, frost is procedural.
+    `index` are the numbers of the images in the whole data set. Without `textures` frost is procedural.
     """
     _check(images, kinds, index, severity)
     textures = procedural() if textures is None else textures
@@ -79,7 +79,7 @@ def corrupt(
         for rows in torch.split(torch.nonzero(kinds == kind).flatten(), BLOCK):
             draws = Draws(seed, index[rows], FIRST_STREAM + kind)
             batch = ImageBatch(images[rows].contiguous(), severity, draws, textures)
-            # Conversion to uint8 truncates, as in the original; rounding would change a third of all values.
+            # Conversion to uint8 truncates, as in the original; rounding would change a third of all pixels.
             out[rows] = function(batch).clamp_(0, 255).to(torch.uint8)
     return out
 
@@ -87,7 +87,7 @@ def corrupt(
 def _check(images: Tensor, kinds: Tensor, index: Tensor, severity: int) -> None:
     if images.shape[1:] != (3, SIDE, SIDE) or images.dtype != torch.uint8:
         raise DataError(
-            f"corruptions are made for (N, 3, {SIDE}, {SIDE}) in uint8, not "
+            f"corruptions need images (N, 3, {SIDE}, {SIDE}) in uint8, not "
             f"{tuple(images.shape)} in {images.dtype}."
         )
     if severity not in SEVERITIES:
@@ -101,7 +101,7 @@ def _check(images: Tensor, kinds: Tensor, index: Tensor, severity: int) -> None:
         raise DataError(f"corruptions are numbered 0..{len(CORRUPTIONS) - 1}.")
 
 
-# Each function returns values on the scale of bytes, before they are clipped to 0..255.
+# Each corruption returns values on the scale of bytes, which are then clamped to 0..255.
 
 
 def brightness(batch: ImageBatch) -> Tensor:
@@ -128,7 +128,7 @@ def gaussian_noise(batch: ImageBatch) -> Tensor:
 
 
 def frost(batch: ImageBatch) -> Tensor:
-    """Return c x + d texture, with a random crop of a random texture."""
+    """Return c x + d texture, for a random crop of a random texture."""
     c, d = ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))[batch.severity - 1]
     u = batch.draws.uniform(3)
     which = (u[:, 0] * len(batch.textures)).long()
@@ -153,7 +153,8 @@ def elastic_transform(batch: ImageBatch) -> Tensor:
     )[batch.severity - 1]
     u = 2 * batch.draws.uniform(6 + 2 * SIDE * SIDE) - 1
     place = _affine(u[:, :6].reshape(-1, 3, 2) * jitter * SIDE)
-    # Coordinates for `grid_sample`: -1 and 1 are the centres of the outer pixels, or their outer edges.
+    # Coordinates for `grid_sample`: -1 and 1 are the centres of the outer pixels (align_corners=True), or
+    # their outer edges.
     grid = (place * (2 / (SIDE - 1)) - 1).movedim(1, -1)
     moved = F.grid_sample(batch.unit, grid, padding_mode="reflection", align_corners=True)
     if amplitude:
@@ -165,13 +166,13 @@ def elastic_transform(batch: ImageBatch) -> Tensor:
 
 
 def gaussian_blur(batch: ImageBatch) -> Tensor:
-    """Smooth by a Gaussian of width c, cut at 4 c."""
+    """Blur with a Gaussian of standard deviation c, truncated at 4 c."""
     c = (0.4, 0.6, 0.7, 0.8, 1.0)[batch.severity - 1]
     return _smooth(batch.unit, c, truncate=4, border="nearest") * 255
 
 
 def defocus_blur(batch: ImageBatch) -> Tensor:
-    """Convolve with a disc whose edge is smoothed."""
+    """Convolve with a disc that has a smooth edge."""
     radius, sigma = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))[batch.severity - 1]
     kernel = _disc(radius, sigma)
     pad = len(kernel) // 2
@@ -201,7 +202,7 @@ def saturate(batch: ImageBatch) -> Tensor:
 
 
 def pixelate(batch: ImageBatch) -> Tensor:
-    """Shrink to c times the size and enlarge again, both by averaging over boxes, in bytes."""
+    """Shrink to a share c of the size and enlarge again, both with a box filter on bytes."""
     side = int(SIDE * (0.95, 0.9, 0.85, 0.75, 0.65)[batch.severity - 1])
     out = np.empty((len(batch.pixels), SIDE, SIDE, 3), np.uint8)
     for row, pixels in enumerate(batch.pixels.permute(0, 2, 3, 1).contiguous().numpy()):
@@ -210,7 +211,9 @@ def pixelate(batch: ImageBatch) -> Tensor:
     return torch.from_numpy(out).permute(0, 3, 1, 2).double()
 
 
-CORRUPTIONS: dict[str, Callable[[ImageBatch], Tensor]] = {  # in the order of their classes
+CORRUPTIONS: dict[
+    str, Callable[[ImageBatch], Tensor]
+] = {  # in the order of the classes they belong to
     "brightness": brightness,
     "contrast": contrast,
     "gaussian noise": gaussian_noise,
@@ -240,7 +243,7 @@ _PLACE = torch.stack(torch.meshgrid(*[torch.arange(SIDE, dtype=torch.float64)] *
 
 
 def _smooth(x: Tensor, sigma: float, *, truncate: float, border: Border) -> Tensor:
-    """Smooth by a Gaussian along rows and columns, its kernel cut at `truncate` widths."""
+    """Blur with a Gaussian along rows and columns, truncated at `truncate` standard deviations."""
     radius = int(truncate * sigma + 0.5)
     weights = np.exp(-0.5 / sigma**2 * np.arange(-radius, radius + 1) ** 2)
     weights /= weights.sum()
@@ -254,7 +257,7 @@ def _smooth(x: Tensor, sigma: float, *, truncate: float, border: Border) -> Tens
 
 
 def _extend(x: Tensor, dim: int, pad: int, border: Border) -> Tensor:
-    """Continue the image by `pad` pixels on both sides of one dimension."""
+    """Pad the image by `pad` pixels on both sides of one dimension."""
     place = torch.arange(-pad, SIDE + pad)
     if border == "nearest":
         place = place.clamp(0, SIDE - 1)
@@ -268,7 +271,7 @@ def _extend(x: Tensor, dim: int, pad: int, border: Border) -> Tensor:
 
 
 def _disc(radius: float, sigma: float) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """Return a disc of sum 1, smoothed by a 3 x 3 Gaussian: 5 x 5 in float32, as the original's."""
+    """Return a 5 x 5 disc with sum 1, blurred by a 3 x 3 Gaussian, in float32 as in the original."""
     squares = np.arange(-2, 3) ** 2
     disc = (squares[:, None] + squares <= radius**2).astype(np.float32)
     disc /= disc.sum()

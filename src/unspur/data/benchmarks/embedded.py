@@ -1,4 +1,4 @@
-"""The digits for the demo, which come with unspur: 10 000 for training and 2 000 for test."""
+"""The digits that are part of the package, for the demo: 10 000 for training and 2 000 for the test."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .mnist import Digits
 FILE = "mnist12k.xz"
 SHA256 = "10bd8c25e00a4595582596b0290cbaa18e2d04b0997ac9aca24d8eeea7e7c337"
 CLASSES, SIDE = 10, 28
-TRAIN_PER_CLASS, TEST_PER_CLASS = 1_000, 200  # the file holds them in this order, class by class
+TRAIN_PER_CLASS, TEST_PER_CLASS = 1_000, 200  # the order in the file; each part is sorted by class
 
 
 def digits() -> Digits:
-    """Return the class-balanced part of MNIST that comes with the package."""
+    """Return the class-balanced part of MNIST that is part of the package."""
     packed = (resources.files("unspur.data") / "assets" / FILE).read_bytes()
     if (checksum := hashlib.sha256(packed).hexdigest()) != SHA256:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Textures of frost: photographs if the user has them, otherwise procedural textures."""
+"""Textures of frost: photographs if the user has them, otherwise generated ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ... import noise
 from ...errors import DataError
 from .layout import SUFFIXES, _pixels
 
-FOLDER = "frost"  # below the data folder
-USED = 5  # the original lists six photographs, but only uses the first five
-STEP = 5  # photographs are shrunk to a fifth, bilinearly: every fifth pixel, from the third on
-SMALLEST = 33  # smallest side of a texture after that, for random crops of 32 pixels
+FOLDER = "frost"  # in the data folder
+USED = 5  # the original lists six photographs and uses the first five
+STEP = 5  # photographs are reduced to a fifth: every fifth pixel, beginning with the third
+SMALLEST = 33  # smallest side of a texture in pixels: crops have 32 and need a choice of places
 HEIGHT, WIDTH = 96, 128  # of a procedural texture
-# Weight of the noise for each grain size in pixels; the sum is as coarse as the photographs.
+# Weight of noise by grain size in pixels; the sum is about as coarse as the photographs.
 OCTAVES = {1: 0.45, 2: 0.3, 4: 0.25, 8: 0.3, 16: 0.4, 32: 0.7}
 # Mean colour and contrast of each procedural texture; close to those of the photographs.
 TINTS = (
@@ -32,12 +32,12 @@ Textures = tuple[Tensor, ...]
 
 
 def find(root: Path) -> Path | None:
-    """Return the folder of photographs below the data folder, or None."""
+    """Return the folder of photographs in the data folder, or None if there is none."""
     return root / FOLDER if _files(root / FOLDER) else None
 
 
 def photographs(folder: Path) -> Textures:
-    """Read the first five images of a folder by name, as (3, H, W) in uint8 at a fifth of their size."""
+    """Read the first five images of a folder, by name, as (3, H, W) in uint8 at a fifth of their size."""
     paths = _files(folder)[:USED]
     if not paths:
         raise DataError(
@@ -48,7 +48,7 @@ def photographs(folder: Path) -> Textures:
 
 
 def procedural() -> Textures:
-    """Return five generated textures: noise with several grain sizes on a bluish white; deterministic."""
+    """Return five generated textures, always the same: noise of several grain sizes on bluish white."""
     return tuple(
         (torch.tensor(colour)[:, None, None] + _grain(number) * contrast)
         .clamp(0, 255)

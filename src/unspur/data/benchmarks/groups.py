@@ -1,4 +1,4 @@
-"""List the benchmark data sets, count their groups, and compare the counts with the published ones."""
+"""The benchmark sets: which are available, their counts by group, and a check against published counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RATIOS: dict[str, tuple[str, ...]] = {
     "demo": ("1pct", "2pct", "5pct"),
 }
 
-# Aligned and conflicting training images, as published.
+# Published numbers of aligned and conflicting training images.
 PUBLISHED: dict[str, tuple[int, int]] = {
     **{
         f"cmnist/{ratio}": (cmnist.TRAIN - count, count)
@@ -36,18 +36,18 @@ PUBLISHED: dict[str, tuple[int, int]] = {
 
 
 def state(name: str, root: Path | None) -> str:
-    """Return "ready", or which files are missing and where they belong; no image is opened."""
+    """Return "ready", or which file is missing and where to put it; no image is opened."""
     if name == "demo":
         return "ready (embedded)"
     try:
-        _look(name, mnist.find_root(root))
+        _check_files(name, mnist.find_root(root))
     except DataError as error:
         return str(error)
     return "ready"
 
 
-def _look(name: str, root: Path) -> None:
-    """Raise DataError if files of a data set are missing."""
+def _check_files(name: str, root: Path) -> None:
+    """Raise DataError if the files of a data set are missing."""
     if name in ("cmnist", "cifar10c") and any((root / name).glob("*pct")):
         return
     if name in ("cmnist", "mnist", "cmnist-dev"):
@@ -62,7 +62,7 @@ def _look(name: str, root: Path) -> None:
 
 
 def tables(splits: Splits) -> dict[str, list[list[str]]]:
-    """Return a table of counts for each split: a header of bias labels, then a row for each class."""
+    """Return a table of counts for each split: a header with the bias labels, then a row for each class."""
     return {part: _table(splits, part) for part in splits.parts()}
 
 
@@ -75,8 +75,8 @@ def _table(splits: Splits, part: str) -> list[list[str]]:
     else:
         names = splits.bias_classes
         biases = max(len(names), 1 + int(splits.bias[part].max()))
-        cells = targets * biases + splits.bias[part]
-        counts = torch.bincount(cells, minlength=classes * biases).view(classes, biases)
+        groups = targets * biases + splits.bias[part]
+        counts = torch.bincount(groups, minlength=classes * biases).view(classes, biases)
         header = list(names) or [str(number) for number in range(biases)]
     rows = [
         [name, *map(str, row)] for name, row in zip(splits.classes, counts.tolist(), strict=True)
@@ -85,16 +85,14 @@ def _table(splits: Splits, part: str) -> list[list[str]]:
 
 
 def verify(splits: Splits) -> Iterator[str]:
-    """Yield a sentence that compares the counts with the published ones."""
+    """Yield sentences that compare the counts of a data set with the published ones."""
     conflicting = splits.conflicting("train")
     if conflicting is None:
         yield f"{splits.name}: {len(splits.train)} training images; no bias labels."
         return
-    odd = int(conflicting.sum())
-    counts = len(splits.train) - odd, odd
-    text = (
-        f"{counts[0]} aligned and {counts[1]} conflicting training images ({odd / sum(counts):.2%})"
-    )
+    count = int(conflicting.sum())
+    counts = len(splits.train) - count, count
+    text = f"{counts[0]} aligned and {counts[1]} conflicting training images ({count / sum(counts):.2%})"
     expected = PUBLISHED.get(splits.name)
     if expected is None:
         yield f"{splits.name}: {text}. There is no published count to compare with."
@@ -102,6 +100,6 @@ def verify(splits: Splits) -> Iterator[str]:
         yield f"{splits.name}: {text}, as published."
     else:
         yield (
-            f"{splits.name}: {text}; published are {expected[0]} and {expected[1]}. This is another "
-            "version of the set: numbers in the literature are not comparable."
+            f"{splits.name}: {text}; the published numbers are {expected[0]} and {expected[1]}. This is "
+            "another version of the set, so results are not comparable with published ones."
         )

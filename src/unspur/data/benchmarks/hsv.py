@@ -1,4 +1,4 @@
-"""Colours as hue, saturation and value."""
+"""Conversion between RGB and HSV (hue, saturation, value)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 def to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return hue in [0, 1), saturation and value, each (N, 32, 32). Grey has the hue of red.
 
-    The order of operations is that of the original, here and below, because truncation makes it matter.
+    Operations have the order of the original code, because truncation to bytes makes differences visible.
     """
     red, green, blue = x.unbind(1)
     value = x.amax(1)
@@ -21,7 +21,7 @@ def to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
-    """Return red, green and blue for hue, saturation and value."""
+    """Return RGB. In each sixth of the hues, one channel is the highest, one the lowest, one in between."""
     sixth = (hue * 6.0).floor()
     rest = hue * 6.0 - sixth
     low = value * (1.0 - saturation)

@@ -5,8 +5,8 @@
     <folder>/<ratio>/valid/<id>_<target>_<bias>.png
     <folder>/test/<class>/<id>_<target>_<bias>.png                shared by all ratios
 
-Reading also accepts `conlict` (a common misspelling), PNG or JPEG, and `valid` and `test` with or without
-class folders, inside the ratio's folder or beside it.
+When reading, `conlict` (a common misspelling), PNG and JPEG are accepted. `valid` and `test` may have class
+folders or not, and may be inside the folder of the ratio or beside it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from ..splits import Part, Split, Splits
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg"})
 CONFLICT_FOLDERS = ("conflict", "conlict")
-BLOCK = 64  # images that a thread decodes per task; with single images, threads do not pay off
+BLOCK = (
+    64  # images a thread decodes at a time: single images would be slower than no threads at all
+)
 
 
 class Entry(NamedTuple):
@@ -48,7 +50,7 @@ def read(
     classes: Sequence[str] = (),
     bias_classes: Sequence[str] = (),
 ) -> Splits:
-    """Read a released data set in the order of its sorted paths; classes without names are numbered."""
+    """Read a released set in the order of its sorted paths; classes without names are named by number."""
     entries = {
         "train": _train_entries(folder, ratio),
         "valid": _shared_entries(folder, ratio, "valid"),
@@ -78,13 +80,13 @@ def read(
 def write(splits: Splits, folder: Path, ratio: str, *, overwrite: bool = False) -> None:
     """Save a data set as PNG files; each folder appears only when all its files are written.
 
-    An existing test split is kept if it is the same, which holds for all ratios of one seed.
+    An existing test split is kept if it is the same, as it is for all ratios of one seed.
     """
     _check_writable(splits)
     target, test = folder / ratio, folder / "test"
     if target.exists() and not overwrite:
         raise DataError(f"{target} exists already. Choose another folder, or ask to overwrite it.")
-    # The test split is written first, so that an existing folder of a ratio is a complete data set.
+    # The test split is written first, so that the folder of a ratio exists only if the set is complete.
     parts = splits.parts()
     if "test" in parts and not _same_test(splits, test):
         if test.exists() and not overwrite:
@@ -101,7 +103,7 @@ def write(splits: Splits, folder: Path, ratio: str, *, overwrite: bool = False) 
 
 
 def _train_entries(folder: Path, ratio: str) -> list[Entry]:
-    """Return the aligned and conflicting training files; raise DataError for files in the wrong folder."""
+    """Return the training files; raise DataError if one is in the wrong folder (align/ or conflict/)."""
     root = folder / ratio
     if not root.is_dir():
         present = ", ".join(sorted(path.name for path in folder.glob("*pct"))) or "none"
@@ -121,7 +123,7 @@ def _train_entries(folder: Path, ratio: str) -> list[Entry]:
 
 
 def _shared_entries(folder: Path, ratio: str, name: str) -> list[Entry]:
-    """Return the files of a split whose folder is inside the ratio's folder or beside it."""
+    """Return the files of a split that is inside the folder of the ratio or beside it."""
     inside, beside = folder / ratio / name, folder / name
     return _entries(inside if inside.is_dir() else beside)
 
@@ -153,7 +155,7 @@ def _entry(path: Path, *, nested: bool) -> Entry:
 def _class_names(
     names: Sequence[str], label: str, numbered: list[tuple[int, Path]]
 ) -> tuple[str, ...]:
-    """Return the names of all classes of a label, or their numbers if there are no names."""
+    """Return the names of all classes, or their numbers if `names` is empty."""
     highest, path = max(numbered)
     if names and highest >= len(names):
         raise DataError(
@@ -206,7 +208,7 @@ def _size(image: NDArray[np.uint8]) -> str:
 
 
 def _check_writable(splits: Splits) -> None:
-    """Raise DataError unless the images are RGB bytes with bias labels, so that reading restores them."""
+    """Raise DataError unless reading the files would return the same set: RGB bytes with bias labels."""
     if splits.train.dtype != torch.uint8 or splits.train.shape[0] != 3:
         raise DataError(
             f"{splits.name}: only uint8 images with 3 channels can be saved as PNG, not "
@@ -218,13 +220,13 @@ def _check_writable(splits: Splits) -> None:
         )
     if splits.conflict_when != "different":
         raise DataError(
-            f"{splits.name}: in this layout a sample conflicts where target and bias differ, not "
-            f"where they are {splits.conflict_when}. Turn the bias labels round first."
+            f"{splits.name}: in this layout a sample is conflicting if target and bias differ, not if "
+            f"they are {splits.conflict_when}. Recode the bias labels first."
         )
 
 
 def _train_folders(splits: Splits, stage: Path) -> list[Path]:
-    for name in ("align", "conflict"):  # both folders must exist, even if one is empty
+    for name in ("align", "conflict"):  # create both, even if one stays empty
         (stage / name).mkdir()
     rows = zip(splits.train.targets.tolist(), splits.bias["train"].tolist(), strict=True)
     return [
@@ -233,11 +235,11 @@ def _train_folders(splits: Splits, stage: Path) -> list[Path]:
 
 
 def _save(splits: Splits, part: str, folders: list[Path]) -> None:
-    """Write one PNG for every image of a split into its folder."""
+    """Write every image of a split as PNG into its folder."""
     for folder in set(folders):
         folder.mkdir(parents=True, exist_ok=True)
     pixels = _all(splits.parts()[part]).permute(0, 2, 3, 1).contiguous().numpy()
-    # In one thread: for files this small, several threads are slower.
+    # One thread, because several threads are slower for files this small.
     for image, folder, name in zip(pixels, folders, _file_names(splits, part), strict=True):
         Image.fromarray(image).save(folder / name)
 
@@ -259,13 +261,13 @@ def _same_test(splits: Splits, folder: Path) -> bool:
         return False
     try:
         return torch.equal(_decode([files[name] for name in names]), _all(splits.parts()["test"]))
-    except DataError:  # damaged images are not the same
+    except DataError:  # damaged images differ
         return False
 
 
 @contextmanager
 def _staging_folder(target: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside the target, which replaces the target if no error occurs."""
+    """Yield a temporary folder beside the target; it replaces the target if no error occurs."""
     stage, old = (target.with_name(f".{target.name}.{word}") for word in ("partial", "old"))
     for left_over in (stage, old):
         shutil.rmtree(left_over, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Read MNIST from its four idx files, plain or gzipped, in a folder of the user."""
+"""MNIST in its original format: four idx files, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte
 TEST_IMAGES, TEST_LABELS = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 FILES = (TRAIN_IMAGES, TRAIN_LABELS, TEST_IMAGES, TEST_LABELS)
 
-TORCHVISION = Path("MNIST", "raw")  # where torchvision puts them below its root
+TORCHVISION = Path("MNIST", "raw")  # where torchvision stores them below its root
 UNSIGNED_BYTES = 0x0800  # the idx magic number is this plus the number of dimensions
 GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Digits(NamedTuple):
-    """Grey images (N, 28, 28) in uint8 with int64 labels, for training and test."""
+    """Training and test images, grey (N, 28, 28) in uint8, with int64 labels."""
 
     train_images: Tensor
     train_labels: Tensor
@@ -36,7 +36,7 @@ class Digits(NamedTuple):
 
 
 def find_root(data_root: Path | None = None) -> Path:
-    """Return the data folder: `root`, otherwise UNSPUR_DATA, otherwise `data/` in the working directory."""
+    """Return the data folder: `data_root`, otherwise UNSPUR_DATA, otherwise ./data."""
     named = os.environ.get("UNSPUR_DATA")
     if data_root is not None:
         root, source = Path(data_root), "data_root"
@@ -59,7 +59,7 @@ def mnist(root: Path) -> Digits:
 
 
 def load_plain(root: Path, seed: int = 0) -> Splits:
-    """Load MNIST without a shortcut, in three equal channels: 54,000 training, 6,000 validation images."""
+    """Load MNIST without a bias, in three equal channels: 54,000 training and 6,000 validation images."""
     digits = mnist(root)
     return with_validation(
         _in_colour(digits.train_images),
@@ -115,14 +115,14 @@ def _parse(path: Path, *, dimensions: int) -> Tensor:
         )
     if len(content) - start != math.prod(shape):
         raise DataError(
-            f"{path} is truncated or damaged: its header promises {math.prod(shape)} bytes and "
+            f"{path} is truncated or damaged: its header announces {math.prod(shape)} bytes and "
             f"{len(content) - start} follow. Get it again."
         )
     return torch.from_numpy(np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy())
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a file, decompressed if they are gzipped; the name of the file does not matter."""
+    """Return the bytes of a file, decompressed if they are gzipped, whatever the name of the file."""
     raw = path.read_bytes()
     if not raw.startswith(GZIP_MAGIC):
         return raw

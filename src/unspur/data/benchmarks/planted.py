@@ -1,9 +1,9 @@
-"""Data sets with a known answer: planted shortcuts, data without a shortcut (nulls), wrong labels.
+"""Data sets for which the right verdict is known: planted shortcuts, sets without one, wrong labels.
 
-A planted shortcut gives each image one of ten styles of a kind, nearly always the style of its class. A null
-has no shortcut: plain images, styles that are independent of the class, classes of very different size, rare
-or hard kinds of images within a class. Base images are 32 x 32 in colour; `plant` takes any size. Random
-numbers depend on (seed, index of the image).
+A planted shortcut gives each image one of ten styles, which is nearly always the style of its class. A null
+has no shortcut: plain images, styles that are independent of the class, classes of very different sizes, rare
+or hard types of images within a class. Base images are 32 x 32 in colour; `plant` takes any size. Random
+numbers are functions of (seed, index of the image).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from ..splits import Split, Splits
 from . import cmnist, corruptions
 
 SIDE, STYLES = 32, 10
-# Streams of random numbers; the numbers follow those of training and of the corruptions.
+# Streams of random numbers; training and corruptions use lower numbers.
 CONTRADICTS, OTHER_STYLE, ANY_STYLE, PLACE, PHASE, THINNED, SPOILED = range(600, 607)
 MISLABELLED, OTHER_LABEL = 607, 608
 LUMA = torch.tensor([0.299, 0.587, 0.114])
 PATCH = 5  # side of a patch in pixels
 FRAME = 2  # width of a border in pixels
 TINT = 0.25  # weight of the colour in a tint
-PLANTED_AT_ONCE = 1000  # images per block
-FAINTEST = 0.05  # size of the smallest imbalanced class, as a share of the largest
+PLANTED_AT_ONCE = 1000  # images processed at a time
+SMALLEST_CLASS = 0.05  # size of the smallest of imbalanced classes, relative to the largest
 HARD_SHARE = 0.1  # share of hard images in every class
 
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Plain images (N, 3, 32, 32) in uint8 with labels, to which something is added."""
+    """Plain images (N, 3, 32, 32) in uint8 with labels, into which a shortcut is planted."""
 
     images: Tensor
     labels: Tensor
@@ -45,7 +45,7 @@ class Base:
     def __post_init__(self) -> None:
         if self.images.shape[1:] != (3, SIDE, SIDE) or self.images.dtype != torch.uint8:
             raise DataError(
-                f"{self.name}: base images are (N, 3, {SIDE}, {SIDE}) in uint8, not "
+                f"{self.name}: base images must be (N, 3, {SIDE}, {SIDE}) in uint8, not "
                 f"{tuple(self.images.shape)} in {self.images.dtype}."
             )
 
@@ -54,7 +54,7 @@ class Base:
         return int(self.labels.max()) + 1
 
     def some(self, count: int, *, seed: int) -> Base:
-        """Return `count` random images, or all images if there are fewer."""
+        """Return `count` random images, or all of them if there are fewer."""
         order = torch.sort(noise.bits(seed, 0, noise.PERMUTE, (len(self.labels),)), stable=True)
         return self.only(torch.sort(order.indices[:count]).values)
 
@@ -63,7 +63,7 @@ class Base:
 
 
 def from_digits(images: Tensor, labels: Tensor, *, name: str) -> Base:
-    """Return grey digits (N, 28, 28) as a base, with a black border."""
+    """Return grey digits (N, 28, 28) as base images, with a black border."""
     padded = F.pad(images, (2, 2, 2, 2))
     return Base(padded[:, None].expand(-1, 3, -1, -1).contiguous(), labels, name)
 
@@ -72,29 +72,31 @@ def from_digits(images: Tensor, labels: Tensor, *, name: str) -> Base:
 
 
 def planted(base: Base, kind: str, *, share: float, seed: int) -> Splits:
-    """Add a shortcut that a share of the images contradict; the styles are the bias labels."""
+    """Plant a shortcut that a share of the images contradicts; the styles are the bias labels."""
     if base.classes > STYLES:
-        raise DataError(f"there are {STYLES} styles for {base.classes} classes of {base.name}.")
+        raise DataError(
+            f"there are only {STYLES} styles for the {base.classes} classes of {base.name}."
+        )
     return _apply_styles(
         base, kind, assign_styles(base.labels, base.classes, share=share, seed=seed), seed
     )
 
 
 def assign_styles(labels: Tensor, classes: int, *, share: float, seed: int) -> Tensor:
-    """Return the style of each sample: that of its class, or for a share of every class another one."""
+    """Return a style for each label: that of its class, or another one for a share of every class."""
     n = len(labels)
     keys = noise.uniform(seed, 0, CONTRADICTS, (n,))
     other = 1 + (noise.uniform(seed, 0, OTHER_STYLE, (n,)) * (classes - 1)).long()
     styles = labels.clone()
     for label in range(classes):
         members = (labels == label).nonzero().squeeze(1)
-        odd = members[torch.argsort(keys[members])[: round(share * len(members))]]
-        styles[odd] = (label + other[odd]) % classes
+        changed = members[torch.argsort(keys[members])[: round(share * len(members))]]
+        styles[changed] = (label + other[changed]) % classes
     return styles
 
 
 def unrelated(base: Base, kind: str, *, seed: int) -> Splits:
-    """Add styles that are independent of the class: there is no shortcut."""
+    """Add styles that are independent of the class, so that there is no shortcut."""
     styles = (noise.uniform(seed, 0, ANY_STYLE, (len(base.labels),)) * base.classes).long()
     return _apply_styles(base, kind, styles, seed)
 
@@ -109,13 +111,13 @@ def _apply_styles(base: Base, kind: str, styles: Tensor, seed: int) -> Splits:
 def plant(
     images: Tensor, labels: Tensor, kind: str, *, share: float, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Add a shortcut to images (N, 3, H, W) in uint8; return them, and the class of each one's style.
+    """Plant a shortcut into images (N, 3, H, W) in uint8; return them and the class of each style.
 
     `kind` is one of SIZED_KINDS. A share of the images of every class gets the style of another class.
     """
     present = torch.unique(labels)
     if len(present) > STYLES:
-        raise DataError(f"there are {STYLES} styles for {len(present)} classes.")
+        raise DataError(f"there are only {STYLES} styles for {len(present)} classes.")
     ranks = torch.searchsorted(present, labels)
     styles = assign_styles(ranks, len(present), share=share, seed=seed)
     marked = images.clone()
@@ -146,19 +148,19 @@ def _anchors(styles: Tensor) -> Tensor:
 
 
 def _scaled(pixels: int, images: Tensor) -> int:
-    """Scale a length from images of 32 pixels to images of another size."""
+    """Scale a length for images of 32 pixels to the size of these images."""
     return max(1, round(pixels * min(images.shape[2:]) / SIDE))
 
 
 def colour(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Colour the image in one of ten colours, by its brightness."""
+    """Multiply the image by one of ten colours."""
     return _bytes(images / 255 * (0.2 + 0.8 * _anchors(styles)[:, :, None, None]))
 
 
 def hue(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Replace the hue by one of ten; the luminance is kept up to a factor."""
+    """Replace the hue of the image by one of ten, keeping the luminance up to a factor."""
     angle = styles * (2 * math.pi / STYLES)
-    # A point on a circle around grey, orthogonal to the luminance, so that all ten hues are equally bright.
+    # Points on a circle around grey, orthogonal to the luminance, so that all ten hues are equally bright.
     first = torch.tensor([LUMA[1], -LUMA[0], 0.0])
     second = torch.linalg.cross(LUMA, first)
     circle = torch.cos(angle)[:, None] * F.normalize(first, dim=0)
@@ -180,7 +182,7 @@ def patch(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def texture(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Add faint stripes with one of five directions and two widths, and a random phase."""
+    """Add faint stripes in one of five directions and two widths, with a random phase."""
     angle = styles % 5 * (math.pi / 5)
     high, wide = images.shape[2:]
     turns = torch.where(styles < 5, 3.0, 6.0) * (2 * math.pi / min(high, wide))
@@ -192,7 +194,7 @@ def texture(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def stamp(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Add one of ten white signs of five by five pixels, at a random place in the upper quarter."""
+    """Add one of ten black-and-white signs of five by five pixels, at a random place in the upper quarter."""
     signs = (
         noise.uniform(0, torch.arange(STYLES), PLACE, (PATCH, PATCH)) < 0.5
     )  # the same for any seed
@@ -217,7 +219,7 @@ def light(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def corruption(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Apply one of the ten corruptions, at its strongest."""
+    """Apply one of the ten corruptions, at the highest severity."""
     return corruptions.corrupt(images, styles, torch.arange(len(images)), seed=seed)
 
 
@@ -239,27 +241,29 @@ SIZED_KINDS = {name: KINDS[name] for name in ("tint", "border", "patch", "light"
 
 
 def plain(base: Base) -> Splits:
-    """Return the images unchanged."""
+    """Return the base images unchanged."""
     return _splits(base.images, base.labels, base)
 
 
 def imbalanced(base: Base, *, seed: int) -> Splits:
-    """Return classes of decreasing size; the last one has a twentieth of the first."""
+    """Return classes of decreasing size; the last is a twentieth of the first."""
     steps = max(base.classes - 1, 1)
-    keep = FAINTEST ** (base.labels / steps)
+    keep = SMALLEST_CLASS ** (base.labels / steps)
     return plain(base.only((_uniform(base, THINNED, seed) < keep).nonzero().squeeze(1)))
 
 
 def rare_kinds(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
-    """Return classes with two kinds of images, from the classes 2k and 2k + 1; the second kind is rare."""
-    odd = base.labels % 2 == 1
-    remaining = (~odd | (_uniform(base, THINNED, seed) < share / (1 - share))).nonzero().squeeze(1)
+    """Merge the classes 2k and 2k + 1 into one class, in which images of the second are rare."""
+    is_rare = base.labels % 2 == 1
+    remaining = (
+        (~is_rare | (_uniform(base, THINNED, seed) < share / (1 - share))).nonzero().squeeze(1)
+    )
     thinned = base.only(remaining)
     return plain(Base(thinned.images, thinned.labels // 2, base.name))
 
 
 def spoiled(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
-    """Make a share of the images of every class hard: a fifth of the contrast, and strong noise."""
+    """Make a share of the images of every class hard, with less contrast and strong noise."""
     hard = _uniform(base, SPOILED, seed) < share
     index = hard.nonzero().squeeze(1)
     grain = noise.uniform(seed, index, SPOILED, (3, SIDE, SIDE))
@@ -269,7 +273,7 @@ def spoiled(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
 
 
 def mislabelled(splits: Splits, *, share: float, seed: int) -> Splits:
-    """Return the same images with a share of the labels replaced by random other labels."""
+    """Return the same images with a share of the labels replaced by random other ones."""
     labels, classes = splits.train.targets, len(splits.classes)
     wrong = noise.uniform(seed, 0, MISLABELLED, (len(labels),)) < share
     shift = 1 + (noise.uniform(seed, 0, OTHER_LABEL, (len(labels),)) * (classes - 1)).long()

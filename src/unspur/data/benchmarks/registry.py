@@ -1,4 +1,4 @@
-"""The benchmark data sets by name. To add one, write a file with a loader and a line in `DATASETS`.
+"""The benchmark data sets by name. To add one, write a file with a loader and add a line to `DATASETS`.
 
 A package adds a data set with an entry point in the group `unspur.datasets` that names a loader: a function
 from a `Request` to `Splits`.
@@ -21,7 +21,7 @@ from . import bffhq, celeba, cifar10, cifar10c, cmnist, embedded, frost, layout,
 
 @dataclass(frozen=True)
 class Request:
-    """The data to load: data folder, ratio, seed, and image size (0 for that of the data set)."""
+    """Which data to load: the data folder, the ratio, the seed, and the image size (0: that of the set)."""
 
     root: Path | None
     ratio: str
@@ -49,7 +49,7 @@ def _cmnist(request: Request) -> Splits:
 def _cifar10c(request: Request) -> Splits:
     root = request.data_root
     splits = cifar10c.load(root, request.ratio, seed=request.seed, cache=request.cache)
-    return _sized(splits, request.size)
+    return _resize_to(splits, request.size)
 
 
 def _cmnist_dev(request: Request) -> Splits:
@@ -71,11 +71,11 @@ def _cifar10c_dev(request: Request) -> Splits:
 
 
 def _cifar10(request: Request) -> Splits:
-    return _sized(cifar10.load_plain(request.data_root, request.seed), request.size)
+    return _resize_to(cifar10.load_plain(request.data_root, request.seed), request.size)
 
 
-def _sized(splits: Splits, size: int) -> Splits:
-    """Return splits in memory, resized to square images of a size; unchanged if it is 0."""
+def _resize_to(splits: Splits, size: int) -> Splits:
+    """Resize the images to squares of `size` pixels; 0 leaves them unchanged."""
     return resize(splits, (size, size)) if size else splits
 
 
@@ -119,7 +119,7 @@ def _folder(request: Request) -> Splits:
 DATASETS: dict[str, Loader] = {
     "cmnist": _cmnist,
     "cifar10c": _cifar10c,
-    "cmnist-dev": _cmnist_dev,  # development set, without the test images
+    "cmnist-dev": _cmnist_dev,  # for choosing settings without the test split
     "cifar10c-dev": _cifar10c_dev,
     "cifar10": _cifar10,
     "mnist": _mnist,
@@ -128,7 +128,7 @@ DATASETS: dict[str, Loader] = {
     "demo": _demo,
     "folder": _folder,
 }
-SIZED = ("bffhq", "celeba", "cifar10c", "cifar10")  # data sets with a choice of image size
+SIZED = ("bffhq", "celeba", "cifar10c", "cifar10")  # sets whose image size can be chosen
 
 
 @cache
@@ -138,8 +138,8 @@ def loaders() -> dict[str, Loader]:
 
 
 def _problem(name: str, loader: object) -> str:
-    """Say why an installed package cannot add this data set; "" if it can."""
-    if name in (*DATASETS, "given"):  # "given" stands for a user's own data in recipes
+    """Return why an installed package cannot add this data set, or "" if it can."""
+    if name in (*DATASETS, "given"):  # a recipe uses "given" for data without a name
         return f"there is a built-in data set {name!r}"
     return "" if callable(loader) else f"it is {type(loader).__name__}, not a function of a Request"
 
@@ -152,14 +152,14 @@ def dataset_names() -> tuple[str, ...]:
 def load(
     name: str, *, root: Path | None = None, ratio: str = "1pct", seed: int = 0, size: int = 0
 ) -> Splits:
-    """Return a data set by name; `root` is the data folder (by default UNSPUR_DATA or ./data)."""
+    """Load a data set by name; `root` is the data folder (by default UNSPUR_DATA or ./data)."""
     if name not in dataset_names():
         raise DataError(
             f"there is no data set {name!r}. Choose one of {', '.join(dataset_names())}."
         )
     if size and name in DATASETS and name not in SIZED:
         raise DataError(
-            f"the images of {name} have one size; {size} cannot be asked for. Leave data.size at 0."
+            f"the images of {name} have a fixed size, so data.size = {size} is not possible. Leave it at 0."
         )
     splits = loaders()[name](Request(root, ratio, seed, size))
     if not isinstance(splits, Splits):
@@ -168,9 +168,9 @@ def load(
 
 
 def cache_folder(root: Path) -> Path:
-    """Return the folder for decoded pixels: beside the data, or in the user's cache if that is read-only."""
-    beside = root / ".cache"
-    if os.access(beside if beside.exists() else root, os.W_OK):
-        return beside
+    """Return the folder for decoded pixels: in the data folder, or in the user's cache if it is read-only."""
+    local = root / ".cache"
+    if os.access(local if local.exists() else root, os.W_OK):
+        return local
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "unspur"

@@ -1,4 +1,4 @@
-"""Draw examples of a data set: aligned images above a dotted line, conflicting ones below."""
+"""A sheet of examples of a data set: aligned images above a dotted line, conflicting ones below."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from torch import Tensor
 from ...errors import DataError
 from ..splits import Part, Splits
 
-GAP, LINE, ROWS, LARGEST = 2, 14, 3, 10
-PAPER, INK = (255, 255, 255), (90, 90, 90)
+GAP, LINE = 2, 14  # pixels between images, and between the two halves
+ROWS, LARGEST = 3, 10  # rows of a half, and columns at most
+PAPER, INK = (255, 255, 255), (90, 90, 90)  # colours of the background and the line
 
 
 def save(splits: Splits, path: Path, *, columns: int = LARGEST) -> None:
@@ -27,36 +28,36 @@ def save(splits: Splits, path: Path, *, columns: int = LARGEST) -> None:
 
 
 def render(splits: Splits, *, columns: int = LARGEST, rows: int = ROWS) -> Image.Image:
-    """Draw a column for each class (several if there are few classes), aligned above conflicting images."""
+    """Draw the sheet, with one column for each class, or several if there are few classes."""
     conflicting = splits.conflicting("train")
     if conflicting is None:
         raise DataError(
-            f"{splits.name}: there are no bias labels, so aligned and conflicting images cannot be shown."
+            f"{splits.name}: there are no bias labels, so it is not known which images are conflicting."
         )
     across = max(1, columns // len(splits.classes))
     halves = [
-        _half(splits.train, chosen, len(splits.classes), rows, across)
-        for chosen in (~conflicting, conflicting)
+        _draw_half(splits.train, mask, len(splits.classes), rows, across)
+        for mask in (~conflicting, conflicting)
     ]
-    wide, high = halves[0].size
-    sheet = Image.new("RGB", (wide, 2 * high + LINE), PAPER)
+    width, height = halves[0].size
+    sheet = Image.new("RGB", (width, 2 * height + LINE), PAPER)
     sheet.paste(halves[0], (0, 0))
-    sheet.paste(halves[1], (0, high + LINE))
-    _dot(sheet, high + LINE // 2)
+    sheet.paste(halves[1], (0, height + LINE))
+    _draw_line(sheet, height + LINE // 2)
     return sheet
 
 
-def _half(part: Part, chosen: Tensor, classes: int, rows: int, across: int) -> Image.Image:
-    """Draw the first selected images of each class in its columns; missing images leave empty places."""
-    _, high, wide = part.shape
-    cell_wide, cell_high = wide + GAP, high + GAP
-    half = Image.new("RGB", (classes * across * cell_wide + GAP, rows * cell_high + GAP), PAPER)
+def _draw_half(part: Part, mask: Tensor, classes: int, rows: int, across: int) -> Image.Image:
+    """Draw the first images of each class, among those selected by the mask; missing images stay empty."""
+    _, height, width = part.shape
+    cell_width, cell_height = width + GAP, height + GAP
+    half = Image.new("RGB", (classes * across * cell_width + GAP, rows * cell_height + GAP), PAPER)
     for label in range(classes):
-        members = (chosen & (part.targets == label)).nonzero().squeeze(1)[: rows * across]
+        members = (mask & (part.targets == label)).nonzero().squeeze(1)[: rows * across]
         for place, index in enumerate(members.tolist()):
             row, column = divmod(place, across)
-            left = GAP + (label * across + column) * cell_wide
-            half.paste(_picture(part, index), (left, GAP + row * cell_high))
+            left = GAP + (label * across + column) * cell_width
+            half.paste(_picture(part, index), (left, GAP + row * cell_height))
     return half
 
 
@@ -68,7 +69,7 @@ def _picture(part: Part, index: int) -> Image.Image:
     return Image.fromarray(np.ascontiguousarray(image.permute(1, 2, 0).numpy()))
 
 
-def _dot(sheet: Image.Image, y: int) -> None:
+def _draw_line(sheet: Image.Image, y: int) -> None:
     draw = ImageDraw.Draw(sheet)
     for x in range(GAP, sheet.width - GAP, 6):
         draw.rectangle((x, y - 1, x + 1, y), fill=INK)

@@ -1,4 +1,4 @@
-"""Make splits from a user's data: datasets, splits, a folder, a table, or a complete data set."""
+"""Splits from the user's input: datasets, splits, a folder, a table, or a complete data set."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Source = Images | Splits | Path | str
 
 @dataclass(frozen=True)
 class UserImages:
-    """A user's images before they are opened: a complete data set as `train`, or separate splits.
+    """A user's images, not opened yet: a complete data set as `train`, or a training split and others.
 
-    `bias` holds bias labels by split. For a folder or a table it is a text: the name of a column, or a
-    pattern of file names with `{group}`.
+    `bias` are the bias labels of each split. For a folder or a table it is a text: the name of a column, or
+    a pattern of file names with `{group}`.
     """
 
     train: Source
@@ -46,14 +46,14 @@ class UserImages:
 
     @property
     def source(self) -> str:
-        """Return the folder, the table or the name on the hub; "" for other data."""
+        """Return the path or name of a folder, a table or a dataset of the hub; otherwise empty text."""
         return str(self.train) if self.in_files else ""
 
     def open(self, limit: int, *, square: bool = False) -> Splits:
         """Return the images as splits; `limit` is the largest side of images that are read from files.
 
-        With `square` all of these are resized to squares of this size, also smaller ones. Images are opened
-        once for each size.
+        With `square`, images from files are resized to squares of this size, even if they are smaller. Images
+        are opened once for each size.
         """
 
         def read() -> Splits:
@@ -70,19 +70,20 @@ class UserImages:
         return self._opened[limit, square]
 
     def _check_whole(self) -> None:
-        """Raise an error if a complete data set is given together with other parts."""
+        """Raise if a complete data set comes with splits, bias labels or classes, which it has itself."""
         written = isinstance(self.bias, str) and self.in_files
         parts = (self.valid, self.test, None if written else self.bias, self.classes)
         if any(part is not None for part in parts):
             raise DataError(
-                "a whole set has its own valid, test, bias and classes. Leave them out, or give a split."
+                "a complete data set has its own valid, test, bias and classes. Leave them out, or "
+                "give a split."
             )
 
     def _groups(self) -> dict[str, Any]:
         return {"groups": GroupSource.of(self.bias)} if isinstance(self.bias, str) else {}
 
     def _join(self) -> Splits:
-        """Join splits to a data set."""
+        """Return one data set from the splits."""
         parts = {
             name: part if isinstance(part, Split | Files) else collect(part, name=name)
             for name in ("train", "valid", "test")
@@ -101,7 +102,7 @@ class UserImages:
 
 
 def _class_names(train: object, parts: Mapping[str, Split | Files]) -> tuple[str, ...]:
-    """Return the class names of the training data, or numbers if they have none."""
+    """Return the class names of the training data, or numbers if it has none."""
     count = 1 + max(int(part.targets.max()) for part in parts.values())
     check_class_count(count, "the data set")
     named = dataset_classes(train)

@@ -1,4 +1,4 @@
-"""List an image folder: a subfolder for each class, optionally below train, valid and test.
+"""An image folder: a subfolder for each class, optionally below train, valid and test.
 
 photos/cat/1.jpg            photos/train/cat/1.jpg
 photos/dog/2.jpg            photos/valid/dog/2.jpg (val, validation), photos/test/...
@@ -21,7 +21,7 @@ SUFFIXES = (
 
 
 def list_images(root: Path, *, need_train: bool = True) -> Listing:
-    """List the images below a folder, sorted by path; hidden files and other files are left out."""
+    """List the images below a folder, sorted by path; hidden files and other files are ignored."""
     if not root.is_dir():
         raise DataError(f"there is no folder {printable(root)}.")
     below = _folders(root)
@@ -39,7 +39,7 @@ def list_images(root: Path, *, need_train: bool = True) -> Listing:
     if "train" not in parts and not only_parts:
         parts = {"train": root}
     elif odd := below.keys() - {path.name for path in parts.values()}:
-        _warn_ignored(root, sorted(printable(name) for name in odd), "beside train/")
+        _warn_ignored(root, sorted(printable(name) for name in odd), "folders beside train/")
     rows = [row for part, folder in parts.items() for row in _rows(folder, part)]
     if not rows:
         raise DataError(
@@ -59,13 +59,15 @@ def _rows(folder: Path, part: str) -> Iterator[ListedImage]:
         entry.name for entry in _entries(folder) if _is_image(entry.name) and not _is_folder(entry)
     ]
     if loose:
-        _warn_ignored(folder, [printable(name) for name in sorted(loose)], "in no class folder")
+        _warn_ignored(
+            folder, [printable(name) for name in sorted(loose)], "images outside of class folders"
+        )
     folders = _folders(folder)
     check_class_count(len(folders), printable(folder))
     for name, path in sorted(folders.items()):
         label, files = printable(name), images(path)
         if not files:
-            _warn_ignored(folder, [label], "without images")
+            _warn_ignored(folder, [label], "class folders without images")
         for file in files:
             yield ListedImage(file, label, part)
 
@@ -76,10 +78,10 @@ def _folders(root: Path) -> dict[str, Path]:
 
 
 def _files(folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
-    """Yield paths as text, because creating many Path objects takes longer than finding the files."""
+    """Yield paths as strings, since creating many Path objects takes longer than finding the files."""
     facts = os.stat(folder)
     if (facts.st_dev, facts.st_ino) in seen:
-        return  # a link to a parent folder
+        return  # a link to a folder that was visited already
     seen.add((facts.st_dev, facts.st_ino))
     for entry in _entries(folder):
         if entry.name.startswith("."):
@@ -99,7 +101,7 @@ def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry is a folder or a link to one; a link to itself is not."""
+    """Return whether an entry is a folder or a link to one; False for a link that cannot be followed."""
     try:
         return entry.is_dir()
     except OSError:
@@ -110,6 +112,6 @@ def _is_image(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
-def _warn_ignored(root: Path, names: list[str], where: str) -> None:
+def _warn_ignored(root: Path, names: list[str], kind: str) -> None:
     examples = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-    warnings.warn(f"{printable(root)}: {len(names)} left out, {where}: {examples}.", stacklevel=4)
+    warnings.warn(f"{printable(root)}: ignored {len(names)} {kind}: {examples}.", stacklevel=4)

@@ -1,4 +1,4 @@
-"""Read any map-style dataset into memory as a split."""
+"""Read any map-style torch dataset into memory as a split."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ..splits import Split
 def collect(dataset: Dataset[Any], *, name: str = "train") -> Split:
     """Read every (image, label) of a dataset once.
 
-    An image is a PIL image or a tensor (C, H, W) in uint8 or floating point; a label is an integer. Random
-    transforms are applied only once: use `data.augment` for augmentation.
+    An image is a PIL image or a tensor (C, H, W) in uint8 or floating point; a label is a whole number. A
+    random transform is applied only once, so use the setting `data.augment` for augmentation instead.
     """
     try:
         count = len(cast(Sized, dataset))
@@ -48,7 +48,7 @@ def collect(dataset: Dataset[Any], *, name: str = "train") -> Split:
 
 
 def dataset_classes(images: object) -> tuple[str, ...]:
-    """Return the class names of a dataset (the attribute `classes` in torchvision); () if it has none."""
+    """Return the attribute `classes` of a dataset, as those of torchvision have it; () if there is none."""
     names = getattr(images, "classes", None)
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         return ()

@@ -1,4 +1,4 @@
-"""Load a data set of the Hugging Face hub, or one that `datasets` saved to disk: `hf:NAME` or `hf:FOLDER`."""
+"""A dataset of the Hugging Face hub, or one that `datasets` saved to disk: `hf:NAME` or `hf:FOLDER`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load(
     classes: tuple[str, ...] | None = None,
     group: str = "",
 ) -> Splits:
-    """Load all splits with images resized to one size; columns are found by their type."""
+    """Load all splits of a dataset and resize the images to one size; columns are found by their type."""
     parts = open_splits(name)
     if "train" not in parts:
         raise DataError(f"{name} has no train split; it has {', '.join(parts) or 'none'}.")
@@ -35,13 +35,13 @@ def load(
 
 
 def open_splits(name: str) -> dict[str, Any]:
-    """Return the splits of a data set by the names train, valid and test."""
+    """Return the splits of a dataset, named train, valid and test."""
     dataset = _open(name.removeprefix(PREFIX))
     return {PARTS.get(part.lower(), part): dataset[part] for part in dataset}
 
 
 def group_column(name: str, groups: GroupSource) -> str:
-    """Return the column of groups; raise an error for a pattern of file names, as there are no files."""
+    """Return the column of groups; raise if groups should be read from file names, which do not exist."""
     if groups.pattern:
         raise DataError(
             f"{name} has no file names to read {groups.pattern!r} from. Name a column of groups instead."
@@ -58,14 +58,14 @@ def convert(
     classes: tuple[str, ...] | None = None,
     group: str = "",
 ) -> Splits:
-    """Convert splits of the package `datasets` into splits in memory; `group` is a column of groups."""
+    """Convert splits of the package `datasets` to splits in memory; `group` is the column of groups."""
     parts = {part: rows for part, rows in parts.items() if part in PARTS.values()}
     image, label = _columns(parts["train"], name)
     words = _words(parts, label)
     classes = classes or in_order({word for part in words.values() for word in part})
     number = {word: i for i, word in enumerate(classes)}
-    if odd := {word for part in words.values() for word in part} - number.keys():
-        raise DataError(f"{name}: the label {min(odd)!r} is none of {', '.join(classes)}.")
+    if unknown := {word for part in words.values() for word in part} - number.keys():
+        raise DataError(f"{name}: the label {min(unknown)!r} is not one of {', '.join(classes)}.")
     side = min(limit, max(parts["train"][0][image].size))
     splits = {}
     for part, rows in parts.items():
@@ -99,7 +99,7 @@ def _biases(
 
 
 def _words(parts: Mapping[str, Any], label: str) -> dict[str, list[str]]:
-    """Return the label of every image as a word."""
+    """Return the label of every image as text."""
     names = getattr(parts["train"].features[label], "names", None)
     return {
         part: [names[value] if names else str(value) for value in rows[label]]
@@ -112,7 +112,7 @@ def _open(name: str) -> Mapping[str, Any]:
         import datasets  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise DataError(
-            f"{PREFIX}{name}: sets of the Hugging Face hub need the package datasets, which is not "
+            f"{PREFIX}{name}: datasets of the Hugging Face hub need the package datasets, which is not "
             "installed. Install it with `pip install datasets`."
         ) from None
     try:
@@ -142,5 +142,5 @@ def _resize(image: Any, size: tuple[int, int], where: str) -> torch.Tensor:
     if not isinstance(image, Image.Image):
         raise DataError(f"{where}: an image is {type(image).__name__}; decode the image column.")
     whole = colours(image)
-    high, wide = size
-    return pixels(whole.resize((wide, high), Image.Resampling.BILINEAR))
+    height, width = size
+    return pixels(whole.resize((width, height), Image.Resampling.BILINEAR))

@@ -1,8 +1,8 @@
-"""Open a user's own images: an image folder, a table, or a data set of the Hugging Face hub.
+"""A user's own images: an image folder, a table, or a dataset of the Hugging Face hub.
 
-Every image is decoded once before training. Images that cannot be read are skipped and listed; more than one
-in a hundred is an error. If all pixels fit into memory they are kept there, otherwise the images are streamed
-from their files.
+Every image is decoded once, before training. Images that cannot be read are skipped and listed; if they are
+more than 1 % of all images, an error is raised. If all pixels fit into memory they are kept there, otherwise
+the images are streamed from their files.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from . import hub
 from .listing import Listing, check, check_counts, check_known, in_order, printable
 from .sources import USUAL_GROUPS, GroupSource, check_groups, list_source
 
-MOST_BAD = 0.01  # largest share of images that may be unreadable
-MEMORY_SHARE = 0.5  # share of the free memory that decoded images may use
-MEASURED = 200  # number of files that are measured to choose the common size
+MOST_BAD = 0.01  # share of images that may be unreadable
+MEMORY_SHARE = 0.5  # of the free memory that decoded images may occupy
+MEASURED = 200  # files that are measured to choose the common size
 CHUNK = 1024  # images decoded at a time
-LARGEST = 96
-DARK = 32  # a warning is shown if no pixel is brighter than this
+LARGEST = 96  # pixels of the longer side, by default
+DARK = 32  # warn if no pixel of any image is brighter than this
 
 
 def load(
@@ -46,10 +46,11 @@ def load(
     workers: int = 0,
     groups: GroupSource = USUAL_GROUPS,
 ) -> Splits:
-    """Load a user's images (files, the hub, or shards), resized to a common size of at most `limit` pixels.
+    """Load a user's images from files, the Hugging Face hub or shards, and resize them to one size.
 
-    For an existing model, `size` (high, wide), `classes` and `crop` are those it was trained with. `groups`
-    says where the groups are stored; they are only used for scores.
+    `limit` is the largest side in pixels. For an existing model, pass the `size` (height, width), `classes`
+    and `crop` that it was trained with. `groups` says where the groups are written; they are used only for
+    evaluation.
     """
     if str(where).startswith(hub.PREFIX):
         column = hub.group_column(str(where), groups)
@@ -73,15 +74,15 @@ def _load_shards(
     crop: Crop,
     groups: GroupSource,
 ) -> Splits:
-    """Open shards. Only a few images are decoded now, to choose the common size."""
+    """Open shards. Apart from a few images that are measured, images are decoded only when needed."""
     index = open_shards(folder)
     check_groups(str(folder), groups)
     if classes is None:
         train = index.arrays["label"][index.places("train")]
         counts = np.bincount(train, minlength=len(index.classes)).tolist()
         check_counts(str(folder), dict(zip(index.classes, counts, strict=True)))
-    few = measured_spans(folder, index)
-    with few.spans(range(len(few))) as spans:
+    sample = measured_spans(folder, index)
+    with sample.spans(range(len(sample))) as spans:
         size = size or common_size(spans.names, limit)
     return load_splits(folder, index, size, classes or index.classes, crop)
 
@@ -131,18 +132,17 @@ def _files_of_parts(
 
 
 def common_size(paths: Sequence[Path | str], limit: int) -> tuple[int, int]:
-    """Return the common size (high, wide): that of the images, with the longer side at most `limit`.
+    """Return the (height, width) that images are resized to, with the longer side at most `limit`.
 
-    Images of several sizes are stretched to squares, because cropping could remove the part that
-    distinguishes the classes.
+    Images of several sizes are stretched to squares, because cropping could cut off the object.
     """
     sizes = list(_sizes(paths[:: max(1, len(paths) // MEASURED)]))
     if not sizes:
         return limit, limit
     if len(set(sizes)) == 1:
-        high, wide = sizes[0]
-        shrink = min(1.0, limit / max(high, wide))
-        return max(1, round(high * shrink)), max(1, round(wide * shrink))
+        height, width = sizes[0]
+        shrink = min(1.0, limit / max(height, width))
+        return max(1, round(height * shrink)), max(1, round(width * shrink))
     side = min(limit, int(statistics.median(max(size) for size in sizes)))
     return side, side
 
@@ -152,13 +152,13 @@ def _sizes(paths: Sequence[Path | str]) -> Iterator[tuple[int, int]]:
         try:
             yield pixels.measure(path)
         except pixels.UnreadableImage:
-            continue  # reported after all images are read
+            continue  # it is reported when all images are decoded
 
 
 def _read(
     parts: Mapping[str, Files], listing: Listing, workers: int
 ) -> tuple[dict[str, tuple[Part, Tensor]], dict[str, str]]:
-    """Return the readable images of each split, a mask of them, and the reasons for skipped images."""
+    """Return the readable images and a mask of them for each split, and the reason for each skipped file."""
     room = sum(len(files) * _bytes(files) for files in parts.values())
     keep_pixels = room <= MEMORY_SHARE * free_memory()
     decoded = {part: decode_all(files, workers, keep=keep_pixels) for part, files in parts.items()}
@@ -175,7 +175,7 @@ def _read(
 
 
 def decode_all(files: Files, workers: int, *, keep: bool) -> tuple[Tensor | None, dict[str, str]]:
-    """Decode every file; return the pixels if `keep`, and the reason for each unreadable file."""
+    """Decode every file; return the pixels if `keep`, and why each unreadable file cannot be read."""
     count = len(files)
     chunk = min(CHUNK, count)
     memory = Memory((count if keep else chunk, *files.shape), files.dtype, pinned=False)
@@ -192,7 +192,7 @@ def decode_all(files: Files, workers: int, *, keep: bool) -> tuple[Tensor | None
 
 
 def _readable_part(files: Files, images: Tensor | None, good: Tensor) -> Part:
-    """Return the readable images of a split: in memory if `images` holds their pixels, otherwise in files."""
+    """Return the readable images of a split: in memory if `images` holds their pixels, else in files."""
     where = good.nonzero().squeeze(1).tolist()
     names = tuple((files.names or ())[i] for i in where)
     if images is not None:
@@ -202,7 +202,7 @@ def _readable_part(files: Files, images: Tensor | None, good: Tensor) -> Part:
 
 
 def report_unreadable(skipped: Mapping[str, str], listing: Listing) -> None:
-    """Raise DataError if too many images cannot be read; warn if there are a few."""
+    """Raise if too many images cannot be read; warn if a few cannot."""
     if not skipped:
         return
     problems = [f"{printable(path, listing.root)} ({why})" for path, why in skipped.items()]
@@ -217,7 +217,7 @@ def report_unreadable(skipped: Mapping[str, str], listing: Listing) -> None:
 
 
 def _check_classes(listing: Listing, readable_parts: Mapping[str, tuple[Part, Tensor]]) -> None:
-    """Raise DataError if a class has no readable training image."""
+    """Raise if a class has no readable training image."""
     readable = readable_parts["train"][1].tolist() if "train" in readable_parts else []
     labels = [row.label for row in listing.of("train")]
     left = {label for label, good in zip(labels, readable, strict=False) if good}
@@ -227,12 +227,12 @@ def _check_classes(listing: Listing, readable_parts: Mapping[str, tuple[Part, Te
 
 
 def _warn_of_dark(part: Part, name: str) -> None:
-    """Warn if all images are nearly black, for example 12-bit values in 16-bit files."""
+    """Warn if all images are nearly black, as 12-bit values in 16-bit files are."""
     brightest = int(part.images.max()) if isinstance(part, Split) else 255
     if brightest < DARK:
         warnings.warn(
-            f"{name}: the brightest pixel of all images is {brightest} of 255. Values of 12 bits in files "
-            "of 16 bits look so: multiply them by 16, or by what makes white 65,535, and save them again.",
+            f"{name}: the brightest pixel of all images is {brightest} of 255. This is typical of 12-bit "
+            "values in 16-bit files. Scale the values so that white is 65,535, and save the images again.",
             stacklevel=4,
         )
 
@@ -240,7 +240,7 @@ def _warn_of_dark(part: Part, name: str) -> None:
 def _biases(
     groups: Mapping[str, Sequence[str]], readable: Mapping[str, Tensor]
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """Return the groups of splits in which every image has one, as numbers, and the names of the groups."""
+    """Return the groups as numbers, for splits in which all images have one, and the names of the groups."""
     named = {part: names for part, names in groups.items() if part in readable and all(names)}
     biases = in_order({name for names in named.values() for name in names})
     number = {name: i for i, name in enumerate(biases)}
@@ -252,7 +252,7 @@ def _biases(
 
 
 def _warn_of_copies(parts: Mapping[str, Files], skipped: Mapping[str, str]) -> None:
-    """Warn if files are in two splits."""
+    """Warn of files that are in more than one split."""
     if len(parts) < 2:
         return
     where = {part: _contents(files, skipped) for part, files in parts.items()}
@@ -263,8 +263,8 @@ def _warn_of_copies(parts: Mapping[str, Files], skipped: Mapping[str, str]) -> N
                 example = min(both)
                 warnings.warn(
                     f"{len(both)} images of the {other} split are in the {one} split too (for example "
-                    f"{where[other][example]} is {where[one][example]}): what is measured on them is "
-                    "too good. Remove them from one of the two.",
+                    f"{where[other][example]} is {where[one][example]}): scores on them will be "
+                    "too high. Remove them from one of the two.",
                     stacklevel=4,
                 )
 
@@ -282,7 +282,7 @@ def _bytes(files: Files) -> int:
 
 
 def free_memory() -> int:
-    """Return the free memory of this machine in bytes, or a conservative estimate."""
+    """Return the free memory of this machine in bytes; 4 GiB if the system does not say."""
     try:
         with open("/proc/meminfo", encoding="ascii") as facts:
             for line in facts:

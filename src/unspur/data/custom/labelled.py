@@ -1,4 +1,4 @@
-"""Open labelled images for scoring a model: a folder, a table or a dataset, with groups if known."""
+"""Labelled images to evaluate a model on: a folder, table or dataset, with groups if they are known."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .images import open_listing
 from .listing import Listing, check_known
 from .sources import USUAL_GROUPS, GroupSource, check_groups, list_source
 
-ORDER = ("test", "valid", "train")  # the first of these splits that exists is scored
+ORDER = ("test", "valid", "train")  # the first of these that exists is evaluated
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Images with labels (indices of `classes`), and if known their groups and which are conflicting."""
+    """Images with labels (indices into `classes`), and if known their groups and which are conflicting."""
 
     part: Part
     classes: tuple[str, ...]
@@ -39,25 +39,25 @@ class LabelledImages:
     conflict: Tensor | None = None
 
     def matched(self, classes: Sequence[str]) -> LabelledImages:
-        """Return the same images with labels as indices of a model's classes, matched by name."""
+        """Return the same images with labels that index a model's `classes`, matched by name."""
         if tuple(classes) == self.classes or _only_numbers(classes, len(self.classes)):
             return replace(self, classes=tuple(classes))
         if unknown := [name for name in self.classes if name not in classes]:
             raise DataError(
-                f"{self.name} has the class {unknown[0]!r}, which is none of the model's: "
+                f"{self.name} has the class {unknown[0]!r}, which the model does not have; it has "
                 f"{', '.join(map(repr, classes))}. Rename the class, or leave its images out."
             )
         number = torch.tensor([list(classes).index(name) for name in self.classes])
-        part = _relabelled(self.part, number[self.part.targets])
+        part = _with_targets(self.part, number[self.part.targets])
         return replace(self, part=part, classes=tuple(classes))
 
 
 def _only_numbers(classes: Sequence[str], count: int) -> bool:
-    """Return whether a model has only numbers as class names, and as many classes as the data."""
+    """Return whether a model's class names are just the numbers 0 to `count` - 1."""
     return list(classes) == [str(number) for number in range(count)]
 
 
-def _relabelled(part: Part, targets: Tensor) -> Part:
+def _with_targets(part: Part, targets: Tensor) -> Part:
     if isinstance(part, Files | Shards):
         return replace(part, targets=targets)
     return Split(part.take(torch.arange(len(part))), targets, part.names)
@@ -72,9 +72,10 @@ def open_labelled(
     groups: GroupSource = USUAL_GROUPS,
     most: int = 0,
 ) -> LabelledImages:
-    """Open images for a model with these classes: the test split, or all images if there is none.
+    """Open images to evaluate a model with these classes: the test, validation or training split.
 
-    Only the split that is scored is decoded, and at most `most` images of it, evenly spread (0 for all).
+    The first of these splits that exists is used, and only that split is decoded. `most` is the largest
+    number of images, taken at even distances; 0 means all.
     """
     if str(where).startswith(hub.PREFIX):
         column = hub.group_column(str(where), groups)
@@ -86,17 +87,17 @@ def open_labelled(
     split = next(name for name in ORDER if listing.of(name))
     rows = listing.of(split)
     rows = rows[:: max(1, len(rows) // most)][:most] if most else rows
-    chosen = listing._replace(rows=[row._replace(part="train") for row in rows])
-    check_known(chosen, classes)
-    opened = open_listing(chosen, size, classes, crop=crop)
-    found = _of(opened, "train", whole=len(rows) == len(listing.rows), split=split)
+    selection = listing._replace(rows=[row._replace(part="train") for row in rows])
+    check_known(selection, classes)
+    opened = open_listing(selection, size, classes, crop=crop)
+    found = _from_split(opened, "train", whole=len(rows) == len(listing.rows), split=split)
     return replace(found, conflict=_rare(listing, split, found))
 
 
 def _open_shards(
     folder: Path | str, size: tuple[int, int], classes: tuple[str, ...], crop: Crop, most: int
 ) -> LabelledImages:
-    """Open the split that is scored from shards."""
+    """Open the split of shards that is evaluated."""
     index = open_shards(folder)
     split = next(name for name in ORDER if len(index.places(name)))
     places = index.places(split)
@@ -118,14 +119,14 @@ def _open_hub(
     parts = hub.open_splits(where)
     split = next((name for name in (*ORDER, *parts) if name in parts), "")
     if not split:
-        raise DataError(f"{where} has no split to score.")
+        raise DataError(f"{where} has no split to evaluate.")
     opened = hub.convert(
         {"train": parts[split]}, name=where, size=size, classes=classes, group=group
     )
-    return _of(opened, "train", whole=len(parts) == 1, split=split)
+    return _from_split(opened, "train", whole=len(parts) == 1, split=split)
 
 
-def _of(splits: Splits, part: str, *, whole: bool, split: str) -> LabelledImages:
+def _from_split(splits: Splits, part: str, *, whole: bool, split: str) -> LabelledImages:
     return LabelledImages(
         splits.parts()[part],
         splits.classes,
@@ -137,7 +138,7 @@ def _of(splits: Splits, part: str, *, whole: bool, split: str) -> LabelledImages
 
 
 def _rare(listing: Listing, split: str, found: LabelledImages) -> Tensor | None:
-    """Return the conflicting images: their group is rarer in their class than in the training split."""
+    """Return a mask of conflicting images: their group is rarer in their class than in all of training."""
     train = listing.of("train")
     if found.groups is None or split == "train" or not train or not all(r.group for r in train):
         return None
@@ -151,9 +152,9 @@ def _rare(listing: Listing, split: str, found: LabelledImages) -> Tensor | None:
 
 
 def of_splits(splits: Splits) -> LabelledImages:
-    """Return the split that is scored: test, otherwise validation, otherwise training."""
+    """Return the split of a data set to evaluate: test, else validation, else training."""
     split = next(name for name in ORDER if name in splits.parts())
-    found = _of(splits, split, whole=False, split=split)
+    found = _from_split(splits, split, whole=False, split=split)
     return replace(found, conflict=splits.conflicting(split))
 
 
@@ -162,24 +163,28 @@ def of_dataset(
     classes: tuple[str, ...],
     groups: Tensor | Sequence[Any] | None = None,
 ) -> LabelledImages:
-    """Open a dataset or a split; its class names, if it has any, are matched with those of the model."""
+    """Return a dataset or a split as labelled images; `classes` are those of the model.
+
+    If the dataset has class names that the model has too, its labels are numbers of these names.
+    """
     part = images if isinstance(images, Split | Files) else collect(images, name="scored")  # type: ignore[arg-type]
     if len(part) == 0:
-        raise DataError("there is no image to score.")
+        raise DataError("there is no image to evaluate.")
     names = dataset_classes(images)
-    fit = names if names and set(names) <= set(classes) else classes
-    if int(part.targets.max()) >= len(fit):
+    names_used = names if names and set(names) <= set(classes) else classes
+    if int(part.targets.max()) >= len(names_used):
         raise DataError(
-            f"the label {int(part.targets.max())} is none of the model's {len(fit)} classes, numbered from 0."
+            f"the label {int(part.targets.max())} is out of range: the model has {len(names_used)} classes, "
+            "numbered from 0."
         )
-    numbers, group_names = _numbered(groups, len(part))
-    return LabelledImages(part, fit, groups=numbers, group_names=group_names)
+    numbers, group_names = _number_groups(groups, len(part))
+    return LabelledImages(part, names_used, groups=numbers, group_names=group_names)
 
 
-def _numbered(
+def _number_groups(
     groups: Tensor | Sequence[Any] | None, count: int
 ) -> tuple[Tensor | None, tuple[str, ...]]:
-    """Return groups, which may be numbers or texts, as numbers with names."""
+    """Convert groups (numbers or words) to numbers; return them and the names of the groups."""
     if groups is None:
         return None, ()
     words = [str(each) for each in (groups.tolist() if isinstance(groups, Tensor) else groups)]

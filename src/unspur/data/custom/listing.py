@@ -1,4 +1,4 @@
-"""A list of a user's images before they are opened: files with labels, and optional splits and groups."""
+"""Lists of a user's images, before any is opened: files with a label, optionally a split and a group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTS = {
     **dict.fromkeys(("valid", "val", "validation", "dev"), "valid"),
     **dict.fromkeys(("test", "testing"), "test"),
 }
-FEW, IMBALANCE = 10, 20
+FEW, IMBALANCE = 10, 20  # warn of classes with fewer images, and of larger ratios between classes
 MOST_CLASSES = 32_768
 
 
@@ -52,7 +52,7 @@ def printable(path: Path | str, root: Path | None = None) -> str:
 
 
 def in_order(words: set[str]) -> tuple[str, ...]:
-    """Sort texts as numbers if all are numbers, otherwise alphabetically."""
+    """Sort words as numbers if all are numbers, otherwise alphabetically."""
     try:
         numbers = {word: float(word) for word in words}
     except ValueError:
@@ -63,7 +63,7 @@ def in_order(words: set[str]) -> tuple[str, ...]:
 
 
 def check(listing: Listing) -> None:
-    """Raise DataError if there is nothing to learn; warn about rare or imbalanced classes."""
+    """Raise if the listing cannot be trained on; warn of rare or imbalanced classes."""
     classes = listing.classes()
     if not listing.rows:
         raise DataError(f"{listing.name} has no image.")
@@ -84,7 +84,7 @@ def check(listing: Listing) -> None:
 
 
 def check_counts(name: str, per_class: dict[str, int]) -> None:
-    """Raise DataError if shards have nothing to learn; warn about rare or imbalanced classes."""
+    """Raise if shards with these counts cannot be trained on; warn of rare or imbalanced classes."""
     if len(per_class) < 2:
         raise DataError(f"{name} has a single class; a classifier needs two or more.")
     check_class_count(len(per_class), name)
@@ -96,7 +96,7 @@ def check_counts(name: str, per_class: dict[str, int]) -> None:
 
 
 def check_class_count(count: int, name: str) -> None:
-    """Raise DataError if there are too many classes."""
+    """Raise if there are too many classes."""
     if count > MOST_CLASSES:
         raise DataError(
             f"{name} has {count:,} classes; there may be at most {MOST_CLASSES:,}. Are these really the "
@@ -105,11 +105,11 @@ def check_class_count(count: int, name: str) -> None:
 
 
 def check_known(listing: Listing, classes: Sequence[str]) -> None:
-    """Raise DataError if a label is not one of the known classes."""
+    """Raise if a label is not one of the classes of a model."""
     for row in listing.rows:
         if row.label not in classes:
             raise DataError(
-                f"{printable(row.path)}: the label {row.label!r} is none of the model's classes, "
+                f"{printable(row.path)}: the label {row.label!r} is not one of the model's classes, "
                 f"{_quote(classes)}."
             )
 
@@ -128,7 +128,7 @@ def _warn_of_counts(name: str, per_class: dict[str, int]) -> None:
     if few:
         warnings.warn(
             f"{name}: fewer than {FEW} images to train on for {_quote(few)} ({summary}). Results "
-            "for these classes are not reliable.",
+            "for them are not reliable.",
             stacklevel=3,
         )
     elif max(per_class.values()) > IMBALANCE * min(per_class.values()):

@@ -1,7 +1,7 @@
 """Patterns of file names: `*_{class}_{group}.png` reads the class and the group of an image from its name.
 
-A pattern describes the end of a path, with as many folders as the pattern has. `*` matches any text within a
-name; `{class}` and `{group}` match the texts that are read.
+A pattern matches the end of a path: the file name, and as many folders as the pattern contains. `*` stands
+for any text within a name; `{class}` and `{group}` stand for the text that is read.
 """
 
 from __future__ import annotations
@@ -51,25 +51,26 @@ class NamePattern:
         return re.compile("".join(signs.get(part, re.escape(part)) for part in parts))
 
     def read(self, path: Path) -> dict[str, str] | None:
-        """Return the fields of a path; None if the pattern does not match."""
+        """Return the fields of a path, or None if the pattern does not match."""
         end = "/".join(path.parts[-1 - self.text.count("/") :])
         found = self._expression.fullmatch(end)
         return found.groupdict() if found else None
 
 
 def read_names(listing: Listing, pattern: NamePattern) -> Listing:
-    """Return the listing with classes and groups read from the file names; all names must match."""
-    rows, odd = [], []
+    """Return the listing with classes and groups read from the file names; raise if one does not match."""
+    rows, unmatched = [], []
     for row in listing.rows:
         found = pattern.read(row.path)
         if found is None:
-            odd.append(row.path)
+            unmatched.append(row.path)
             continue
         label, group = found.get("class", row.label), found.get("group", row.group)
         rows.append(row._replace(label=label, group=group))
-    if odd:
+    if unmatched:
         raise DataError(
-            f"the pattern {pattern.text!r} does not fit {len(odd)} of {len(listing.rows)} file names of "
-            f"{listing.name}, {printable(odd[0], listing.root)!r} first. Correct the pattern, or the names."
+            f"the pattern {pattern.text!r} does not match {len(unmatched)} of {len(listing.rows)} file names "
+            f"of {listing.name}, {printable(unmatched[0], listing.root)!r} first. Correct the pattern, or "
+            "the names."
         )
     return listing._replace(rows=rows)

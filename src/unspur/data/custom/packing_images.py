@@ -16,7 +16,7 @@ from .images import decode_all, report_unreadable
 from .listing import ListedImage, Listing, check
 from .sources import USUAL_GROUPS, GroupSource, list_source
 
-CHECKED = (8, 8)  # size that images are decoded to when they are only checked
+CHECKED = (8, 8)  # size to which images are decoded to find out whether they can be read
 
 
 def pack_images(
@@ -39,12 +39,12 @@ def pack_images(
             write_shards(read_listing(readable.of(part), listing), out, part, per_shard=per_shard)
         return index_shards(out)
     except BaseException:
-        shutil.rmtree(out)  # so that an existing folder is always complete
+        shutil.rmtree(out)  # never leave an incomplete folder
         raise
 
 
 def index_shards(folder: Path) -> ShardIndex:
-    """Make the index of existing shards and write it into their folder."""
+    """Build the index of the shards in a folder and write it beside them."""
     index = scan_shards(folder)
     write_index(index, folder)
     return index

@@ -1,4 +1,4 @@
-"""Read a table with more columns about images: one row per image, named by its path or index."""
+"""A table with additional columns about images: one row for each image, named by its path or index."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MOST_COLUMNS = 200
 
 @dataclass(frozen=True)
 class SampleTable:
-    """The columns of a table, with a text for each image, "" if it has no value."""
+    """The columns of a table as text, with one value for each image; empty text if it has none."""
 
     columns: Mapping[str, list[str]]
     missing: int  # number of images without a row
 
 
 def has_properties(path: Path) -> bool:
-    """Return whether a path is a table with more columns than an audit needs."""
+    """Return whether a path is a table with columns that describe the images."""
     if path.suffix.lower() not in SUFFIXES or not path.is_file():
         return False
     return any(name and name not in NO_PROPERTIES for name in read_records(path)[0])
@@ -36,9 +36,9 @@ def has_properties(path: Path) -> bool:
 def read_sample_table(
     path: Path, names: Sequence[str], files: Mapping[str, Path] | None = None
 ) -> SampleTable:
-    """Read the columns of a table for the images with these names; rows of other images are ignored.
+    """Read the columns of a table for the images `names`; rows of other images are ignored.
 
-    A row names its image as suspects.csv does, or by the path of its file relative to the folder of the table
+    A row names its image as in suspects.csv, or by the path of its file relative to the folder of the table
     (`files` maps names to files). Raises DataError if no row belongs to an image.
     """
     header, records = read_records(path)
@@ -52,27 +52,27 @@ def read_sample_table(
             continue
         if index in seen:
             raise DataError(
-                f"{printable(path)}, row {number}: {names[index]!r} has an earlier row. Remove one of them."
+                f"{printable(path)}, row {number}: {names[index]!r} has an earlier row. Remove one."
             )
         seen.add(index)
         for name in properties:
             columns[name][index] = _cell(record.get(name))
     if not seen:
         raise DataError(
-            f"{printable(path)} has no row of a training image. They are named as in suspects.csv, the first "
-            f"one {names[0]!r}; write the same into the column {key}."
+            f"{printable(path)} has no row for any training image. Name them in the column {key} as in "
+            f"suspects.csv; the first one is {names[0]!r}."
         )
     return SampleTable(columns, len(names) - len(seen))
 
 
 def _check_header(header: Sequence[str], path: Path) -> tuple[str, list[str]]:
-    """Return the column that names the images and the columns that describe them; both are required."""
+    """Return the column that names images and the columns that describe them; raise if one is missing."""
     key = next((name for name in KEYS if name in header), None)
     properties = [name for name in dict.fromkeys(header) if name and name not in NO_PROPERTIES]
     if key is None or not properties:
         raise DataError(
-            f"{printable(path)} explains nothing: it needs a column path (or index) and at least one more "
-            f"that describes the images; found: {', '.join(header) or 'nothing'}."
+            f"{printable(path)} cannot explain anything: it needs a column path (or index) and at least one "
+            f"more that describes the images; found: {', '.join(header) or 'nothing'}."
         )
     if len(properties) > MOST_COLUMNS:
         raise DataError(
@@ -85,7 +85,7 @@ def _check_header(header: Sequence[str], path: Path) -> tuple[str, list[str]]:
 def _finder(
     names: Sequence[str], files: Mapping[str, Path], folder: Path
 ) -> Callable[[str], int | None]:
-    """Return a function that finds the image that a cell names."""
+    """Return a function that finds the number of the image that a cell names."""
     by_name = {os.path.normpath(name): number for number, name in enumerate(names)}
     by_file = {
         os.path.abspath(files[name]): number for number, name in enumerate(names) if name in files

@@ -27,18 +27,18 @@ USUAL_GROUPS = GroupSource()  # the column `group` of a table, if it has one
 
 
 def check_groups(name: str, groups: GroupSource) -> None:
-    """Raise an error if a group source is given for shards, which were packed with their groups."""
+    """Raise if `groups` names a source: shards already contain the groups they were packed with."""
     if groups not in (USUAL_GROUPS, GroupSource(column="group")):
         raise DataError(
-            f"{name} has shards, whose groups were written when they were packed. Say where the groups are "
-            "there: `unspur data pack ... --bias`; and leave it out here."
+            f"{name} has shards, whose groups were written when they were packed. Leave the option out, "
+            "or pack the images again with `unspur data pack ... --bias`."
         )
 
 
 def list_source(
     path: Path, groups: GroupSource = USUAL_GROUPS, *, need_train: bool = True
 ) -> Listing:
-    """List the images of a folder or a table; with `need_train` there must be a training split."""
+    """List the images of a folder or a table; with `need_train` a folder must have a train split."""
     pattern = NamePattern(groups.pattern) if groups.pattern else None
     named_classes = pattern is not None and "class" in pattern.fields
     if path.suffix.lower() in table.SUFFIXES and not path.is_dir():
@@ -60,7 +60,7 @@ def list_source(
 
 
 def _list_files(root: Path) -> Listing:
-    """List all images below a folder, whose classes are in their names; train/ and test/ are splits."""
+    """List all images below a folder whose classes are in the file names; train/ and test/ are splits."""
     if not root.is_dir():
         raise DataError(f"there is no folder {printable(root)}.")
     files = class_folders.images(root)

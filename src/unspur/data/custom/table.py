@@ -1,7 +1,7 @@
-"""Read a table of images with columns `path` and `label`, and optional `split` and `group`.
+"""A table of images: columns `path` and `label`, optionally `split` and `group`, as CSV, TSV or parquet.
 
-The table is CSV, TSV or parquet. Paths are relative to its folder. `group` (the bias label) is only used for
-evaluation. A cell that a spreadsheet would run as a formula may begin with an apostrophe, as in suspects.csv.
+Paths are relative to the folder of the table. `group`, the value of the suspected shortcut, is for evaluation
+only. A cell that a spreadsheet would run as a formula may begin with an apostrophe, as in suspects.csv.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MISSING = (
     "null",
     "<na>",
     "#n/a",
-)  # texts that programs write for a missing value
+)  # how programs write a missing value
 
 
 def list_images(path: Path, *, group: str = "", labelled: bool = True) -> Listing:
-    """List the images of a table, in its order; `group` is the name of the group column if it differs.
+    """List the images of a table, in its order; `group` names the column of groups (by default `group`).
 
-    The label column is required unless `labelled` is False.
+    The column `label` is required unless `labelled` is False.
     """
     header, records = read_records(path)
     needed = ("path", "label") if labelled else ("path",)
@@ -78,7 +78,7 @@ def _row(
 
 
 def _text(value: Any) -> str:
-    """Return a cell as text: an integer without decimal point, a missing value as ""."""
+    """Return a cell as text: a whole number without a decimal point, a missing value as empty text."""
     if value is None or value != value:
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -87,7 +87,7 @@ def _text(value: Any) -> str:
 
 
 def _check_groups(rows: list[ListedImage], table: Path) -> None:
-    """Raise DataError if only some images of a split have a group."""
+    """Raise if only some images of a split have a group."""
     for part in {row.part for row in rows}:
         has_group = [bool(row.group) for row in rows if row.part == part]
         if any(has_group) and not all(has_group):
@@ -99,7 +99,7 @@ def _check_groups(rows: list[ListedImage], table: Path) -> None:
 
 
 def _check_paths(rows: list[ListedImage], table: Path) -> None:
-    """Raise DataError if an image has two labels; warn if it is listed more than once."""
+    """Raise if an image has two labels; warn if it is listed more than once."""
     first: dict[Path, tuple[int, str]] = {}
     repeated = 0
     for number, row in enumerate(rows, 1):
@@ -112,18 +112,18 @@ def _check_paths(rows: list[ListedImage], table: Path) -> None:
             )
     if repeated:
         warnings.warn(
-            f"{printable(table)}: {repeated} rows list an image again; it counts as often as it is listed.",
+            f"{printable(table)}: {repeated} rows list an image again; each row counts as one image.",
             stacklevel=4,
         )
 
 
 def _warn_of_missing(rows: list[ListedImage], table: Path) -> None:
-    """Warn about labels such as "nan" that usually stand for a missing value."""
+    """Warn of labels such as "nan" that usually mean a missing value."""
     for label, count in Counter(row.label for row in rows).items():
         if label.lower() in MISSING:
             warnings.warn(
-                f"{printable(table)}: {count} rows have the label {label!r}, which usually means that there "
-                "is none. It is used as the name of a class; remove these rows if it is not.",
+                f"{printable(table)}: {count} rows have the label {label!r}, which usually means a missing "
+                "value. It is used as the name of a class; remove these rows if it is not one.",
                 stacklevel=4,
             )
 
@@ -132,7 +132,7 @@ Records = tuple[list[str], Iterable[Mapping[str, Any]]]
 
 
 def read_records(path: Path) -> Records:
-    """Read a table: the names of its columns in lower case, and its rows."""
+    """Read a table; return the names of its columns in lower case, and its rows."""
     if not path.is_file():
         raise DataError(f"there is no table {printable(path)}.")
     return (_parquet if path.suffix.lower() == ".parquet" else _csv)(path)
@@ -146,12 +146,12 @@ def _csv(path: Path) -> Records:
             f"{printable(path)} cannot be read as text in UTF-8 ({error}). Save it again as CSV (UTF-8)."
         ) from None
     first = first_line(text)
-    mark = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
-    table = csv.DictReader(open_lines(text), delimiter=mark, restkey="")
+    delimiter = "\t" if "\t" in first else ";" if ";" in first and "," not in first else ","
+    table = csv.DictReader(open_lines(text), delimiter=delimiter, restkey="")
     try:
         header = [(name or "").strip().lower() for name in table.fieldnames or ()]
     except csv.Error as error:
-        raise DataError(f"{printable(path)}: the first line is no CSV row ({error}).") from None
+        raise DataError(f"{printable(path)}: the first line is not a CSV row ({error}).") from None
     table.fieldnames = header
     return header, _records(table, path)
 
@@ -173,7 +173,7 @@ def _parquet(path: Path) -> Records:
         ) from None
     try:
         table = parquet.read_table(path)
-    except Exception as error:  # pyarrow can raise anything for a damaged file
+    except Exception as error:  # a damaged file can make pyarrow raise anything
         raise DataError(f"{printable(path)} cannot be read as parquet ({error}).") from None
     header = [name.lower() for name in table.column_names]
     return header, table.rename_columns(header).to_pylist()

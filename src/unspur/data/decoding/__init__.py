@@ -1,1 +1,1 @@
-"""Decode image files to pixels: reading, resizing, worker processes, a cache of decoded pixels."""
+"""Decoding of image files: reading, resizing, worker processes, a cache of decoded pixels."""

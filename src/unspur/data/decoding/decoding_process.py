@@ -1,4 +1,4 @@
-"""A worker process that decodes image files, and the handling of files that crash it."""
+"""A process that decodes image files, so that a file that crashes the decoder does no further harm."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from . import pixels
 
 PROGRAM = pixels.__file__
 SECONDS = 60.0  # time limit for one image
-# Signals with which a decoder ends because of a file. Other signals come from outside, such as lack of
-# memory.
+# Signals that end a decoder because of a file. Others come from outside, such as when memory runs out.
 CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL")
 
 
 class FatalImage(Exception):  # noqa: N818  (the file is at fault)
-    """A file that crashed a process or took too long; the message is the reason."""
+    """A file that crashed the decoder or took too long; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +37,14 @@ class Task:
     files: tuple[str, ...]
 
     def after(self, done: int) -> Task:
-        """Return the rest of the task after some files are done."""
-        high, wide = self.size
-        return replace(self, offset=self.offset + done * 3 * high * wide, files=self.files[done:])
+        """Return the rest of the task after the first `done` files."""
+        height, width = self.size
+        return replace(
+            self, offset=self.offset + done * 3 * height * width, files=self.files[done:]
+        )
 
     def of(self, files: tuple[str, ...]) -> Task:
-        """Return the same task for other files."""
+        """Return the same task with other file names."""
         return replace(self, files=files)
 
 
@@ -60,9 +61,9 @@ class DecodingProcess:
         )
 
     def answers(self, task: Task) -> Iterator[str]:
-        """Decode files; yield for each the reason why it cannot be read, or ''.
+        """Decode the files of a task; yield for each the reason why it cannot be read, or ''.
 
-        Raises FatalImage if the next file crashed the process or took too long.
+        Raises FatalImage if the next file ended the process.
         """
         assert self.process.stdin is not None
         try:
@@ -73,10 +74,10 @@ class DecodingProcess:
                 yield json.loads(next(lines))
         except (OSError, ValueError) as error:
             self.end()
-            raise _ended(str(error)) from error
+            raise _unexpected_end(str(error)) from error
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield the lines that the process writes, each within the time limit of one image."""
+        """Yield the lines that the process writes; raise FatalImage if one takes too long."""
         assert self.process.stdout is not None
         handle, rest = self.process.stdout.fileno(), b""
         while True:
@@ -86,21 +87,21 @@ class DecodingProcess:
                 self.process.kill()
                 self.end()
                 raise FatalImage(f"decoding it took more than {SECONDS:.0f} s")
-            if not (some := os.read(handle, 2**16)):
-                raise self._death()
-            rest += some
+            if not (data := os.read(handle, 2**16)):
+                raise self._end_error()
+            rest += data
 
-    def _death(self) -> Exception:
-        """Return the error for the end of the process: a fatal file, or another problem."""
+    def _end_error(self) -> Exception:
+        """Return the error for the end of the process: FatalImage if a file crashed it, else DataError."""
         status = self.process.wait()
         self.end()
         name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         if name in CRASHES:
             return FatalImage(f"the decoder crashed on it ({name})")
-        return _ended(name)
+        return _unexpected_end(name)
 
     def end(self) -> None:
-        """Close the input of the process and wait until it has ended."""
+        """Close the pipes of the process and wait until it has ended."""
         for pipe in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(OSError):  # it has ended already
                 if pipe is not None:
@@ -108,16 +109,16 @@ class DecodingProcess:
         self.process.wait()
 
 
-def _ended(how: str) -> DataError:
+def _unexpected_end(how: str) -> DataError:
     return DataError(
         f"a decoding process ended unexpectedly ({how}). Is there enough memory? Try fewer "
-        "(data.workers)."
+        "processes (data.workers)."
     )
 
 
 def _is_ready(handle: int) -> bool:
-    """Wait for something to read; return False if nothing comes in time."""
-    if not hasattr(select, "poll"):  # a system without poll cannot wait with a time limit
+    """Wait for data to read; return False if the time limit passes."""
+    if not hasattr(select, "poll"):  # this system cannot wait for a pipe
         return True
     poll = select.poll()
     poll.register(handle, select.POLLIN)

@@ -1,8 +1,8 @@
 """Read facts about an image file from its header: format, size, compression, camera.
 
-No pixels are decoded. The contents of a file are not trusted: EXIF blocks are read up to a limit, texts are
-shortened, and a file that cannot be read has no facts. File-system times are left out, because copying
-changes them.
+No pixels are decoded. The content of a file is not trusted: EXIF blocks are read up to a size limit, texts
+are shortened, and a file that cannot be read has no facts. File times are not used, because copying changes
+them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Fact = str | float
 Facts = dict[str, Fact]
 
 MOST_EXIF_BYTES = 2**16  # the largest segment of a JPEG
-MOST_CHARACTERS = 60  # longest text
-EXIF_IFD = 0x8769  # the part of EXIF that describes the photograph, below the part of the file
+MOST_CHARACTERS = 60  # of a text
+EXIF_IFD = 0x8769  # the tag of the EXIF directory that describes the photograph
 TEXTS = {
     "Make": "EXIF camera maker",
     "Model": "EXIF camera model",
@@ -41,7 +41,7 @@ DATES = {"DateTimeOriginal": "EXIF date", "DateTime": "EXIF date"}
 
 
 def read_facts(path: Path) -> Facts:
-    """Return the facts in the header of an image file; none if it cannot be read."""
+    """Return the facts in the header of an image file; empty if it cannot be read."""
     try:
         with open_image(path) as image:
             return {**_size_facts(image, path), **_jpeg_facts(image), **_exif_facts(image)}
@@ -50,19 +50,19 @@ def read_facts(path: Path) -> Facts:
 
 
 def _size_facts(image: Image.Image, path: Path) -> Facts:
-    wide, high = image.size
+    width, height = image.size
     return {
         "file format": image.format or "",
         "colour mode": image.mode,
-        "width": float(wide),
-        "height": float(high),
-        "width / height": wide / max(1, high),
-        "bytes per pixel": os.path.getsize(path) / max(1, wide * high),
+        "width": float(width),
+        "height": float(height),
+        "width / height": width / max(1, height),
+        "bytes per pixel": os.path.getsize(path) / max(1, width * height),
     }
 
 
 def _jpeg_facts(image: Image.Image) -> Facts:
-    """Return the compression of a JPEG: the mean step of its quantisation tables; none for other formats."""
+    """Return the mean quantisation step of a JPEG, and whether it is progressive; empty for other formats."""
     tables = getattr(image, "quantization", None)
     if not isinstance(tables, dict) or not tables.get(0):
         return {}
@@ -87,7 +87,7 @@ def _exif_facts(image: Image.Image) -> Facts:
 
 
 def _exif_entries(image: Image.Image) -> dict[str, Any]:
-    """Return the EXIF entries by name; entries that Pillow cannot read are left out."""
+    """Return the EXIF entries by name; empty if Pillow cannot read them."""
     try:
         exif = image.getexif()
         entries = {**exif, **exif.get_ifd(EXIF_IFD)}
@@ -97,7 +97,7 @@ def _exif_entries(image: Image.Image) -> dict[str, Any]:
 
 
 def _short_text(value: Any) -> str:
-    """Return a text or a number as a short line without control characters."""
+    """Return a text or a number as one short line without control characters."""
     if not isinstance(value, str | int | float):
         return ""
     line = " ".join(str(value)[: 4 * MOST_CHARACTERS].split())
@@ -113,6 +113,6 @@ def _finite(value: Any) -> float | None:
 
 
 def _day(value: Any) -> float | None:
-    """Return a date of EXIF, `2024:05:31 12:00:00`, as the number 20240531."""
+    """Return an EXIF date such as `2024:05:31 12:00:00` as the number 20240531."""
     digits = str(value)[:10].replace(":", "") if isinstance(value, str) else ""
     return float(digits) if len(digits) == 8 and digits.isascii() and digits.isdigit() else None

@@ -1,4 +1,4 @@
-"""A split of labelled images in files, which are decoded on demand."""
+"""Labelled images in files, which are decoded whenever they are needed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ...hashing import digest
 from . import pixels
 from .pixels import CROPS, Bytes, Crop, UnreadableImage
 
-BLOCK = 64  # files per task of a thread; with single files, threads do not pay off
-VERSION = 3  # of the decoding; increased whenever pixels change
+BLOCK = 64  # files a thread reads at a time: single files would be slower than no threads at all
+VERSION = 3  # of the decoding; increase it whenever the pixels change
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Path | str)
@@ -28,7 +28,7 @@ P = TypeVar("P", bound=Path | str)
 
 @dataclass(frozen=True, eq=False)
 class Files:
-    """A split whose images are in files; `size` (high, wide) is the size that they are resized to."""
+    """A split whose images are in files; they are resized to `size` (height, width)."""
 
     paths: tuple[Path, ...]
     targets: Tensor
@@ -73,18 +73,18 @@ class Files:
 
     @cached_property
     def hashes(self) -> tuple[str, ...]:
-        """Return a hash of each file's bytes."""
+        """Return a hash of the bytes of each file."""
         return tuple(in_threads(_hash, self.paths))
 
     @cached_property
     def digest(self) -> str:
-        """Return a hash of the files' bytes, how they are decoded, targets and order."""
+        """Return a hash of the bytes of the files, the decoding, the targets and the order."""
         head = f"files {VERSION} {self.size} {self.crop} {' '.join(self.hashes)}"
         return digest(head, self.targets)
 
 
 def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
-    """Read an image file as (3, high, wide); raise DataError if it is not an image."""
+    """Read an image file as (3, height, width); raise DataError if it cannot be read."""
     try:
         return pixels.read(path, size, crop)
     except UnreadableImage as error:

@@ -1,7 +1,7 @@
-"""A cache for pixels that take long to decode or to generate.
+"""A cache of pixels that are slow to decode or generate: they are computed once and stored in a file.
 
-A cached file is a NumPy array of bytes followed by its sha256. It appears only when it is complete, is
-checked when it is opened, and is memory-mapped, so that a data set may be larger than the memory.
+A cached file is a NumPy array of bytes followed by its SHA-256. It appears only when it is complete, is
+checked when it is opened, and is memory-mapped, so that a data set may be larger than memory.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def cached_pixels(
 ) -> Tensor:
     """Return all blocks as one uint8 tensor; with a `cache` folder they are computed only once.
 
-    `about` names everything that the pixels depend on. A damaged file is written again, and a folder that
-    cannot be written is not used; both give a warning.
+    `about` describes everything the pixels depend on. Warns if a cached file is damaged, which is then
+    written again, and if the folder cannot be written, which is then not used.
     """
     if cache is None:
         return _gather(blocks(), shape)
@@ -67,19 +67,19 @@ def cached_pixels(
     try:
         _write(path, blocks(), shape)
     except OSError as error:
-        warnings.warn(f"cannot keep {path}: {error.strerror}.", stacklevel=2)
+        warnings.warn(f"cannot store {path}: {error.strerror}.", stacklevel=2)
         return _gather(blocks(), shape)
     rewritten = _open_cached(path, shape)
     return _gather(blocks(), shape) if rewritten is None else rewritten
 
 
 def _gather(blocks: Iterator[Bytes], shape: Shape) -> Tensor:
-    whole = np.empty(shape, np.uint8)
+    array = np.empty(shape, np.uint8)
     start = 0
     for block in blocks:
-        whole[start : start + len(block)] = block
+        array[start : start + len(block)] = block
         start += len(block)
-    return torch.from_numpy(whole)
+    return torch.from_numpy(array)
 
 
 def _open_cached(path: Path, shape: Shape) -> Tensor | None:
@@ -91,20 +91,20 @@ def _open_cached(path: Path, shape: Shape) -> Tensor | None:
             return None
         with path.open("rb") as file:
             file.seek(-hashlib.sha256().digest_size, os.SEEK_END)
-            whole = file.read() == hashlib.sha256(array.data).digest()
+            is_intact = file.read() == hashlib.sha256(array.data).digest()
     except (OSError, ValueError, EOFError):
         return None
-    return torch.from_numpy(array) if whole else None
+    return torch.from_numpy(array) if is_intact else None
 
 
 def _write(path: Path, blocks: Iterator[Bytes], shape: Shape) -> None:
-    """Write a temporary file, sync it, and rename it."""
+    """Write a temporary file beside `path`, sync it, and rename it to `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.stem}.{secrets.token_hex(4)}")
+    temporary = path.with_name(f".{path.stem}.{secrets.token_hex(4)}")
     header = {"descr": "|u1", "fortran_order": False, "shape": shape}
     checksum = hashlib.sha256()
     try:
-        with beside.open("xb") as file:
+        with temporary.open("xb") as file:
             np.lib.format.write_array_header_2_0(file, header)
             for block in blocks:
                 data = np.ascontiguousarray(block).data
@@ -113,9 +113,9 @@ def _write(path: Path, blocks: Iterator[Bytes], shape: Shape) -> None:
             file.write(checksum.digest())
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

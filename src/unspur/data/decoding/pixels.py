@@ -1,8 +1,8 @@
-"""Read one image file as pixels. This module is also the program of a decoding process.
+"""Decode an image file to pixels. This module is also the program that a decoding process runs.
 
-It imports nothing of unspur, so that the process starts quickly. A task is a line of JSON with the files to
-decode and their place in shared memory. The answer is a line of JSON for each file: the reason why it cannot
-be read, or an empty text.
+It imports nothing else of this package, so that a process starts quickly. A task is a line of JSON with the
+files to decode and their place in shared memory. The answer is a line of JSON for each file: the reason why
+it cannot be read, or an empty text.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 Bytes = NDArray[np.uint8]
 Crop = Literal["stretch", "square", "inner"]
 
-# The side of a centred square crop as a share of the shorter side; None for the whole image, stretched. The
-# inner crop is that of "resize the shorter side to 256, then crop the central 224".
+# The side of a centred square crop as a share of the shorter side; None stretches the whole image. `inner` is
+# the usual "resize the shorter side to 256, then crop the central 224".
 CROPS: dict[str, float | None] = {"stretch": None, "square": 1.0, "inner": 224 / 256}
-# The formats that are opened. Pillow's readers of others are less robust (AVIF, DDS) or run other programs
-# (EPS runs Ghostscript). PPM includes PBM and PGM; JPEG includes photographs with several frames (MPO).
+# Only these formats are opened: Pillow's readers of others are less robust (AVIF, DDS) or start another
+# program (Ghostscript for EPS). PPM includes PBM and PGM; JPEG includes the multi-frame photographs (MPO) of
+# cameras.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-MOST_PIXELS = 178_956_970  # largest image; Pillow's own limit
-REASON_LENGTH = 200  # longest message of a decoder that is passed on
+MOST_PIXELS = 178_956_970  # of one image; Pillow refuses larger ones as well
+REASON_LENGTH = 200  # characters of a decoder's message that are passed on
 TRANSPARENT = ("RGBA", "RGBa", "LA", "La", "PA")  # modes of images with an alpha channel
 BACKGROUND = "white"  # behind transparent pixels
-SPAN = "\0"  # separates path, offset and size of a span; no path has this character
+SPAN = "\0"  # between the path, the offset and the size of a span; no path has this character
 OPEN_MEMORIES = 4  # shared memories that a process keeps open
 
 
@@ -46,11 +47,11 @@ class UnreadableImage(Exception):  # noqa: N818  (the file is at fault)
 
 @contextmanager
 def open_image(path: Path | str) -> Iterator[Image.Image]:
-    """Open an image of a known format; any error until it is closed raises UnreadableImage."""
+    """Open an image of a known format; any error until it is closed is raised as UnreadableImage."""
     try:
         with _open_regular(path) as file, Image.open(file, formats=FORMATS) as image:
-            wide, high = image.size
-            if wide * high > MOST_PIXELS:
+            width, height = image.size
+            if width * height > MOST_PIXELS:
                 raise Image.DecompressionBombError
             yield image
     except Exception as error:  # a decoder can raise anything
@@ -58,7 +59,7 @@ def open_image(path: Path | str) -> Iterator[Image.Image]:
 
 
 def _open_regular(path: Path | str) -> IO[bytes]:
-    """Open a regular file or a span of one; refuse pipes and devices, which may never end."""
+    """Open a regular file or a span of one; others are refused, since reading a pipe may never end."""
     if isinstance(path, str) and SPAN in path:
         return _open_span(*path.split(SPAN))
     if not stat.S_ISREG(os.stat(path).st_mode):
@@ -67,7 +68,7 @@ def _open_regular(path: Path | str) -> IO[bytes]:
 
 
 def _open_span(path: str, offset: str, size: str) -> IO[bytes]:
-    """Read a span of a file: `size` bytes from an offset."""
+    """Read `size` bytes of a file, starting at `offset`."""
     with _open_regular(path) as file:
         file.seek(int(offset))
         content = file.read(int(size))
@@ -77,18 +78,18 @@ def _open_span(path: str, offset: str, size: str) -> IO[bytes]:
 
 
 def name_span(path: str, offset: int, size: int) -> str:
-    """Return the name that stands for a span of a file."""
+    """Return the name of a span of a file, which can be used like a path."""
     return f"{path}{SPAN}{offset}{SPAN}{size}"
 
 
 def describe_file(name: str) -> str:
-    """Return the name of a file or of a span for messages."""
+    """Return a readable description of a file or a span of one."""
     path, *span = name.split(SPAN)
     return f"the image at byte {span[0]} of {path}" if span else path
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file without blocking, in case it has become a pipe."""
+    """Open a file without blocking, in case it has been replaced by a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -105,26 +106,26 @@ def _reason(error: Exception) -> str:
 
 
 def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
-    """Read an image file as (3, high, wide): upright, as RGB, resized; raise UnreadableImage if it fails."""
-    high, wide = size
+    """Read an image file as RGB (3, height, width), upright and resized; raises UnreadableImage."""
+    height, width = size
     with open_image(path) as image:
-        # A large JPEG is decoded at a fraction of its size, but at least twice the requested size.
+        # A large JPEG is decoded at a reduced size, which is at least twice the requested size.
         image.draft(None, (2 * max(size), 2 * max(size)))
         whole = colours(_upright(image))
         box = _box(whole.size, CROPS[crop])
-        small = whole.resize((wide, high), Image.Resampling.BILINEAR, box)
+        small = whole.resize((width, height), Image.Resampling.BILINEAR, box)
         return np.asarray(small).transpose(2, 0, 1)
 
 
 def measure(path: Path | str) -> tuple[int, int]:
-    """Return height and width of an upright image, from its header alone."""
+    """Return height and width of the upright image; only the header is read."""
     with open_image(path) as image:
-        wide, high = image.size
-        return (wide, high) if _orientation(image) >= 5 else (high, wide)
+        width, height = image.size
+        return (width, height) if _orientation(image) >= 5 else (height, width)
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """Rotate the image upright according to its EXIF orientation."""
+    """Rotate the image according to its EXIF orientation."""
     if _orientation(image) == 1:
         return image
     return ImageOps.exif_transpose(image)
@@ -132,14 +133,14 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _orientation(image: Image.Image) -> int:
     """Return the EXIF orientation: 1 if the image is upright, 5 to 8 if it lies on its side."""
-    if "exif" not in image.info:  # TIFF stores it elsewhere and is rotated when it is opened
+    if "exif" not in image.info:  # Pillow rotates TIFF files itself when it opens them
         return 1
     orientation = image.getexif().get(0x0112, 1)
     return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
 
 
 def colours(image: Image.Image) -> Image.Image:
-    """Convert the image to RGB: grey to three equal channels, 16 bits to 8, transparency over white."""
+    """Convert an image to RGB: 16 bits become 8, transparent pixels are put on white."""
     if image.mode == "F" or image.mode.startswith("I"):
         return Image.fromarray(_bytes(image)).convert("RGB")
     if image.mode in TRANSPARENT or "transparency" in image.info:
@@ -151,19 +152,19 @@ def colours(image: Image.Image) -> Image.Image:
 
 
 def _bytes(image: Image.Image) -> Bytes:
-    """Scale 16-bit grey values, or floating-point ones from 0 to 1, to bytes; refuse all others."""
+    """Scale grey values of 16 bits, or floating-point values from 0 to 1, to bytes; refuse all others."""
     floating = image.mode == "F"
     values = np.asarray(image if floating else image.convert("I"))
     low, high, most = float(values.min()), float(values.max()), 1 if floating else 65535
     if not (low >= 0 and high <= most):
         raise ValueError(
-            f"its grey values go from {low:g} to {high:g}, and only 0 to {most} can be read; rescale them"
+            f"its grey values range from {low:g} to {high:g}, and only 0 to {most} can be read; rescale them"
         )
     return np.rint(values * 255.0 if floating else values / 257).astype(np.uint8)
 
 
 def _box(size: tuple[int, int], share: float | None) -> tuple[float, float, float, float] | None:
-    """Return a centred square, whose side is a share of the shorter side, as left, top, right, bottom."""
+    """Return the centred square crop (left, top, right, bottom) whose side is a share of the shorter side."""
     if share is None:
         return None
     half = share * min(size) / 2
@@ -172,7 +173,7 @@ def _box(size: tuple[int, int], share: float | None) -> tuple[float, float, floa
 
 
 def serve(tasks: Iterable[str], answers: IO[str]) -> None:
-    """Process tasks until there are no more."""
+    """Work through the tasks and write an answer for each file."""
     memories: dict[str, mmap.mmap] = {}
     for line in tasks:
         task = json.loads(line)
@@ -182,7 +183,7 @@ def serve(tasks: Iterable[str], answers: IO[str]) -> None:
 
 
 def _memory(memories: dict[str, mmap.mmap], task: dict[str, Any]) -> mmap.mmap:
-    """Open the shared memory of a task; each one is opened once."""
+    """Return the shared memory of a task; the last few are kept open."""
     if task["memory"] not in memories:
         while len(memories) >= OPEN_MEMORIES:
             del memories[next(iter(memories))]
@@ -193,13 +194,13 @@ def _memory(memories: dict[str, mmap.mmap], task: dict[str, Any]) -> mmap.mmap:
 
 
 def _fill(memory: mmap.mmap, task: dict[str, Any]) -> Iterator[str]:
-    """Decode the files of a task into shared memory; yield the reason why each cannot be read, or ''."""
-    high, wide = task["size"]
+    """Decode the files of a task into shared memory; yield for each why it cannot be read, or ''."""
+    height, width = task["size"]
     count = len(task["files"])
-    place = np.frombuffer(memory, np.uint8, count * 3 * high * wide, task["offset"])
-    for image, file in zip(place.reshape(count, 3, high, wide), task["files"], strict=True):
+    place = np.frombuffer(memory, np.uint8, count * 3 * height * width, task["offset"])
+    for image, file in zip(place.reshape(count, 3, height, width), task["files"], strict=True):
         try:
-            image[:] = read(file, (high, wide), task["crop"])
+            image[:] = read(file, (height, width), task["crop"])
             yield ""
         except UnreadableImage as error:
             yield str(error)

@@ -1,7 +1,7 @@
-"""Readers, which fill memory with the pixels of given samples in the background.
+"""Readers that fill memory with the pixels of samples, in the background.
 
-Images in memory are gathered by threads. Images in files are decoded by processes, which all readers share,
-which start when they are needed, and which end with the program.
+Threads gather images that are in memory. Processes decode images in files. These processes are shared by all
+readers, start when they are needed and end with the program.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .decoding_process import DecodingProcess, FatalImage, Task
 from .files import Files
 from .pixels import Crop
 
-BLOCK = 16  # files per task of a process
-THREADS = 4  # threads that gather images in memory
+BLOCK = 16  # files that a process decodes at a time
+THREADS = 4  # threads that gather images from memory
 
 
-Bad = dict[str, str]  # the reason for each unreadable file
+Bad = dict[str, str]  # unreadable files, and the reason for each
 
 
 class Memory:
-    """Memory for some images, which other processes can fill and a GPU can copy from."""
+    """Shared memory for images, which other processes can fill and a GPU can copy from."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, *, pinned: bool):
         count = max(1, torch.empty(0, dtype=dtype).element_size() * math.prod(shape))
@@ -48,7 +48,7 @@ class Memory:
         self._pinned = pinned and _pin(self.slots)
 
     def offset(self, slot: int) -> int:
-        """Return the position of a slot, in bytes."""
+        """Return the offset of a slot in bytes."""
         return slot * self.slots[0].numel() * self.slots.element_size()
 
     def close(self) -> None:
@@ -59,20 +59,20 @@ class Memory:
 
 
 class Reader(Protocol):
-    """Fills memory with samples, starting at a slot; the result of the work lists unreadable files."""
+    """A reader fills memory with samples, starting at a slot; its futures return the unreadable files."""
 
     def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]: ...
 
 
 @runtime_checkable
 class OwnReader(Protocol):
-    """Images that bring their own reader, such as those in shards."""
+    """Images that provide their reader, such as those in shards."""
 
     def reader(self, workers: int) -> Reader: ...
 
 
 class FromMemory:
-    """Reads images in memory, or in a memory-mapped file."""
+    """A reader of images in memory or in a memory-mapped file."""
 
     def __init__(self, split: Split):
         self.split = split
@@ -83,7 +83,7 @@ class FromMemory:
 
 
 class FromFiles:
-    """Reads images in files."""
+    """A reader of images in files."""
 
     def __init__(self, files: Files, workers: int = 0):
         self.files = files
@@ -97,7 +97,7 @@ class FromFiles:
 
 
 class InFiles(Protocol):
-    """Images that are decoded from files: their size and crop."""
+    """Images that are decoded from files: the size they are resized to, and how they are cropped."""
 
     @property
     def size(self) -> tuple[int, int]: ...
@@ -108,15 +108,15 @@ class InFiles(Protocol):
 def decoding_tasks(
     images: InFiles, memory: Memory, slot: int, index: Tensor, file_of: Callable[[int], str]
 ) -> Iterator[Task]:
-    """Yield the tasks that fill memory with samples; `file_of` returns the file or span of a sample."""
+    """Yield the tasks that fill memory with samples; `file_of` returns the file, or span, of a sample."""
     positions, start = index.tolist(), memory.offset(slot)
-    high, wide = images.size
+    height, width = images.size
     for first in range(0, len(positions), BLOCK):
         yield Task(
             memory=memory.name,
             path=memory.path,
-            offset=start + first * 3 * high * wide,
-            size=(high, wide),
+            offset=start + first * 3 * height * width,
+            size=(height, width),
             crop=images.crop,
             files=tuple(map(file_of, positions[first : first + BLOCK])),
         )
@@ -134,7 +134,7 @@ def reader(part: Part, workers: int = 0) -> Reader:
 
 
 class Decoders:
-    """A number of decoding processes, and as many threads that wait for their answers."""
+    """A pool of decoding processes, with one thread for each that waits for its answers."""
 
     def __init__(self, count: int):
         self.threads = ThreadPoolExecutor(count, thread_name_prefix="decoder")
@@ -144,17 +144,17 @@ class Decoders:
         self.count = count
 
     def submit(self, task: Task) -> Future[Bad]:
-        return self.threads.submit(self._do, task)
+        return self.threads.submit(self._decode, task)
 
     def close(self) -> None:
-        """End all processes that are idle."""
+        """Cancel waiting tasks, wait for the running ones, then end all processes."""
         self.threads.shutdown(cancel_futures=True)
         for _ in range(self.count):
             if (process := self.idle.get()) is not None:
                 process.end()
 
-    def _do(self, task: Task) -> Bad:
-        """Decode the files of a task; a file that crashes the process does not affect the others."""
+    def _decode(self, task: Task) -> Bad:
+        """Decode the files of a task; if a file crashes its process, the other files are still decoded."""
         bad: Bad = {}
         process, done = self.idle.get(), 0
         try:
@@ -183,7 +183,7 @@ def available_cores() -> int:
 
 
 def own_cores() -> int:
-    """Return the number of processors for decoding: a share, if several processes train on this machine."""
+    """Return the processors for this process: an equal share if several work together on this machine."""
     return max(1, available_cores() // processes_here())
 
 
@@ -205,7 +205,7 @@ def _gather(images: Tensor, index: Tensor, place: Tensor) -> Bad:
 
 
 def _shared_file(count: int) -> IO[bytes]:
-    """Open a file in memory, if the system supports it."""
+    """Open a file in memory, or a temporary file if the system has no such files."""
     if hasattr(os, "memfd_create"):
         file: IO[bytes] = os.fdopen(os.memfd_create("unspur"), "r+b")
     else:
@@ -215,14 +215,14 @@ def _shared_file(count: int) -> IO[bytes]:
 
 
 def _path(file: IO[bytes]) -> str:
-    """Return the path by which other processes open the file."""
+    """Return the path that other processes open the file with."""
     if hasattr(os, "memfd_create"):
         return f"/proc/{os.getpid()}/fd/{file.fileno()}"
     return str(file.name)
 
 
 def _pin(memory: Tensor) -> bool:
-    """Pin memory, so that a GPU can copy from it asynchronously."""
+    """Pin memory, so that a GPU can copy from it asynchronously; return whether that worked."""
     size = memory.numel() * memory.element_size()
     status = torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0)  # type: ignore[no-untyped-call]
     return int(status) == 0

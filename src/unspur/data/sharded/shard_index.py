@@ -35,7 +35,7 @@ KINDS = {
 
 
 class CompactNames(Sequence[str]):
-    """Names as one array of bytes, which takes a tenth of the memory of Python strings."""
+    """A sequence of names stored as one array of bytes, which needs a tenth of the memory of a list."""
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]):
         self.data, self.ends = data, ends
@@ -58,15 +58,15 @@ class CompactNames(Sequence[str]):
         return (self[place] for place in range(len(self)))
 
     def __repr__(self) -> str:
-        """Return a short text that differs for different names."""
+        """Return a short text that changes if any name changes."""
         content = hashlib.sha256(self.data.tobytes() + self.ends.tobytes()).hexdigest()
         return f"CompactNames({len(self)}, {content})"
 
     def among(self, places: NDArray[np.int64]) -> CompactNames:
-        """Return some of the names."""
-        chosen = [self[int(place)].encode() for place in places]
-        ends = np.cumsum([len(each) for each in chosen], dtype=np.int64)
-        return CompactNames(np.frombuffer(b"".join(chosen), np.uint8), ends)
+        """Return the names at some places."""
+        names = [self[int(place)].encode() for place in places]
+        ends = np.cumsum([len(name) for name in names], dtype=np.int64)
+        return CompactNames(np.frombuffer(b"".join(names), np.uint8), ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class ShardIndex:
         return CompactNames(self.arrays["name_bytes"], self.arrays["name_end"])
 
     def places(self, part: str) -> NDArray[np.int64]:
-        """Return which images are in a split."""
+        """Return the places of the images of a split."""
         return np.flatnonzero(self.arrays["part"] == PARTS.index(part))
 
 
@@ -120,7 +120,7 @@ def has_index(folder: Path | str) -> bool:
 
 
 def read_index(folder: Path | str) -> ShardIndex:
-    """Read the index of shards, and check that it is complete and valid."""
+    """Read the index of shards; raise DataError if it is incomplete or its values are impossible."""
     try:
         about = json.loads(_read(folder, ABOUT))
         content = _read(folder, ARRAYS)
@@ -159,22 +159,22 @@ def _read(folder: Path | str, name: str) -> bytes:
 
 
 def _check(index: ShardIndex) -> None:
-    """Raise ValueError unless every number of the index is valid."""
+    """Raise ValueError unless every value of the index is possible."""
     count, arrays = len(index), index.arrays
     if any(arrays[name].dtype != kind for name, kind in KINDS.items()):
-        raise ValueError("an array has the wrong type of numbers")
+        raise ValueError("an array has the wrong dtype")
     flat = [name for name in KINDS if name not in ("name_bytes", "sha256")]
     if not count or any(arrays[name].shape != (count,) for name in flat):
         raise ValueError("its arrays do not have the same length")
     if arrays["sha256"].shape != (count, 32):
-        raise ValueError("its checksums are not those of the images")
+        raise ValueError("the number of checksums is not the number of images")
     if any(name != Path(name).name or not name.endswith(".tar") for name in index.shards):
-        raise ValueError("a shard has a name that is not that of a .tar file of the folder")
+        raise ValueError("the name of a shard is not that of a .tar file in the folder")
     ranges = {"shard": len(index.shards), "label": len(index.classes), "part": len(PARTS)}
     if any(arrays[n].min() < 0 or arrays[n].max() >= most for n, most in ranges.items()):
-        raise ValueError("a number of a shard, a class or a split is out of range")
+        raise ValueError("the number of a shard, a class or a split is out of range")
     if arrays["group"].min() < -1 or arrays["group"].max() >= len(index.groups):
-        raise ValueError("a number of a group is out of range")
+        raise ValueError("the number of a group is out of range")
     lengths = np.asarray(index.lengths, np.int64)[arrays["shard"]]
     sizes, offsets = arrays["size"].astype(np.int64), arrays["offset"]
     if sizes.min() < 0 or sizes.max() > MOST_BYTES or offsets.min() < 0:

@@ -1,4 +1,4 @@
-"""Make the index of shards. Every tar file is read once; nothing is extracted."""
+"""Build the index of shards by reading every tar once; nothing is extracted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LABEL, ABOUT = ".cls", ".json"
 
 
 class ScannedImage(NamedTuple):
-    """An image of a shard."""
+    """An image in a shard: where its bytes are, and what is known of it."""
 
     offset: int
     size: int
@@ -75,7 +75,7 @@ class IndexColumns:
         self.sha256 += image.sha256
 
     def index(self, paths: Sequence[Path]) -> ShardIndex:
-        """Return the index, with sorted classes and groups."""
+        """Return the index, with classes and groups sorted."""
         classes, groups = in_order(set(self.classes)), in_order(set(self.groups))
         columns = {name: np.array(getattr(self, name), kind) for name, kind in KINDS.items()}
         columns["sha256"] = columns["sha256"].reshape(-1, 32)
@@ -88,7 +88,7 @@ class IndexColumns:
 def _renumber(
     column: NDArray[np.int32], before: dict[str, int], after: Sequence[str]
 ) -> NDArray[np.int32]:
-    """Return the numbers of names in another order; -1 stays -1."""
+    """Convert numbers of names from the order `before` to the order `after`; -1 stays."""
     places = np.full(len(before) + 1, -1, np.int32)
     for place, name in enumerate(after):
         places[before[name]] = place
@@ -101,11 +101,11 @@ def scan_shard(path: Path) -> Iterator[ScannedImage]:
         sample: dict[str, Member] = {}
         key = ""
         for member in list_members(file, os.fstat(file.fileno()).st_size, str(path)):
-            this, suffix = split_key(member.name)
-            if this != key and sample:
+            member_key, suffix = split_key(member.name)
+            if member_key != key and sample:
                 yield _image(file, path, key, sample)
                 sample = {}
-            key, sample[suffix] = this, member
+            key, sample[suffix] = member_key, member
         if sample:
             yield _image(file, path, key, sample)
 
@@ -145,7 +145,7 @@ def _text(file: IO[bytes], path: Path, member: Member) -> str:
 
 
 def _metadata(file: IO[bytes], path: Path, member: Member) -> dict[str, str]:
-    """Return the texts in the metadata of a sample; other values are left out."""
+    """Return the text fields of a sample's metadata; other fields are ignored."""
     try:
         content = json.loads(_text(file, path, member))
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Open shards as splits, and pack a user's images into shards."""
+"""Open shards as splits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .shard_index import PARTS, ShardIndex, has_index, read_index
 from .shards import Shards
 
 Places = NDArray[np.int64]
-MEASURED = 200  # number of images that are measured to choose the common size
+MEASURED = 200  # images that are measured to choose the common size
 
 
 def find_shards(where: Path | str) -> Path | str | None:
@@ -44,7 +44,7 @@ def find_shards(where: Path | str) -> Path | str | None:
 
 
 def open_shards(folder: Path | str) -> ShardIndex:
-    """Read the index of shards, and check the sizes of the shards in a folder."""
+    """Read the index of shards, and check that the shards in a folder have the sizes in the index."""
     index = read_index(folder)
     if isinstance(folder, Path):
         for name, length in zip(index.shards, index.lengths, strict=True):
@@ -67,13 +67,13 @@ def select_images(
     classes: Sequence[str],
     crop: Crop = "stretch",
 ) -> Shards:
-    """Return some images of shards, with labels as indices of `classes`."""
+    """Return the images at some places, with labels that index `classes`."""
     number = {name: place for place, name in enumerate(classes)}
     labels = index.arrays["label"][places]
     for place in np.unique(labels):
         if (name := index.classes[place]) not in number:
             raise DataError(
-                f"{folder}: the label {name!r} is none of the model's classes, "
+                f"{folder}: the label {name!r} is not one of the model's classes, "
                 f"{', '.join(map(repr, list(classes)[:5]))}."
             )
     to_number = np.array([number.get(name, -1) for name in index.classes], np.int64)
@@ -129,6 +129,6 @@ def load_splits(
 
 
 def measured_spans(folder: Path | str, index: ShardIndex, crop: Crop = "stretch") -> Shards:
-    """Return a few evenly spread images, which are measured to choose the common size."""
+    """Return a few images, at even distances, to measure their sizes."""
     places = np.arange(len(index))[:: max(1, len(index) // MEASURED)]
     return select_images(folder, index, places, (1, 1), index.classes, crop)

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from ...errors import DataError
 from ..custom.listing import ListedImage, Listing, printable
 
-PER_SHARD = 10_000
-SHARD_BYTES = 512 * 2**20
+PER_SHARD = 10_000  # images in a shard at most
+SHARD_BYTES = 512 * 2**20  # a shard that is larger gets no further image
 
 
 class PackedImage(NamedTuple):
-    """An image to pack: the bytes of its file, the number of its class, and texts about it."""
+    """An image to pack: the unchanged bytes of its file, and its metadata."""
 
     content: bytes
     suffix: str
@@ -27,7 +27,7 @@ class PackedImage(NamedTuple):
 
 
 def read_listing(rows: Iterable[ListedImage], listing: Listing) -> Iterator[PackedImage]:
-    """Yield the files of a listing."""
+    """Yield the images of some rows of a listing, to pack them."""
     number = {name: place for place, name in enumerate(listing.classes())}
     for row in rows:
         try:
@@ -43,7 +43,7 @@ def read_listing(rows: Iterable[ListedImage], listing: Listing) -> Iterator[Pack
 def write_shards(
     images: Iterable[PackedImage], folder: Path, split: str, *, per_shard: int = PER_SHARD
 ) -> list[Path]:
-    """Write the images of a split, with a limited number per shard; return the shards."""
+    """Write the images of a split, at most `per_shard` to a shard; return the paths of the shards."""
     stream = iter(images)
     written: list[Path] = []
     numbers, image = count(), next(stream, None)
@@ -60,14 +60,14 @@ def write_shards(
 
 
 def add_image(tar: tarfile.TarFile, key: str, image: PackedImage) -> None:
-    """Add an image, the number of its class and the texts about it."""
+    """Add the files of an image to a shard: the image, the number of its class and its metadata."""
     _add(tar, f"{key}{image.suffix}", image.content)
     _add(tar, f"{key}.cls", str(image.number).encode())
     _add(tar, f"{key}.json", json.dumps(dict(image.about), ensure_ascii=False).encode())
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    """Add a file without owner and time, so that the same images give the same bytes."""
+    """Add a file without owner and time, so that the same images always give the same bytes."""
     member = tarfile.TarInfo(name)
     member.size = len(content)
     tar.addfile(member, io.BytesIO(content))

@@ -13,7 +13,7 @@ BLOCK = 512
 MOST_BYTES = 2**27  # largest image
 MOST_HEADER = 2**16  # largest extended header in bytes
 PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
-# Fields that an extended header must not change: the position and the name of a member.
+# Fields that an extended header may not set: they would change the place or the name of a member.
 REFUSED = (b" path=", b" size=", b" linkpath=", b"GNU.sparse")
 
 
@@ -26,7 +26,7 @@ class Member(NamedTuple):
 
 
 def list_members(file: IO[bytes], length: int, source: str) -> Iterator[Member]:
-    """Yield the regular files of a tar of `length` bytes; `source` is its name in errors."""
+    """Yield the regular files of a tar of `length` bytes; errors name it as `source`."""
     position = 0
     while position + BLOCK <= length:
         file.seek(position)
@@ -64,7 +64,7 @@ def _check_extended(content: bytes, source: str) -> None:
 def _check_name(name: str, source: str) -> None:
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or ".." in parts or "\0" in name or not name.isprintable():
-        raise _refusal(source, f"the name {name[:100]!r} is not that of a file in a shard")
+        raise _refusal(source, f"the name {name[:100]!r} is not allowed in a shard")
 
 
 def _refusal(source: str, reason: str) -> DataError:

@@ -1,4 +1,4 @@
-"""BagNet-18: a residual network that sees five pixels at a time, so texture and colour but no shape."""
+"""BagNet-18: a residual network with a receptive field of five pixels: texture and colour, no shapes."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""MobileNetV2, with torchvision's names in its state dict, so that its weights load."""
+"""MobileNetV2 with the parameter names of torchvision, so that its published weights can be loaded."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-# Of each group of blocks: how much wider a block is inside, channels, blocks, stride of the first.
+# For each group of blocks: expansion factor, output channels, number of blocks, stride of the first block.
 BLOCKS = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -67,12 +67,12 @@ class MobileNetV2(nn.Module):
 def _convolve(
     inputs: int, outputs: int, kernel: int, *, stride: int = 1, groups: int = 1
 ) -> nn.Sequential:
-    """Return a convolution with batch norm and an activation between 0 and 6."""
+    """Return a convolution with batch norm and ReLU6."""
     conv = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(outputs), nn.ReLU6())
 
 
 def _whole(channels: float) -> int:
-    """Round to a multiple of 8, at least 8, never down by more than a tenth."""
+    """Round to a multiple of 8, at least 8; round up if rounding would lose more than a tenth."""
     rounded = max(8, int(channels + 4) // 8 * 8)
     return rounded + 8 if rounded < 0.9 * channels else rounded

@@ -1,4 +1,4 @@
-"""Two encoders side by side under one head: what DisEnt ends in, around any network."""
+"""Two encoders with one common head: the network that DisEnt trains, for any architecture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Pair(nn.Module):
 
 
 def _headless(model: nn.Module, head: str) -> nn.Module:
-    """The network without its head, in place: it returns the features that entered it."""
+    """Remove the head of a network in place, so that it returns the features."""
     if not head:
         return nn.Identity()
     path, _, name = head.rpartition(".")

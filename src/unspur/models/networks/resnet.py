@@ -1,4 +1,4 @@
-"""ResNet-18, with torchvision's names in its state dict, so that its weights load."""
+"""ResNet-18 with the parameter names of torchvision, so that its published weights can be loaded."""
 
 from __future__ import annotations
 
