@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from . import workflow
+from . import models, workflow
 from .audit.power import PowerPlan
 from .audit.power_measurement import PowerMeasurement
 from .audit.result import Audit
@@ -238,7 +238,7 @@ def _result(outcome: workflow.Outcome, out: Path | None) -> DebiasedModel:
     if crowded := outcome.numbers.get("crowded"):
         warnings.warn(crowded, stacklevel=3)
     return DebiasedModel(
-        model=outcome.context.outcome(results.final_weights).eval(),
+        model=models.restore_output(outcome.context.outcome(results.final_weights)).eval(),
         suspects=results.suspects() if "mine" in results else None,
         scores=outcome.numbers,
         masks=results.masks,

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from torch import nn
 
+from .expected_input import ExpectedInput, stated_input
 from .published_weights import PublishedWeights, published
 
 
@@ -34,14 +35,21 @@ class StartingPoint:
         """The published weights that it begins with; None of a module, which has weights already."""
         return published(self.name) if self.pretrained and self.name is not None else None
 
+    @cached_property
+    def expected(self) -> ExpectedInput:
+        """The input that the published weights expect, or else the one that the network states."""
+        known = self.published
+        if known is None:
+            return stated_input(self.model)
+        return ExpectedInput(known.size, known.mean, known.std)
+
     @property
     def pixels(self) -> int:
-        """The size of images that the weights expect; 0 if it is not known."""
-        return self.published.size if self.published else 0
+        """The size of images that the network expects; 0 if it is not known."""
+        return self.expected.size
 
     @property
     def normalisation(self) -> dict[str, tuple[float, ...]]:
-        """The mean and standard deviation of pixels that the weights expect, if they are known."""
-        if self.published is None:
-            return {}
-        return {"mean": self.published.mean, "std": self.published.std}
+        """The mean and standard deviation of pixels that the network expects, if they are known."""
+        known = {"mean": self.expected.mean, "std": self.expected.std}
+        return known if all(known.values()) else {}

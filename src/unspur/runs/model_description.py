@@ -44,6 +44,7 @@ class BuilderDescription(_Table):
     given: StrictBool = False
     paired: StrictStr | None = None
     sha256: Checksum | None = None  # of the file, where the name leads to one
+    output: Literal["logits"] | None = None  # set if its own output is an object with `.logits`
 
 
 class InputDescription(_Table):

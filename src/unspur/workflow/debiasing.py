@@ -71,13 +71,14 @@ def open_debias(
     """Prepare the debiasing of a user's images.
 
     `settings` are changes of what the number of images, the device and the method suggest, or a whole recipe.
-    With `pretrained`, images in files become squares of the size the published weights expect, or of `size`.
+    Images in files become squares of the size that published weights or the network itself expect, if that
+    is known, or of `size`.
     """
     size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
     known = settings.model.name if isinstance(settings, Recipe) else budget.NETWORK
     start = models.StartingPoint(known if model is None else model, init, pretrained, model is None)
     pixels = size or start.pixels or budget.of(place.device).pixels
-    opened = images.open(pixels, square=start.published is not None)
+    opened = images.open(pixels, square=start.pixels > 0)
     corrections = open_corrections(suspects, opened)
     splits = relabel(opened, corrections)
     recipe = _debias_recipe(settings, splits, place, start, method)

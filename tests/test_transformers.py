@@ -1,0 +1,188 @@
+"""Image classifiers of transformers with random weights: every stage, the folder, predictions, exports."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from torch import nn
+
+import unspur
+from toys import shapes_set
+from unspur.data.splits import Split, Splits
+
+transformers = pytest.importorskip("transformers")
+
+SIZE = 16
+QUICK: dict[str, Any] = {
+    "mine.how": "oracle",
+    "pretrain.steps": 4,
+    "pretrain.batch": 16,
+    "prune.steps": 4,
+    "prune.batch": 16,
+    "prune.rate": 0.3,
+    "prune.batch_norm_batches": 2,
+    "adapt.steps": 4,
+    "adapt.batch": 16,
+    "finetune.steps": 4,
+    "finetune.batch": 16,
+    "select.every": 2,
+    "select.minimum": 2,
+}
+
+
+def resnet() -> nn.Module:
+    config = transformers.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", num_labels=2
+    )
+    return transformers.ResNetForImageClassification(config)
+
+
+def vit() -> nn.Module:
+    config = transformers.ViTConfig(
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        image_size=SIZE,
+        patch_size=4,
+        num_labels=2,
+    )
+    return transformers.ViTForImageClassification(config)
+
+
+def convnext() -> nn.Module:
+    config = transformers.ConvNextConfig(
+        num_stages=2, hidden_sizes=[8, 16], depths=[1, 1], patch_size=2, num_labels=2
+    )
+    return transformers.ConvNextForImageClassification(config)
+
+
+NETWORKS = [resnet, vit, convnext]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    return enlarged()
+
+
+def enlarged() -> Splits:
+    """Return the toy set with images of 16 pixels."""
+    small = shapes_set()
+    parts = {
+        name: Split(part.images.repeat_interleave(2, 2).repeat_interleave(2, 3), part.targets)
+        for name, part in small.parts().items()
+        if isinstance(part, Split)
+    }
+    return replace(small, **parts)
+
+
+def debias(model: nn.Module | str, splits: Splits, **kwargs: Any) -> unspur.DebiasedModel:
+    kwargs = {"settings": QUICK, **kwargs}
+    return unspur.debias(splits, model=model, anyway=True, device="cpu", **kwargs)
+
+
+@pytest.mark.parametrize("make", NETWORKS)
+def test_a_run_and_its_folder(make: Any, splits: Splits, tmp_path: Path) -> None:
+    model = make()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    result = debias(model, splits, out="run")
+    assert result.masks
+    assert min(float(mask.float().mean()) for mask in result.masks.values()) < 1
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+    # The result is a network of the user's class, under the user's names.
+    assert type(result.model) is type(model)
+    stored = load_file(tmp_path / "run" / "model.safetensors")
+    assert stored.keys() == before.keys()
+    own = make().eval()
+    own.load_state_dict(stored)
+    images = splits.train.images[:4]
+    with torch.no_grad():
+        loaded = unspur.load("run", model=make())
+        expected = own(loaded.preprocess(images)).logits
+        assert torch.equal(result.model(loaded.preprocess(images)).logits, expected)
+        assert torch.equal(loaded(images), expected)
+
+
+def photos(folder: Path) -> Path:
+    """Write six image files, in one folder for each class."""
+    splits = enlarged()
+    for number, label in enumerate(splits.train.targets[:6].tolist()):
+        place = folder / "photos" / splits.classes[label]
+        place.mkdir(parents=True, exist_ok=True)
+        image = splits.train.take(torch.tensor([number]))[0]
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(place / f"{number}.png")
+    return folder / "photos"
+
+
+@pytest.mark.parametrize(("make", "slim"), [(resnet, True), (vit, False)])
+def test_predictions_and_exports(make: Any, slim: bool, splits: Splits, tmp_path: Path) -> None:
+    debias(make(), splits, out="run")
+    files = photos(tmp_path)
+    found = unspur.predict("run", files, model=make(), device="cpu")
+    formats = ("safetensors", "onnx")
+    exported = unspur.export(
+        "run", formats=formats, slim=slim, multiple=1, model=make(), images=files
+    )
+    assert set(exported.differences) >= {"onnx", "read back"}
+    assert bool(exported.slimmed and exported.slimmed.removed) == slim
+    again = unspur.predict("run/export", files, model=make(), device="cpu")
+    assert len(found) == 6
+    assert [each.label for each in again] == [each.label for each in found]
+
+
+def test_single_weights_and_a_method_with_two_networks(splits: Splits) -> None:
+    single = debias(vit(), splits, settings={**QUICK, "prune.unit": "weight"})
+    assert float((single.model.classifier.weight != 0).float().mean()) > 0
+    settings = {"disent.steps": 4, "disent.batch": 16}
+    debias(resnet(), splits, out="pair", method="disent", settings=settings)
+    images = splits.train.images[:4]
+    assert unspur.load("pair", model=resnet())(images).shape == (4, 2)
+
+
+def test_a_builder_in_a_file(splits: Splits, tmp_path: Path) -> None:
+    (tmp_path / "network.py").write_text(
+        "from transformers import ResNetConfig, ResNetForImageClassification\n"
+        "def build(classes):\n"
+        "    config = ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1],\n"
+        "                          layer_type='basic', num_labels=classes)\n"
+        "    return ResNetForImageClassification(config)\n"
+    )
+    result = debias("network.py:build", splits, out="run")
+    assert isinstance(result.model, transformers.ResNetForImageClassification)
+    assert unspur.load("run", trust=True)(splits.train.images[:4]).shape == (4, 2)
+
+
+def test_images_in_files_have_the_size_of_the_network(tmp_path: Path) -> None:
+    place = tmp_path / "files"
+    split = shapes_set().train
+    for number, (image, label) in enumerate(
+        zip(split.images[:60], split.targets[:60], strict=True)
+    ):
+        (place / str(int(label))).mkdir(parents=True, exist_ok=True)
+        array = image.permute(1, 2, 0).numpy()
+        Image.fromarray(array).resize((30, 20)).save(place / str(int(label)) / f"{number}.png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of so few images
+        unspur.debias(
+            place,
+            model=vit(),
+            method="erm",
+            settings={"pretrain.steps": 2},
+            out="run",
+            device="cpu",
+        )
+    assert unspur.load("run", model=vit()).shape == (3, SIZE, SIZE)
