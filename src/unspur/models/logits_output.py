@@ -49,8 +49,9 @@ def return_logits(model: nn.Module) -> nn.Module:
     """Return a network that returns logits and shares all layers with the given one, which is not changed."""
     if isinstance(model, LogitsOnly):
         return model
+    own: Any = type(model)
     shared = copy.copy(model)
-    shared.__class__ = _logits_class(type(model))
+    shared.__class__ = _logits_class(own)
     return shared
 
 
@@ -73,7 +74,7 @@ def _has_logits(model: nn.Module, example: Tensor) -> bool:
 
 
 @cache
-def _logits_class(kind: Any) -> type[nn.Module]:
+def _logits_class(kind: type[nn.Module]) -> type[nn.Module]:
     """Return a subclass that returns logits; it has the name of the class, which messages show."""
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
     return type(kind.__name__, (LogitsOnly, kind), names)
