@@ -1,4 +1,4 @@
-# make demo | test | check | fuzz | crash | soak | format | reproduce-quick | pages | wheel-demo | clean. The environment is .venv; a torch that the system's Python
+# make demo | test | check | fuzz | crash | soak | format | reproduce-quick | pages | dist | release-check | wheel-demo | clean. The environment is .venv; a torch that the system's Python
 # already has is used as it is, otherwise the pinned one is installed.
 PYTHON ?= python3
 VENV := .venv
@@ -7,13 +7,16 @@ DEMO := $(VENV)/.demo
 DEV := $(VENV)/.dev
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo test check fuzz crash soak format reproduce-quick pages wheel-demo clean
+.PHONY: demo test check fuzz crash soak format reproduce-quick pages dist release-check wheel-demo clean
 
 demo: $(DEMO)
 	$(BIN)/unspur demo
 
+# Files of tests run side by side, one process for each core, with one thread each.
+WORKERS ?= auto
+
 test: $(DEV)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 check: $(DEV)
 	$(BIN)/ruff check .
@@ -47,6 +50,13 @@ reproduce-quick: $(DEMO)
 pages: $(DEMO)
 	$(BIN)/unspur reproduce all --no-run --quiet
 	$(BIN)/python -m unspur.reproduce.prose
+
+dist: $(DEV)
+	sh scripts/dist.sh
+
+# TAG is the tag of the release, as v0.2.0.
+release-check: $(DEV)
+	$(BIN)/python scripts/check_release.py $(TAG)
 
 wheel-demo: $(DEV)
 	PYTHON=$(PYTHON) sh scripts/wheel_demo.sh

@@ -1,1 +1,1 @@
-"""Speed and memory, side by side in one process. `python -m benchmarks --help`; never imported by unspur."""
+"""Benchmarks of speed and memory: `python -m benchmarks --help`. The package unspur does not import them."""

@@ -1,11 +1,11 @@
-"""Measure speed and memory side by side, in one process.
+"""Measure the speed and memory of training steps, all in one process.
 
-python -m benchmarks --out speed.json                 all that this machine can run
+python -m benchmarks --out speed.json                 all tables that this machine can measure
 python -m benchmarks --out speed.json --only masks    one table
-python -m benchmarks wait -- demo                     what a user waits for, part by part
-python -m benchmarks scaling --device cpu             time and memory against one size at a time
+python -m benchmarks wait -- demo                     the time of a whole command, part by part
+python -m benchmarks scaling --device cpu             time and memory as a function of one size at a time
 python -m benchmarks scale                            several processes, and images in shards
-python -m benchmarks --out results/speed.json.gz && make pages    docs/performance.md has the tables
+python -m benchmarks --out results/speed.json.gz && make pages    update the tables of docs/performance.md
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")
 
 
 def loops(device: torch.device, workers: int) -> list[Row]:
-    """Compare the tutorial's loop with ours on CMNIST."""
+    """Compare a textbook loop with ours on the CMNIST network."""
     split = noise_images(4000, 28)
     rows = []
     for kind in ("dense", "masks"):
@@ -83,7 +83,7 @@ def _ours(device: torch.device) -> dict[str, Any]:
 
 
 def masks(device: torch.device, workers: int) -> list[Row]:
-    """Compare a step that learns masks with a dense one, captured, and compiled."""
+    """Compare a step that learns masks with a dense one, captured and compiled."""
     cuda = device.type == "cuda"
     cases = [("convnet", 28, BATCH if cuda else 64), ("resnet18", 32, BATCH if cuda else 32)]
     cases += [("resnet18", 128, 64), ("resnet18", 224, 64)] if cuda else []
@@ -116,7 +116,7 @@ def masks(device: torch.device, workers: int) -> list[Row]:
 
 
 def weights(device: torch.device, workers: int) -> list[Row]:
-    """Time against the number of weights."""
+    """Measure the time of a step as a function of the number of weights."""
     split = noise_images(2000, 28)
     rows = []
     for width in (16, 32, 64, 128, 256) if device.type == "cuda" else (8, 16, 32, 64):
@@ -135,7 +135,7 @@ def weights(device: torch.device, workers: int) -> list[Row]:
 
 
 def batches(device: torch.device, workers: int) -> list[Row]:
-    """Time against the batch size."""
+    """Measure the time of a step as a function of the batch size."""
     split = noise_images(4096, 28)
     rows = []
     for batch in (
@@ -153,7 +153,7 @@ def batches(device: torch.device, workers: int) -> list[Row]:
 
 
 def modes(device: torch.device, workers: int) -> list[Row]:
-    """Compare deterministic with fast steps, in every precision."""
+    """Compare deterministic and fast steps, in every precision."""
     split = noise_images(4000, 28)
     rows = []
     for deterministic in (True, False):
@@ -178,7 +178,7 @@ def modes(device: torch.device, workers: int) -> list[Row]:
 
 
 def together(device: torch.device, workers: int) -> list[Row]:
-    """Time a step of each of several trainings side by side on one GPU."""
+    """Measure the time of a step for several trainings side by side on one GPU."""
     if device.type != "cuda":
         return []
     split = noise_images(4000, 28)
@@ -201,7 +201,7 @@ def together(device: torch.device, workers: int) -> list[Row]:
 
 
 def streaming(device: torch.device, workers: int) -> list[Row]:
-    """Compare images that stay on the device with JPEG files decoded as they are needed."""
+    """Compare images that stay on the device with JPEG files that are decoded when needed."""
     cuda = device.type == "cuda"
     count, size, batch = (2048, 128, BATCH) if cuda else (256, 64, 32)
     options = replace(OPTIONS, precision="bf16" if cuda else "fp32")
@@ -251,7 +251,7 @@ def shares(device: torch.device, workers: int) -> list[Row]:
 
 
 def plain(device: torch.device, workers: int) -> list[Row]:
-    """Compare a step of ours with that of a plain loop of torch on a CPU, in CPU seconds."""
+    """Compare our step with that of a plain torch loop on a CPU, in CPU seconds."""
     cases = [("convnet", 28, 64, 10), ("resnet18", 28, 64, 3), ("resnet18", 96, 16, 2)]
     return [row for case in cases for row in plain_loop.compare(*case)]
 
@@ -279,13 +279,21 @@ def main() -> None:
     if other is not None:
         other(sys.argv[2:])
         return
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument(
-        "--out", type=Path, help=".json or .json.gz for the numbers; tables found there stay"
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else ""
     )
-    parser.add_argument("--only", nargs="*", choices=TABLES, default=list(TABLES))
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="file for the numbers (.json or .json.gz); other tables in it are kept",
+    )
+    parser.add_argument(
+        "--only", nargs="*", choices=TABLES, default=list(TABLES), help="measure only these tables"
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--workers", type=int, default=4, help="of the textbook's DataLoader")
+    parser.add_argument(
+        "--workers", type=int, default=4, help="workers of the textbook loop's DataLoader"
+    )
     args = parser.parse_args()
     results: dict[str, Any] = {"tables": {}}
     if args.out and args.out.exists():

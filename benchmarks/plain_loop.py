@@ -1,7 +1,8 @@
-"""A step of ours beside the same step in a plain loop of torch, in CPU seconds of one process.
+"""Compare our training step with the same step in a plain torch loop, in CPU seconds of one process.
 
-The plain loop has the images as a tensor, the same network, layout and optimiser, and nothing else. The two
-take turns, and each counts with its fastest turn, so that other programs change the ratio little.
+The plain loop has the images as a tensor, the same network, memory layout and optimiser, and nothing
+else. The two loops alternate, and the fastest turn of each counts, so other programs change the ratio
+little.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ TURNS = 5
 
 
 def plain_steps(model: nn.Module, split: Split, batch: int) -> Callable[[int], None]:
-    """Return a function that does some plain steps."""
+    """Return a function that carries out a number of plain steps."""
     optimiser = torch.optim.Adam(model.parameters(), fused=True)
     generator = torch.Generator().manual_seed(0)
 
@@ -40,7 +41,7 @@ def plain_steps(model: nn.Module, split: Split, batch: int) -> Callable[[int], N
 
 
 def our_steps(kind: str, model: nn.Module, split: Split, batch: int) -> Callable[[int], None]:
-    """Return a function that does some steps of ours: dense ones, or such that learn masks."""
+    """Return a function that carries out a number of our steps, which are dense or learn masks."""
     made = training(kind, model, split, batch=batch)
     loop, order = Loop(made), made.order
 
@@ -54,7 +55,7 @@ def our_steps(kind: str, model: nn.Module, split: Split, batch: int) -> Callable
 
 
 def compare(name: str, pixels: int, batch: int, steps: int) -> list[dict[str, Any]]:
-    """Return a row for each kind of step: microseconds of both loops, and the ratio."""
+    """Return a row for each kind of step, with the microseconds of both loops and their ratio."""
     split, cpu = noise_images(max(256, batch), pixels), torch.device("cpu")
     loops = {"plain": plain_steps(network(name, cpu), split, batch)}
     loops |= {

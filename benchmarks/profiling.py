@@ -1,4 +1,4 @@
-"""Where the time of a training step goes on a CPU."""
+"""Measure how the time of a training step on a CPU is divided between kinds of operations."""
 
 from __future__ import annotations
 

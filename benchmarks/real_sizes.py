@@ -1,12 +1,12 @@
-"""Try `unspur debias` on image files of many kinds and sizes, with time, memory and result.
+"""Run `unspur debias` on image files of many kinds and sizes; measure time, memory and accuracy.
 
-python -m benchmarks.real_sizes --out results/real-sizes.json.gz && make pages    docs/data.md has the table
-python -m benchmarks.real_sizes --only alpha tiny                                 some of the rows
+python -m benchmarks.real_sizes --out results/real-sizes.json.gz && make pages    the table of docs/data.md
+python -m benchmarks.real_sizes --only alpha tiny                                 measure only these rows
 
-The images have a planted shortcut: a frame whose colour nearly always is that of the class, around a pattern
-that is the class. Trainings are short, so that all rows take a few minutes: they show that it works, and what
-it takes. On a CPU the sets are small and so is the network; on a GPU it is ResNet-18 at 224 pixels. Every row
-is a process of its own.
+The images have a planted shortcut: the class is a pattern, and the colour of the frame around it nearly
+always belongs to the class. Trainings are short, so that all rows together take a few minutes. They show
+that the command works and what it costs. On a CPU the sets and the network are small; on a GPU the
+network is ResNet-18 at 224 pixels. Every row runs in its own process.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from unspur.reproduce.speed_table import speed_table
 from unspur.stages.place import find_place
 from unspur.store import environment, read_document, write_document
 
-SHARE = 0.1  # of training images that contradict the shortcut
+SHARE = 0.1  # share of training images whose frame has a random colour
 STYLES = 10
-GRID = 4  # blocks in a row of a class's pattern
+GRID = 4  # the pattern of a class has GRID x GRID blocks
 SHORT: dict[str, Any] = {
     "mine.steps": 40,
     "pretrain.steps": 80,
@@ -51,7 +51,7 @@ LONGER = {"mine.steps": 500, "pretrain.steps": 500, "prune.steps": 250, "finetun
 
 @dataclass(frozen=True)
 class Case:
-    """A set of image files: how many, of which kind; `distinct` files stand behind all of them."""
+    """A set of image files. With `distinct` > 0, the files after these are links to them."""
 
     what: str
     images: int
@@ -59,7 +59,7 @@ class Case:
     pixels: int = 224
     kind: str = "RGB"
     mixed: bool = False
-    rare: float = 1.0  # images of the last class for each one of another
+    rare: float = 1.0  # images of the last class for each image of another class
     distinct: int = 0
 
 
@@ -75,7 +75,7 @@ CASES = {
     "tiny": Case("50 images", 50),
     "million": Case("1,000,000 images", 1_000_000, classes=10, pixels=64, distinct=20_000),
 }
-FEWER = {  # on a CPU; rows that are left out take too long there
+FEWER = {  # number of images on a CPU; rows that are missing here would take too long
     "photographs": 400,
     "large": 200,
     "mixed": 300,
@@ -89,7 +89,7 @@ FEWER = {  # on a CPU; rows that are left out take too long there
 
 
 def write_images(folder: Path, case: Case) -> Path:
-    """Write the files of a case, a fifth of them for the test, and a table of them."""
+    """Write the files of a case, a fifth of them for the test split, and a table that lists them."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (case.classes, GRID, GRID))
     rows = list(_rows(case, rng))
@@ -116,7 +116,7 @@ def write_images(folder: Path, case: Case) -> Path:
 
 
 def _rows(case: Case, rng: np.random.Generator) -> Iterator[tuple[str, int, int, str]]:
-    """Yield name, label, style and split of every image; in the test split every style is as frequent."""
+    """Yield name, label, style and split of every image; the styles of test images are uniform."""
     suffix = "jpg" if case.kind == "RGB" else "png"
     odds = np.ones(case.classes)
     odds[-1] = case.rare
@@ -160,7 +160,7 @@ def _draw(
 
 
 def _convert(pixels: NDArray[np.uint8], kind: str) -> Image.Image:
-    """Return pixels as an image of some kind; with alpha, the corners are transparent."""
+    """Return pixels as an image of some kind. With alpha, one corner is transparent."""
     image = Image.fromarray(pixels)
     if kind == "I;16":
         return Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) * 257)
@@ -173,7 +173,7 @@ def _convert(pixels: NDArray[np.uint8], kind: str) -> Image.Image:
 
 
 def try_case(case: Case, device: str) -> dict[str, Any]:
-    """Debias the images of a case; return time, memory and accuracy."""
+    """Debias the images of a case. Return time, memory and accuracy."""
     cuda = device.startswith("cuda")
     with tempfile.TemporaryDirectory() as folder:
         table = write_images(Path(folder), case)
@@ -214,8 +214,12 @@ def _silent(stage: str) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, help=".json or .json.gz; rows found there stay")
-    parser.add_argument("--only", nargs="*", choices=CASES)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="file for the numbers (.json or .json.gz); other rows in it are kept",
+    )
+    parser.add_argument("--only", nargs="*", choices=CASES, help="measure only these rows")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--case", help=argparse.SUPPRESS)  # one row, in this process
     args = parser.parse_args()

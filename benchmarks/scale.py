@@ -1,7 +1,7 @@
-"""Measure what scales: steps a second of several processes, and images a second from shards and files.
+"""Measure steps per second with several processes, and images per second from shards and files.
 
-python -m benchmarks scale                                   prints the tables
-python -m benchmarks scale --out results/scale.json.gz       keeps them in a record as well
+python -m benchmarks scale                                   print the tables
+python -m benchmarks scale --out results/scale.json.gz       keep them in a record as well
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from .timing import photographs
 Row = dict[str, Any]
 SIDE, BATCH = 64, 64
 TABLES = ("processes", "readers", "decoding")
-STEPS = 200  # of the training that is timed
-PARALLEL = "unspur.parallel"  # the package that trains over several processes, where it is there
+STEPS = 200  # steps of the training that is timed
+PARALLEL = "unspur.parallel"  # the package that trains over several processes, if it exists
 
 
 def processes() -> list[Row]:
-    """Return steps a second of the demo's ordinary training, with one and with two processes."""
+    """Return the steps per second of the demo's ordinary training, with one and with two processes."""
     rows = [{"processes": 1, "steps_per_second": _steps_per_second([sys.executable])}]
     if importlib.util.find_spec(PARALLEL) is not None:
         launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
@@ -53,7 +53,7 @@ def processes() -> list[Row]:
 
 
 def _steps_per_second(launch: list[str]) -> float:
-    """Train the demo's ordinary model as a command of its own; one thread for each process."""
+    """Train the demo's ordinary model in a new command, with one thread for each process."""
     with tempfile.TemporaryDirectory() as folder:
         sets = ["--set", "plan=erm", "--set", f"pretrain.steps={STEPS}"]
         where = ["--device", "cpu", "--store", f"{folder}/store", "--out", f"{folder}/run", "-q"]
@@ -68,7 +68,7 @@ def _steps_per_second(launch: list[str]) -> float:
 
 
 def readers(count: int) -> list[Row]:
-    """Return images a second in random order: from files, from shards, and by webdataset's DataLoader."""
+    """Return the images per second in random order, from files, from shards and with webdataset."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         (root / "plain").mkdir()
@@ -85,7 +85,7 @@ def readers(count: int) -> list[Row]:
 
 
 def _pack(paths: list[Path], root: Path) -> Path:
-    """Pack photographs, in ten classes."""
+    """Pack photographs into shards, in ten classes."""
     for number, path in enumerate(paths):
         folder = root / "photos" / str(number % 10)
         folder.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def _pack(paths: list[Path], root: Path) -> Path:
 
 
 def _stream(part: Part) -> int:
-    """Read a pass over the images as training does; return how many there were."""
+    """Read all images once, as training does. Return their number."""
     order = sampling.Passes(torch.arange(len(part)), batch=BATCH, seed=0)
     source = Streaming(part, device=torch.device("cpu"), preprocess=Preprocess())
     batches = source.feed(iter(order.draw(0, len(part) // BATCH)))
@@ -103,7 +103,7 @@ def _stream(part: Part) -> int:
 
 
 def _webdataset(folder: Path) -> int:
-    """Read a pass with the webdataset package: shards in turn, a shuffle buffer, a DataLoader."""
+    """Read all images once with webdataset: shards in sequence, a shuffle buffer, a DataLoader."""
     import webdataset
     from torch.utils.data import DataLoader
 
@@ -127,14 +127,14 @@ def _workers(paths: list[str]) -> int:
 
 
 def _pixels(image: Any) -> torch.Tensor:
-    """Resize as ours does; an image of this size already is only copied."""
+    """Resize an image as unspur does. An image that already has this size is only copied."""
     import numpy as np
 
     return torch.from_numpy(np.array(image.convert("RGB").resize((SIDE, SIDE))).transpose(2, 0, 1))
 
 
 def _timed(name: str, way: Callable[[], int]) -> Row:
-    """Return images a second of the faster of two passes: the first one starts processes."""
+    """Return the images per second of the faster of two passes. The first pass also starts processes."""
     rates = []
     for _ in range(2):
         began = time.perf_counter()
@@ -144,7 +144,7 @@ def _timed(name: str, way: Callable[[], int]) -> Row:
 
 
 def decoding() -> list[Row]:
-    """Return the processor time that an image takes to decode, which other programs hardly change."""
+    """Return the CPU time to decode an image, which other programs change little."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for side in (64, 256, 500):
@@ -160,7 +160,7 @@ def decoding() -> list[Row]:
 
 
 def tables(count: int, names: list[str]) -> Iterator[tuple[str, list[Row]]]:
-    """Yield the tables that are asked for."""
+    """Yield the requested tables."""
     known = {"processes": processes, "readers": lambda: readers(count), "decoding": decoding}
     yield from ((name, known[name]()) for name in names)
 
@@ -169,9 +169,15 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="benchmarks scale", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("--out", type=Path, help=".json or .json.gz; tables found there stay")
-    parser.add_argument("--images", type=int, default=4000, help="that the readers read")
-    parser.add_argument("--only", nargs="*", choices=TABLES, default=list(TABLES))
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="file for the numbers (.json or .json.gz); other tables in it are kept",
+    )
+    parser.add_argument("--images", type=int, default=4000, help="number of images to read")
+    parser.add_argument(
+        "--only", nargs="*", choices=TABLES, default=list(TABLES), help="measure only these tables"
+    )
     options = parser.parse_args(arguments)
     results: Row = {"tables": {}}
     if options.out and options.out.exists():

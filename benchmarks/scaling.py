@@ -1,11 +1,12 @@
-"""Scaling curves: time and memory of a training step against one size at a time, each in a new process.
+"""Measure the time and memory of a training step as functions of one size at a time.
 
 python -m benchmarks scaling --device cpu --out results/scaling-cpu.json.gz      small values, for a CPU
 python -m benchmarks scaling --device cuda --out results/scaling.json.gz         all values
 
-The sizes are the number of images, pixels, classes, batch, width of the network, and trainings side by side.
-`step_us` is the clock of one step of one training, `cpu_us` its CPU time, `mib` the peak of memory of the
-process, on a GPU of the device.
+The sizes are the number of images, pixels, classes, the batch, the width of the network, and the number
+of trainings side by side. Each point is measured in a new process. `step_us` is the clock time of one
+step of one training, `cpu_us` its CPU time, and `mib` the peak memory: that of the process on a CPU, that
+of the device on a GPU.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ CURVES: dict[str, dict[str, tuple[int, ...]]] = {
 
 
 def measure(case: Case, device: str) -> dict[str, Any]:
-    """Measure one point in a new process, so that memory is its own."""
+    """Measure one point in a new process, so that the memory of others does not count."""
     code = f"from benchmarks.scaling import Case, child; child({case!r}, {device!r})"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True)  # noqa: S603
@@ -64,7 +65,7 @@ def measure(case: Case, device: str) -> dict[str, Any]:
 
 
 def child(case: Case, device: str) -> None:
-    """Time the steps of one point and print them as JSON."""
+    """Measure the steps of one point and print the result as JSON."""
     import torch
 
     from .timing import noise_images, time_steps, training
@@ -75,7 +76,7 @@ def child(case: Case, device: str) -> None:
         training("dense", _network(case, where), split, batch=case.batch)
         for _ in range(case.together)
     ]
-    time_steps(trainings, steps=5)  # loads what the first use loads
+    time_steps(trainings, steps=5)  # the first use loads libraries
     cpu, steps = time.process_time(), 100 if where.type == "cuda" else 10
     timed = time_steps(trainings, steps=steps)
     spent = (time.process_time() - cpu) / (steps * case.together) * 1e6
@@ -94,13 +95,17 @@ def _network(case: Case, device: Any) -> Any:
 
 
 def main(arguments: list[str]) -> None:
-    """Measure the curves, print a line for each point, and write them."""
+    """Measure the curves, print a line for each point, and write them to a file."""
     from unspur.store import environment, write_document
 
-    parser = argparse.ArgumentParser(prog="python -m benchmarks scaling", description=__doc__)
-    parser.add_argument("--out", type=Path)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks scaling",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, help="file for the numbers (.json or .json.gz)")
     parser.add_argument("--device", default="cpu", choices=list(CURVES))
-    parser.add_argument("--only", nargs="*", default=None, help="some of the sizes")
+    parser.add_argument("--only", nargs="*", default=None, help="measure only these sizes")
     args = parser.parse_args(arguments)
     rows: list[dict[str, Any]] = []
     for name, values in CURVES[args.device].items():

@@ -1,6 +1,6 @@
-"""The loop a tutorial would write: image files, a DataLoader with workers, an eager step.
+"""A training loop as in a tutorial: image files, a DataLoader with workers, an eager step.
 
-The mask stage rebuilds its weighted loader at every step, as the method's released code behaves.
+The mask stage builds its weighted loader again at every step, as the method's released code does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unspur.training import losses
 
 
 class Files(Dataset[tuple[Tensor, int]]):
-    """Images as files, one for each sample."""
+    """A data set with one image file for each sample."""
 
     def __init__(self, folder: Path, split: Split):
         self.targets = split.targets.tolist()
@@ -40,7 +40,7 @@ class Files(Dataset[tuple[Tensor, int]]):
 
 
 class Gated(nn.Module):
-    """A network whose conv and linear weights are multiplied by sampled gates."""
+    """A network whose convolutional and linear weights are multiplied by sampled masks."""
 
     def __init__(self, model: nn.Module):
         super().__init__()
@@ -64,7 +64,7 @@ class Gated(nn.Module):
 def steps_per_second(
     split: Split, model: nn.Module, *, batch: int, workers: int, steps: int, masked: bool
 ) -> float:
-    """Return steps a second of pretraining, or of mask training, on files in a temporary folder."""
+    """Return the steps per second of pretraining or of mask learning, on files in a temporary folder."""
     device = next(model.parameters()).device
     with tempfile.TemporaryDirectory() as folder:
         data = Files(Path(folder), split)
@@ -72,7 +72,7 @@ def steps_per_second(
         batches = _rebuilt(data, batch, workers) if masked else _endless(loader)
         step = _mask_step(Gated(model)) if masked else _plain_step(model)
         for count, (x, y) in enumerate(batches):
-            if count == 2:  # two to warm up
+            if count == 2:  # the first two steps warm up
                 began = time.perf_counter()
             step(x.to(device), y.to(device))
             if count == steps + 1:
@@ -102,7 +102,7 @@ def _plain_step(model: nn.Module) -> Callable[[Tensor, Tensor], None]:
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
-        loss.item()  # as it is logged in such loops
+        loss.item()  # such loops log the loss at every step
 
     return step
 

@@ -1,4 +1,4 @@
-"""How long a training step takes, as `fit_together` itself logs it."""
+"""Measure how long a training step takes, from the times that `fit_together` logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from unspur.training.method import Method
 
 
 class Clock:
-    """A checkpointer that only notes what is logged; a log row is written when the device is done."""
+    """A checkpointer that only keeps the log. A row is logged after the device has finished the steps."""
 
     def __init__(self) -> None:
         self.rows: list[Mapping[str, Any]] = []
@@ -42,7 +42,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Timed:
-    """One step of one training, in microseconds; what came before the first; the peak of memory."""
+    """Microseconds of one step of one training, seconds of setup before the first step, and peak memory."""
 
     step_us: float
     setup_s: float
@@ -50,7 +50,7 @@ class Timed:
 
 
 def time_steps(trainings: Sequence[Training], *, steps: int = 200) -> Timed:
-    """Time a step: the best of four stretches, divided by the trainings done side by side."""
+    """Measure a step: the fastest of four stretches, divided by the number of trainings side by side."""
     device = next(trainings[0].method.parameters()).device
     stretch = max(steps // 5, 1)
     clock = Clock()
@@ -76,14 +76,14 @@ def _free(device: torch.device) -> None:
 
 
 def noise_images(n: int, size: int, classes: int = 10) -> Split:
-    """Return random pixels: a step's time does not depend on what is in an image."""
+    """Return images of random pixels. The time of a step does not depend on the content of an image."""
     g = torch.Generator().manual_seed(0)
     pixels = torch.randint(0, 256, (n, 3, size, size), generator=g, dtype=torch.uint8)
     return Split(pixels, torch.randint(0, classes, (n,), generator=g))
 
 
 def photographs(folder: Path, count: int, size: int) -> list[Path]:
-    """Write JPEG files about as hard to decode as photographs: smooth colours and a little grain."""
+    """Write JPEG files that take about as long to decode as photographs: smooth colours, some noise."""
     g = torch.Generator().manual_seed(0)
     paths = []
     for number in range(count):
@@ -97,12 +97,13 @@ def photographs(folder: Path, count: int, size: int) -> list[Path]:
 
 
 def network(name: str, device: torch.device, **options: Any) -> nn.Module:
+    """Return a built-in network for ten classes on a device, in channels-last format."""
     model = models.builder(name, 10, options).build(0)
     return model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
 def method(kind: str, model: nn.Module) -> Method:
-    """Return a dense training step, or one that learns masks with the whole debiasing loss."""
+    """Return a method for dense training, or one that learns masks with the complete debiasing loss."""
     if kind == "dense":
         return ERM(model)
     masks.attach(model)
@@ -113,7 +114,7 @@ def method(kind: str, model: nn.Module) -> Method:
 def training(
     kind: str, model: nn.Module, split: Split, *, batch: int, options: FitOptions | None = None
 ) -> Training:
-    """Return a training on resident images, a third of them suspects."""
+    """Return a training on images that stay on the device, a third of which are suspects."""
     device = next(model.parameters()).device
     conflict = torch.arange(len(split)) % 3 == 0
     source = Resident(split, device=device, preprocess=Preprocess(), conflict=conflict)

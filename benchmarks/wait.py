@@ -1,11 +1,11 @@
-"""Measure what a user waits for: one `unspur` command in a new process, part by part, by the clock.
+"""Measure the clock time of one `unspur` command in a new process, part by part.
 
-python -m benchmarks wait -- demo                                         prints the table
+python -m benchmarks wait -- demo                                         print the table
 python -m benchmarks wait --out wait.json -- run cmnist/1pct-dcwp --out runs/x --store runs/new-store
 
-The parts add up to the clock from the keystroke to the end: the start of Python, the import of torch and of
-unspur, data, the estimate, the audit, every stage, scores, folder, pictures and page; `rest` is what lies
-between them. `steps` is the share of a part in which networks were trained.
+The parts are the start of Python, the import of torch and of unspur, data, the estimate, the audit, every
+stage, scores, folder, pictures and page. `rest` is everything between them, so the parts add up to the
+time from the keystroke to the end. `steps` is the time within a part in which networks were trained.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 Row = dict[str, Any]
 ROOT = Path(__file__).parent.parent
-# What is timed: a module (and class), a function of it, the name of the part; the stage's own name if "".
+# What is timed: a module (and class), its function, and the name of the part ("" for the name of the stage).
 PARTS = (
     ("unspur.workflow", "open_recipe", "data"),
     ("unspur.workflow", "open_debias", "data"),
@@ -47,7 +47,7 @@ STEPS = ("unspur.stages.driver", "unspur.audit.half_training")  # where `fit_tog
 
 
 class Parts:
-    """Seconds by part; the time of a part within another counts for the inner one alone."""
+    """Seconds by part. The time of a part within another one counts only for the inner part."""
 
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
@@ -60,7 +60,7 @@ class Parts:
         row["cpu"] += cpu
 
     def _turn(self) -> None:
-        """Give the time since the last turn to the part that is open now."""
+        """Add the time since the last turn to the part that is open now."""
         now = (time.perf_counter(), time.process_time())
         name = self.open[-1] if self.open else "rest"
         self.add(name, now[0] - self.at[0], now[1] - self.at[1])
@@ -78,7 +78,7 @@ class Parts:
 
     @contextmanager
     def steps(self) -> Iterator[None]:
-        """Note how much of the open part is training."""
+        """Add the time of this block to the training steps of the open part."""
         began = time.perf_counter()
         try:
             yield
@@ -98,7 +98,7 @@ def _timed(function: Callable[..., Any], around: Callable[..., Any]) -> Callable
 
 
 def _patch(parts: Parts) -> None:
-    """Time the functions of PARTS and STEPS."""
+    """Wrap the functions of PARTS and STEPS so that they are timed."""
     for where, function, name in PARTS:
         module, _, kind = where.partition(":")
         owner = importlib.import_module(module)
@@ -113,7 +113,7 @@ def _patch(parts: Parts) -> None:
 
 
 def child(started: float, record: Path, words: list[str]) -> None:
-    """Run a command in this process and write its parts; `started` is when the process was asked for."""
+    """Run a command in this process and write its parts; `started` is when the process was launched."""
     parts = Parts()
     parts.add("start of Python", time.time() - started, 0.0)
     with parts.part("import torch"):
@@ -125,7 +125,7 @@ def child(started: float, record: Path, words: list[str]) -> None:
         if words[0] in COMMANDS:
             load_command(words[0])
     _patch(parts)
-    parts._turn()  # patching is no part of the command
+    parts._turn()  # wrapping is not part of the command
     parts.rows.pop("rest", None)
     sys.argv = ["unspur", *words]
     code = 0
@@ -138,7 +138,7 @@ def child(started: float, record: Path, words: list[str]) -> None:
 
 
 def measure(words: list[str]) -> list[Row]:
-    """Run a command in a new process; return its parts in the order of time, and the sum."""
+    """Run a command in a new process. Return its parts in order of time, and their sum."""
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "parts.json"
         call = f"child({time.time()!r}, Path({str(record)!r}), {words!r})"
@@ -146,14 +146,14 @@ def measure(words: list[str]) -> list[Row]:
         subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)  # noqa: S603
         found = json.loads(record.read_text())
     if found["code"]:
-        raise SystemExit(f"the command ended with exit code {found['code']}.")
+        raise SystemExit(f"`unspur {' '.join(words)}` failed with exit code {found['code']}.")
     rows = found["rows"]
     total = {key: sum(row[key] for row in rows) for key in ("seconds", "cpu", "steps")}
     return [*rows, {"part": "sum", **total}]
 
 
 def table(rows: list[Row]) -> str:
-    """Return the parts as a table in text."""
+    """Return the parts as a text table."""
     whole = rows[-1]["seconds"] or 1.0
     lines = [f"{'part':<18} {'seconds':>8} {'share':>6} {'CPU s':>8} {'steps s':>8}"]
     for row in rows:
@@ -163,13 +163,17 @@ def table(rows: list[Row]) -> str:
         )
     imported = sum(row["seconds"] for row in rows[:-1] if row["part"] == "import torch")
     other = whole - imported - rows[-1]["steps"]
-    return "\n".join([*lines, f"neither torch's import nor steps: {100 * other / whole:.0f} %"])
+    return "\n".join([*lines, f"neither import of torch nor steps: {100 * other / whole:.0f} %"])
 
 
 def main(arguments: list[str]) -> None:
     """Measure the command after `--`, print its table, and write it with --out."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks wait", description=__doc__)
-    parser.add_argument("--out", type=Path, help=".json or .json.gz for the numbers")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks wait",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, help="file for the numbers (.json or .json.gz)")
     parser.add_argument("words", nargs="+", help="an unspur command, after --")
     args = parser.parse_args(arguments)
     rows = measure(args.words)

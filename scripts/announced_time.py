@@ -1,10 +1,10 @@
-"""Compare the time that `unspur debias` announces with the time it takes, idle and on a busy machine.
+"""Compare the time that `unspur debias` estimates with the time it takes, on an idle and a busy machine.
 
     python scripts/announced_time.py --out results/announced-time.json.gz --runs 10 --busy 0 4
 
-Every run is of embedded digits with a planted shortcut, with a number of images, steps and a network of its
-own. `--busy` are numbers of processes that keep the machine busy meanwhile. The ratio of announced to taken
-should be within 0.7 to 1.5 in nine of ten runs.
+Every run uses embedded digits with a planted shortcut. The runs differ in the number of images, the steps
+and the width of the network. `--busy` gives the numbers of processes that keep the machine busy during
+the runs. The estimated time divided by the actual time should be between 0.7 and 1.5 in nine of ten runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BOUNDS = (0.7, 1.5)
 
 
 def images(count: int) -> Splits:
-    """Return digits whose colour gives the class away in 95 %."""
+    """Return digits whose colour predicts the class in 95 % of the images."""
     found = embedded.digits()
     base = planted.from_digits(found.train_images, found.train_labels, name="digits")
     splits = planted.planted(base.some(count, seed=0), "colour", share=0.05, seed=1)
@@ -43,7 +43,7 @@ def images(count: int) -> Splits:
 
 @contextmanager
 def busy(processes: int) -> Iterator[None]:
-    """Keep the machine busy with so many processes."""
+    """Keep the machine busy with this number of processes."""
     context = multiprocessing.get_context("spawn")
     others = [context.Process(target=spin, daemon=True) for _ in range(processes)]
     for other in others:
@@ -57,13 +57,13 @@ def busy(processes: int) -> Iterator[None]:
 
 
 def spin() -> None:
-    """Compute for ever."""
+    """Compute until the process is terminated."""
     while True:
         sum(range(10_000))
 
 
 def measure(count: int, steps: int, width: int) -> dict[str, Any]:
-    """Announce a run, do it, and return both times."""
+    """Estimate the time of a run, carry it out, and return both times."""
     half = steps // 2
     lengths = {"pretrain": steps, "adapt": half, "prune": half, "finetune": steps}
     settings: dict[str, Any] = {f"{stage}.steps": each for stage, each in lengths.items()}
@@ -84,10 +84,14 @@ def measure(count: int, steps: int, width: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("results/announced-time.json.gz"))
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--busy", type=int, nargs="*", default=[0, 4])
+    parser.add_argument("--runs", type=int, default=10, help="number of runs for each load")
+    parser.add_argument(
+        "--busy", type=int, nargs="*", default=[0, 4], help="numbers of busy processes"
+    )
     options = parser.parse_args()
     rows = []
     for processes in options.busy:
@@ -99,7 +103,7 @@ def main() -> None:
                 print(row, flush=True)
                 write_document(options.out, {"with": environment(), "runs": rows})
     within = sum(BOUNDS[0] <= row["ratio"] <= BOUNDS[1] for row in rows)
-    print(f"{within} of {len(rows)} within {BOUNDS[0]} to {BOUNDS[1]}")
+    print(f"{within} of {len(rows)} ratios are between {BOUNDS[0]} and {BOUNDS[1]}")
 
 
 if __name__ == "__main__":

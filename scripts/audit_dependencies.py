@@ -1,6 +1,6 @@
-"""Ask pip-audit whether an installed package has a known weakness (`make check`).
+"""Check the installed packages for known vulnerabilities with pip-audit (`make check`).
 
-The list of weaknesses is on pypi.org. Where that cannot be reached nothing is checked, which is said.
+The list of vulnerabilities is on pypi.org. If that cannot be reached, nothing is checked, with a message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SECONDS = 10
 
 
 def obstacle() -> str:
-    """Say what prevents the check; "" if nothing does."""
+    """Return the reason why the check is not possible, or "" if it is."""
     if importlib.util.find_spec("pip_audit") is None:
         return "pip-audit is not installed"
     try:
@@ -28,10 +28,10 @@ def obstacle() -> str:
 def main() -> int:
     """Run pip-audit on the packages of this environment; return its exit code."""
     if reason := obstacle():
-        print(f"known weaknesses of dependencies: NOT CHECKED, {reason}.")
+        print(f"known vulnerabilities of dependencies: NOT CHECKED, {reason}.")
         return 0
     command = [sys.executable, "-m", "pip_audit", "--local", "--skip-editable"]
-    return subprocess.run(command, check=False).returncode  # noqa: S603  (no part of it is given)
+    return subprocess.run(command, check=False).returncode  # noqa: S603  (no part of it is user input)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
-"""Measure how often the audit is right, on sets whose answer is known.
+"""Measure how often the audit is right, on image sets whose answer is known.
 
     python scripts/audit_suite.py --roles unseen --out results/audit.json.gz --data-root DIR \\
         --device cuda --processes 8
 
-Base images (the digits that come with unspur, CIFAR-10 where it is found, MNIST if asked for) x shortcut x
-share of images that contradict it x seed, nulls, and wrong labels; and faces with the shortcuts that they
-have (bffhq/ and celeba/), where they are found. The thresholds of the verdict were chosen on cases of the
-role "development"; error rates are those of the role "unseen". Trainings are kept in the store, so a suite
-that was stopped goes on where it was, and new thresholds are scored without training anything anew.
-`make pages` writes the tables.
+The cases combine base images, kinds of shortcut, shares of conflicting images and seeds. Further cases
+have no shortcut (nulls) or wrong labels. The base images are the digits that come with unspur, CIFAR-10
+if it is found, and MNIST if requested. Faces (bffhq/ and celeba/) have shortcuts of their own and are
+used if they are found.
+
+The thresholds of the verdict were chosen on cases of the role "development". Error rates are those of the
+role "unseen". Trainings are kept in the store, so a stopped suite continues where it was, and new
+thresholds can be scored without training again. `make pages` writes the tables.
 """
 
 from __future__ import annotations
@@ -48,8 +50,8 @@ SHARES = (0.005, 0.01, 0.02, 0.05)
 NOISE = (0.05, 0.1, 0.2)
 RIGHT = {"shortcut": ("shortcut",), "null": ("nothing", "unclear"), "noise": ("noise",)}
 KINDS = ("colour", "corruption", "hue", "patch", "texture", "stamp", "light", "tint", "border")
-# Seeds that the statistic and its thresholds were chosen on (some of these cases, on a CPU), and those that
-# they are reported on.
+# The statistic and its thresholds were chosen on some of the development cases, on a CPU. Results are
+# reported on the unseen cases.
 ROLES = {
     "development": {"seeds": (0, 4, 6), "null_seeds": (0, 3, 4, 5, 6, 7)},
     "unseen": {"seeds": (8, 9), "null_seeds": (8, 9)},
@@ -80,7 +82,7 @@ QUICK = {
 
 @dataclass(frozen=True)
 class Case:
-    """A set to be audited, and what the audit should say."""
+    """An image set, and the verdict that the audit should return."""
 
     truth: str  # shortcut, null or noise
     base: str
@@ -106,7 +108,7 @@ class Case:
 
 
 def every(bases: Iterable[str]) -> Iterator[Case]:
-    """Yield all cases, those of development first."""
+    """Yield all cases, the development cases first."""
     for role, about in ROLES.items():
         for base in bases:
             if base in FACES:
@@ -121,7 +123,7 @@ def every(bases: Iterable[str]) -> Iterator[Case]:
 
 
 def _cases_of_faces(base: str, role: str, seeds: Sequence[int]) -> Iterator[Case]:
-    """Yield faces with the shortcut that they have and, where there are such, faces without."""
+    """Yield faces with their own shortcut and, where available, faces without one."""
     for seed in seeds:
         yield Case("shortcut", base, "natural", 0.0, seed, role)
         if base == "faces":
@@ -130,7 +132,10 @@ def _cases_of_faces(base: str, role: str, seeds: Sequence[int]) -> Iterator[Case
 
 @cache
 def _faces(base: str, kind: str, root: Path | None) -> Splits:
-    """Return faces by age, which their sex nearly always tells or never, or by the colour of their hair."""
+    """Return faces labelled by age or hair colour.
+
+    For `natural` faces, sex nearly always predicts the age; for `balanced` ones it does not.
+    """
     found = mnist.find_root(root)
     if base == "celeba":
         whole = celeba.load(found, "keep88", size=FACE_SIZE)
@@ -164,7 +169,7 @@ def _base(name: str, root: Path | None) -> Base:
 
 
 def _two(base: Base) -> Base:
-    """Return two classes of five: of CIFAR-10, roughly vehicles and animals."""
+    """Return the images in two classes of five each; for CIFAR-10 roughly vehicles and animals."""
     first = torch.tensor([0, 1, 8, 9, 6])
     return Base(base.images, torch.isin(base.labels, first).long(), base.name)
 
@@ -177,7 +182,7 @@ def available_bases(names: Sequence[str], root: Path | None) -> list[str]:
             _faces(name, "natural", root) if name in FACES else _base(name, root)
             available_names.append(name)
         except DataError as error:
-            print(f"without {name}: {error}", file=sys.stderr)
+            print(f"{name} is left out: {error}", file=sys.stderr)
     return available_names
 
 
@@ -204,12 +209,12 @@ def result_row(case: Case, context: Context, result: Audit) -> dict[str, Any]:
     if conflicting is not None and case.truth == "shortcut":
         flagged = result.suspects.conflict
         both = float((flagged & conflicting).sum())
-        missed = result.suspects.predicted == context.splits.train.targets
+        correct = result.suspects.predicted == context.splits.train.targets
         quality = {
             "precision": both / max(1, int(flagged.sum())),
             "recall": both / max(1, int(conflicting.sum())),
-            # How much the planted shortcut is one: the miner's error on what contradicts it.
-            "taken": 1 - float(missed[conflicting].double().mean()),
+            # The miner's error rate on conflicting images: how strongly it follows the planted shortcut.
+            "taken": 1 - float(correct[conflicting].double().mean()),
         }
     row = {"name": case.name, **asdict(case), **result.as_json(), **quality}
     del row["thresholds"]
@@ -233,23 +238,31 @@ def save(rows: Sequence[dict[str, Any]], out: Path, images: int) -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--out", type=Path, required=True, help=".json or .json.gz for the numbers")
-    parser.add_argument("--store", type=Path, default=Path("runs/store"))
-    parser.add_argument("--device", help="cpu, cuda ...; a GPU if there is one")
-    parser.add_argument("--data-root", type=Path, help="folder of MNIST, CIFAR-10 and faces")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="file for the numbers (.json or .json.gz)"
+    )
+    parser.add_argument(
+        "--store", type=Path, default=Path("runs/store"), help="folder of trainings"
+    )
+    parser.add_argument("--device", help="cpu, cuda ...; default: a GPU if there is one")
+    parser.add_argument("--data-root", type=Path, help="folder with MNIST, CIFAR-10 and faces")
     parser.add_argument("--bases", nargs="+", default=USUAL_BASES, choices=BASES + FACES)
     parser.add_argument("--roles", nargs="+", default=list(ROLES), choices=ROLES)
-    parser.add_argument("--quick", action="store_true", help="fifteen unseen cases")
-    parser.add_argument("--only", nargs="+", help="cases whose name and seed begin so")
-    parser.add_argument("--images", type=int, default=IMAGES, help="of each case but faces")
-    parser.add_argument("--cases", type=int, default=16, help="that are audited at once")
-    parser.add_argument("--together", type=int, default=32, help="trainings at once, on a GPU")
-    parser.add_argument("--processes", type=int, default=1, help="that audit side by side")
+    parser.add_argument("--quick", action="store_true", help="run only fifteen unseen cases")
+    parser.add_argument(
+        "--only", nargs="+", help="run only cases whose NAME@SEED starts with one of these"
+    )
+    parser.add_argument(
+        "--images", type=int, default=IMAGES, help="images of each case, except faces"
+    )
+    parser.add_argument("--cases", type=int, default=16, help="cases audited at once, on a GPU")
+    parser.add_argument("--together", type=int, default=32, help="trainings side by side, on a GPU")
+    parser.add_argument("--processes", type=int, default=1, help="number of parallel processes")
     return parser.parse_args()
 
 
 def chosen_cases(options: argparse.Namespace) -> list[Case]:
-    """Return the cases that the options ask for and whose data is available."""
+    """Return the requested cases whose data is available."""
     cases = list(every(available_bases(options.bases, options.data_root)))
     cases = [case for case in cases if case.role in options.roles]
     if options.quick:
@@ -260,8 +273,8 @@ def chosen_cases(options: argparse.Namespace) -> list[Case]:
 
 
 def audit_cases(cases: Sequence[Case], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Audit some cases at once and return their rows; runs in a process of its own if there are several."""
-    torch.set_num_threads(1)  # small networks: more only wait for each other
+    """Audit some cases at once and return their rows. With several processes, each runs this function."""
+    torch.set_num_threads(1)  # for small networks more threads only wait for each other
     device, store = pick_device(options.device), Store(options.store)
     contexts = [context_of(case, options, store, device) for case in cases]
     results = auditor.audit_together(contexts, together=options.together)
@@ -271,7 +284,7 @@ def audit_cases(cases: Sequence[Case], options: argparse.Namespace) -> list[dict
 def finished(
     blocks: Sequence[Sequence[Case]], options: argparse.Namespace
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the rows of each block of cases as soon as they are known."""
+    """Yield the rows of each block of cases as soon as they are finished."""
     if options.processes == 1:
         yield from (audit_cases(block, options) for block in blocks)
         return
@@ -285,7 +298,7 @@ def main() -> None:
     options = arguments()
     cases, began = chosen_cases(options), time.perf_counter()
     count = options.cases if pick_device(options.device).type == "cuda" else 1
-    # Every block has cases of all kinds, so that blocks take about as long.
+    # Every block has cases of all kinds, so that all blocks take about the same time.
     number = max(1, -(-len(cases) // count))
     blocks = [cases[start::number] for start in range(number)]
     place = {(case.name, case.seed): number for number, case in enumerate(cases)}

@@ -1,14 +1,14 @@
-"""Measure how often `unspur check` raises an alarm though nothing has changed but the sample of images.
+"""Measure how often `unspur check` raises a false alarm when only the sample of images has changed.
 
     python scripts/check_false_alarms.py --out results/check.json.gz
 
-Clean sets: digits as they are, in random colours, some spoiled, in classes of different size. Of each set
-random samples are taken from the digits that come with unspur, and each is audited: networks are trained on
-it, of a short training (STEPS) on small images (SIZE). Every sample is checked with every other one of its
-set as the baseline, so six samples of four sets give 120 checks. The accuracy of a model is checked on 100
-pairs of samples of images that it was not trained on, by class. As a control, a shortcut or wrong labels are
-planted into further samples: these should raise an alarm. A sample that is on record is not audited again.
-About five minutes on one CPU core.
+There are four clean sets of the digits that come with unspur: unchanged, in random colours, partly
+spoiled, and with classes of different size. Random samples of each set are audited with short trainings
+(STEPS) on small images (SIZE). Every sample is checked against every other sample of its set as the
+baseline, so six samples of four sets give 120 checks. The accuracy of a model, by class, is checked on
+100 pairs of samples of images that it was not trained on. As a control, further samples get a planted
+shortcut or wrong labels, which should raise an alarm. Samples that are already in the record are not
+audited again. It takes about five minutes on one CPU core.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ CLEAN: dict[str, Callable[[Base, int], Splits]] = {
     "spoiled": lambda base, seed: planted.spoiled(base, seed=seed),
     "imbalanced": lambda base, seed: planted.imbalanced(base, seed=seed),
 }
-WRONG = 0.05  # of all images, which get the label 3 in the control of wrong labels
+WRONG = 0.05  # share of images that get the label 3 in the control with wrong labels
 
 
 def mislabel(base: Base, seed: int) -> Splits:
-    """Give a share of the images the label 3, whatever they are."""
+    """Give a random share of the images the label 3."""
     labels = base.labels.clone()
     wrong = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     labels[wrong[: round(WRONG * len(labels))]] = 3
@@ -66,7 +66,7 @@ PLANTED: dict[str, Callable[[Base, int], Splits]] = {
     "colour": lambda base, seed: planted.planted(base, "colour", share=0.05, seed=seed),
     "wrong labels": mislabel,
 }
-CONTROLS = 2  # samples of each
+CONTROLS = 2  # samples of each control
 
 
 def pool() -> Base:
@@ -76,7 +76,7 @@ def pool() -> Base:
 
 
 def audit(splits: Splits) -> dict[str, Any]:
-    """Audit a sample as `unspur check` does; return what a baseline keeps."""
+    """Audit a sample as `unspur check` does, and return what a baseline stores."""
     blind = Splits(train=splits.train, classes=splits.classes, name=splits.name)
     began, cpu = time.perf_counter(), time.process_time()
     with temporary_place("cpu", terminal.show(quiet=True)) as place:
@@ -89,7 +89,7 @@ def audit(splits: Splits) -> dict[str, Any]:
 
 
 def wanted() -> Iterator[tuple[str, str, int]]:
-    """Yield the samples, those of all sets in turn."""
+    """Yield the samples, alternating between the sets."""
     for seed in range(SAMPLES):
         yield from (("clean", name, seed) for name in CLEAN)
         if seed < CONTROLS:
@@ -103,7 +103,7 @@ def measurement(sample: dict[str, Any]) -> Baseline:
 
 
 def count(samples: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Compare each clean sample with the others of its set, and each planted one with a clean one."""
+    """Count alarms: clean samples against others of their set, planted samples against clean ones."""
     audits = sum(key.startswith("clean/") for key in samples)
     checks = {"audits": audits, "clean": 0, "shortcut": 0, "suspects": 0, "any": 0}
     for name in CLEAN:
@@ -130,7 +130,7 @@ def planted_alarms(samples: dict[str, dict[str, Any]], name: str) -> dict[str, i
 
 
 def model_alarms() -> dict[str, int]:
-    """Score one model on pairs of samples of the same images; count alarms."""
+    """Score one model on pairs of samples from the same images, and count the alarms."""
     digits, base = embedded.digits(), pool()
     torch.manual_seed(0)
     network = models.builder("convnet", 10, {"width": 8}).make()
@@ -174,9 +174,11 @@ def _scored(right: torch.Tensor, labels: torch.Tensor, some: torch.Tensor) -> Ba
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("results/check.json.gz"))
-    parser.add_argument("--only", default="", help="a part of the names of samples")
+    parser.add_argument("--only", default="", help="run only samples whose name contains this")
     options = parser.parse_args()
     torch.set_num_threads(1)
     samples = read_document(options.out)["samples"] if options.out.exists() else {}

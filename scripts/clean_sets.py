@@ -1,10 +1,11 @@
-"""Debias ten sets without a shortcut: the result must be the ordinary model.
+"""Debias ten image sets without a shortcut. The result should be the ordinary model.
 
     python scripts/clean_sets.py --out results/clean-sets.json.gz --data-root DIR
 
-DIR holds MNIST, CIFAR-10 and the faces in the layout of BFFHQ; sets that are not there are left out with a
-note. Settings are those of `unspur debias` on a CPU, with a small network: the judge has its own. About a
-minute a set on one CPU core. A set that is on record is not run again. `make pages` writes the table.
+DIR holds MNIST, CIFAR-10 and the faces in the layout of BFFHQ. Sets that are missing are left out with a
+message. The settings are those of `unspur debias` on a CPU, with a small network; the judge uses its own
+network. A set takes about a minute on one CPU core. Sets that are already in the record are not run again.
+`make pages` writes the table.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from unspur.store import environment, read_document, write_document
 
 IMAGES, TEST, SIDE = 3000, 1000, 32
 SETTINGS = {"model.options": {"width": 16}}
-VEHICLES = (0, 1, 8, 9)  # of CIFAR-10; 6, frogs, makes it five of each
-SYNTHETIC = 800  # a stream of random numbers
+VEHICLES = (0, 1, 8, 9)  # classes of CIFAR-10; with 6 (frogs) both halves have five classes
+SYNTHETIC = 800  # identifies a stream of random numbers
 
 
 def digits(root: Path, change: Callable[[Base], Splits] = planted.plain) -> Splits:
-    """Return digits that come with unspur, changed or as they are."""
+    """Return the digits that come with unspur, changed by `change`."""
     found = embedded.digits()
     train = planted.from_digits(found.train_images, found.train_labels, name="digits")
     test = planted.from_digits(found.test_images, found.test_labels, name="digits")
@@ -45,7 +46,7 @@ def digits(root: Path, change: Callable[[Base], Splits] = planted.plain) -> Spli
 
 
 def odd_and_even(root: Path) -> Splits:
-    """Return digits of MNIST as two classes."""
+    """Return the digits of MNIST in two classes, even and odd."""
     found = mnist.mnist(root)
     train = planted.from_digits(found.train_images, found.train_labels % 2, name="mnist")
     test = planted.from_digits(found.test_images, found.test_labels % 2, name="mnist")
@@ -53,7 +54,7 @@ def odd_and_even(root: Path) -> Splits:
 
 
 def photographs(root: Path, label: Callable[[Tensor], Tensor]) -> Splits:
-    """Return a part of CIFAR-10; `label` gives a new class to every old one, or -1."""
+    """Return a part of CIFAR-10. `label` maps old classes to new ones, or to -1 to drop the images."""
     found = cifar10.read(root)
     parts = []
     for images, labels in (
@@ -66,7 +67,7 @@ def photographs(root: Path, label: Callable[[Tensor], Tensor]) -> Splits:
 
 
 def faces(root: Path, *, by: str) -> Splits:
-    """Return faces of two ages and two sexes, as many of each, labelled by one of the two."""
+    """Return faces with all four combinations of age and sex equally frequent, labelled by age or by sex."""
     found = bffhq.load(root, "1pct", size=64)
     assert found.test is not None
     assert found.valid is not None
@@ -82,7 +83,7 @@ def faces(root: Path, *, by: str) -> Splits:
 
 
 def gratings(root: Path) -> Splits:
-    """Return coloured stripes in four directions, in noise; the colour says nothing of the direction."""
+    """Return noisy coloured stripes in four directions. The colour is independent of the direction."""
     n = IMAGES + TEST
     labels = torch.arange(n) % 4
     u = noise.uniform(0, 0, SYNTHETIC, (n, 5))
@@ -98,7 +99,7 @@ def gratings(root: Path) -> Splits:
 
 
 def _joined(train: Base, test: Base, change: Callable[[Base], Splits] = planted.plain) -> Splits:
-    """Return some images of each base, changed, as one set."""
+    """Return some changed images of each base as one set with a training and a test split."""
     made = [change(base.some(n, seed=0)) for base, n in ((train, IMAGES), (test, TEST))]
     return replace(made[0], test=made[1].train, bias={})
 
@@ -126,7 +127,7 @@ SETS: dict[str, Callable[[Path], Splits]] = {
 
 
 def measure(splits: Splits) -> dict[str, Any]:
-    """Debias a set; return the verdict, and both models' accuracy on its test split."""
+    """Debias a set. Return the verdict and the accuracy of both models on its test split."""
     began, cpu = time.perf_counter(), time.process_time()
     with temporary_place("cpu", terminal.show(quiet=True)) as place:
         run = workflow.open_debias(UserImages(splits), place, model="convnet", settings=SETTINGS)
@@ -142,9 +143,11 @@ def measure(splits: Splits) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("results/clean-sets.json.gz"))
-    parser.add_argument("--data-root", type=Path, help="folder of MNIST, CIFAR-10 and faces")
+    parser.add_argument("--data-root", type=Path, help="folder with MNIST, CIFAR-10 and faces")
     options = parser.parse_args()
     torch.set_num_threads(1)
     sets = read_document(options.out)["sets"] if options.out.exists() else {}
@@ -154,7 +157,7 @@ def main() -> None:
         try:
             sets[name] = measure(make(mnist.find_root(options.data_root)))
         except DataError as error:
-            print(f"without {name}: {error}", file=sys.stderr)
+            print(f"{name} is left out: {error}", file=sys.stderr)
             continue
         write_document(options.out, {"with": environment(), "sets": sets})
         print(name, sets[name], flush=True)

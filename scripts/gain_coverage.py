@@ -1,11 +1,12 @@
-"""Measure how often the interval of the gain holds the truth, on sets whose shortcut is known.
+"""Measure how often the interval of the gain contains the true gain, on sets whose shortcut is known.
 
     python scripts/gain_coverage.py --out results/gain-coverage.json.gz
 
-A shortcut is planted into digits that come with unspur; `unspur debias` gets the images without labels of the
-shortcut and without other splits, and measures its gain. The truth is the gain on 1,000 test digits that
-contradict the shortcut, and on 1,000 that follow it. Small networks and short trainings: some ten seconds a
-run on one CPU core. A case that is on record is not run again. `make pages` writes the table.
+A shortcut is planted into the digits that come with unspur. `unspur debias` gets the training images
+without bias labels and without other splits, and measures its gain. The true gain is that on 1,000 test
+digits that contradict the shortcut and on 1,000 that follow it. Networks are small and trainings short: a
+run takes about ten seconds on one CPU core. Cases that are already in the record are not run again. `make
+pages` writes the table.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def every(seeds: Iterable[int]) -> Iterator[Case]:
 
 
 def measure(case: Case) -> dict[str, Any]:
-    """Debias one set; return the measured gain beside the truth."""
+    """Debias one set. Return the measured and the true gain."""
     began, digits = time.perf_counter(), embedded.digits()
     base = planted.from_digits(digits.train_images, digits.train_labels, name="digits")
     train = planted.planted(
@@ -83,7 +84,7 @@ def measure(case: Case) -> dict[str, Any]:
 
 
 def _debias(train: Splits, seed: int) -> Outcome:
-    """Debias images without any label of the shortcut."""
+    """Debias images without bias labels."""
     own = Splits(train=train.train, classes=train.classes, name="own")
     with temporary_place("cpu", terminal.show(quiet=True)) as place:
         run = workflow.open_debias(
@@ -97,7 +98,7 @@ def _debias(train: Splits, seed: int) -> Outcome:
 
 
 def _truth(outcome: Outcome, test: Splits) -> dict[str, dict[str, float]]:
-    """Return both accuracies and the gain on test images, by whether they contradict the shortcut."""
+    """Return the accuracy of both models on conflicting and on aligned test images."""
     context, conflicting = outcome.context, test.conflicting("train")
     assert conflicting is not None
     stages = {"ordinary": "pretrain", "debiased": outcome.results.last_network or "pretrain"}
@@ -114,7 +115,9 @@ def _truth(outcome: Outcome, test: Splits) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("results/gain-coverage.json.gz"))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
     options = parser.parse_args()

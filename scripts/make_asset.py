@@ -1,4 +1,4 @@
-"""Make the embedded digits: the first 1 000 training and 200 test images of each class of MNIST.
+"""Make the embedded digits: the first 1,000 training and 200 test images of each class of MNIST.
 
     python scripts/make_asset.py --data-root data --out src/unspur/data/assets/mnist12k.xz
 
@@ -18,12 +18,12 @@ from torch import Tensor
 from unspur.data.benchmarks.embedded import CLASSES, TEST_PER_CLASS, TRAIN_PER_CLASS
 from unspur.data.benchmarks.mnist import find_root, mnist
 
-# Chosen by trying: digits have no period of 2 or 4 bytes (pb=0) and much context before each (lc=4).
+# Found by trial: pixels have no period of 2 or 4 bytes (pb=0), and the previous byte is informative (lc=4).
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "lp": 0, "pb": 0}]
 
 
 def main() -> None:
-    """Write the asset and say what was written."""
+    """Write the file and print its size and checksum."""
     parser = argparse.ArgumentParser(description="Make the embedded digits from MNIST.")
     parser.add_argument("--data-root", type=Path, help="folder with the four MNIST idx files")
     parser.add_argument("--out", type=Path, required=True, help="file to write")

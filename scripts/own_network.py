@@ -1,12 +1,13 @@
-"""Compare networks for small images of a user's own: accuracy beside CPU seconds.
+"""Compare networks for a user's own small images by accuracy and CPU seconds.
 
     python scripts/own_network.py --out results/own-network.json.gz --data-root DIR --threads 1
 
-The images are MNIST training digits of 28 pixels with a planted shortcut that 2 % contradict; the test images
-are other *training* digits in styles that say nothing of the class, so accuracy on them is unbiased accuracy.
-With `--kinds cifar10` they are natural images of 32 pixels without a planted shortcut, and the ordinary model
-alone is trained. The settings are those of `unspur debias` on a CPU, or shorter with `--steps`. Seconds are
-CPU seconds of the process, which other programs change little. A run that is on record is not repeated.
+The images are MNIST training digits of 28 pixels with a planted shortcut that 2 % of them contradict. The
+test images are other *training* digits whose style is independent of the class, so the accuracy on them
+is the unbiased accuracy. With `--kinds cifar10` they are natural images of 32 pixels without a planted
+shortcut, and only the ordinary model is trained. The settings are those of `unspur debias` on a CPU, or
+shorter with `--steps`. Times are CPU seconds of the process, which other programs change little. Runs
+that are already in the record are not repeated.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from unspur.workflow import Outcome
 
 TEST = (50_000, 54_000)
 PLAIN = "cifar10"
-SHARE = 0.02  # of the training images that contradict the shortcut
+SHARE = 0.02  # share of training images that contradict the shortcut
 NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "convnet, width 64": ("convnet", {"width": 64}),
     "convnet, width 32": ("convnet", {"width": 32}),
@@ -43,7 +44,7 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def images(root: Path, kind: str, count: int) -> tuple[Splits, Splits]:
-    """Return digits with a planted shortcut, and digits whose style says nothing of the class."""
+    """Return digits with a planted shortcut, and digits whose style is independent of the class."""
     if kind == PLAIN:
         return _natural(root, count)
     digits = mnist.mnist(root)
@@ -59,7 +60,7 @@ def images(root: Path, kind: str, count: int) -> tuple[Splits, Splits]:
 
 
 def _natural(root: Path, count: int) -> tuple[Splits, Splits]:
-    """Return images of CIFAR-10, and as many other training images as there are test digits."""
+    """Return training images of CIFAR-10, and other training images to test on."""
     found = cifar10.read(root)
     first, last = TEST[0] - 10_000, TEST[1] - 10_000
     parts = (slice(0, count), slice(first, last))
@@ -68,7 +69,7 @@ def _natural(root: Path, count: int) -> tuple[Splits, Splits]:
 
 
 def shorter(steps: int) -> dict[str, Any]:
-    """Return the settings of a shorter run; none if it is not to be shorter."""
+    """Return the settings of a shorter run, or none if `steps` is 0."""
     if not steps:
         return {}
     half = steps // 2
@@ -80,7 +81,7 @@ def shorter(steps: int) -> dict[str, Any]:
 def measure(
     train: Splits, test: Splits, network: str, place: Place, steps: int = 0
 ) -> dict[str, Any]:
-    """Debias the images without labels of the shortcut; score both models on the test images."""
+    """Debias the images without bias labels, and score both models on the test images."""
     name, options = NETWORKS[network]
     blind = Splits(train=train.train, classes=train.classes, name=train.name)
     began, cpu = time.perf_counter(), time.process_time()
@@ -104,7 +105,7 @@ def measure(
 
 
 def accuracies(outcome: Outcome, weights: dict[str, Tensor], test: Splits) -> dict[str, float]:
-    """Return the accuracy on all test images, and on those of the shortcut's style and the others."""
+    """Return the accuracy on all test images and, if there is a shortcut, on aligned and conflicting ones."""
     model, prepare = outcome.context.network(weights).eval(), outcome.context.preprocess
     everything = test.train.take(torch.arange(len(test.train)))
     with torch.no_grad():
@@ -117,14 +118,26 @@ def accuracies(outcome: Outcome, weights: dict[str, Tensor], test: Splits) -> di
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("results/own-network.json.gz"))
-    parser.add_argument("--data-root", type=Path, default=None)
-    parser.add_argument("--kinds", default="colour,texture,patch,light")
-    parser.add_argument("--networks", default=";".join(NETWORKS))
-    parser.add_argument("--images", type=int, default=12_000)
-    parser.add_argument("--steps", type=int, default=0, help="of the ordinary model; 0: as usual")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--data-root", type=Path, help="folder with MNIST and CIFAR-10 (data)")
+    parser.add_argument(
+        "--kinds",
+        default="colour,texture,patch,light",
+        help="kinds of shortcut, separated by commas; cifar10: natural images without one",
+    )
+    parser.add_argument(
+        "--networks", default=";".join(NETWORKS), help="networks, separated by semicolons"
+    )
+    parser.add_argument("--images", type=int, default=12_000, help="number of training images")
+    parser.add_argument(
+        "--steps", type=int, default=0, help="steps of the ordinary model; 0: as usual"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=torch.get_num_threads(), help="threads of torch"
+    )
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     runs = read_document(options.out)["runs"] if options.out.exists() else []

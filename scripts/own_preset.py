@@ -2,9 +2,10 @@
 
     python scripts/own_preset.py --out results/own-preset.json.gz --data-root DIR
 
-The images are 6,000 training digits of MNIST, 2 % of which contradict the shortcut; the test images are 4,000
-other *training* digits in styles that say nothing of the class. A small network, on a CPU: about a minute a
-run. A run that is on record is not repeated. `make pages` writes the table.
+The images are 6,000 training digits of MNIST, 2 % of which contradict the shortcut. The test images are
+4,000 other *training* digits whose style is independent of the class. The network is small; a run takes
+about a minute on a CPU. Runs that are already in the record are not repeated. `make pages` writes the
+table.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ PLAIN = {"data.style": 0.0, "data.mix": 0.0, "data.spectrum": 0.0}
 MIXED = {"data.style": 1.0, "data.mix": 1.0, "data.spectrum": 0.5}
 WEIGHTS = {"prune.unit": "weight", "prune.cut": "threshold", "prune.weigh": "weights"}
 SHORT = {"finetune.steps": 500, "select.every": 25}
-LONG = {"finetune.steps": 937, "select.every": 46}  # the preset takes 1,000 now
+LONG = {"finetune.steps": 937, "select.every": 46}  # the present preset takes 1,000 steps
 FIRST = {"plan": "dcwp", "finetune.drop": 0.2, **PLAIN, **WEIGHTS, **SHORT}
-# The preset and what it was chosen from: the method, and changes of the preset's settings.
+# The preset and the alternatives to it: the method, and the changes of the preset's settings.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "preset": ("unspur", LONG),
     "prefer aligned": ("unspur", {**LONG, **budget.preference("aligned")}),
@@ -64,7 +65,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def images(root: Path, kind: str) -> tuple[Splits, Splits]:
-    """Return digits with a planted shortcut, and digits whose style says nothing of the class."""
+    """Return digits with a planted shortcut, and digits whose style is independent of the class."""
     digits = mnist.mnist(root)
 
     def base(first: int, last: int) -> planted.Base:
@@ -78,7 +79,7 @@ def images(root: Path, kind: str) -> tuple[Splits, Splits]:
 
 
 def measure(train: Splits, test: Splits, variant: str, place: Place) -> dict[str, Any]:
-    """Debias the images without labels of the shortcut; score both models on the test images."""
+    """Debias the images without bias labels, and score both models on the test images."""
     method, changes = VARIANTS[variant]
     blind = Splits(train=train.train, classes=train.classes, name=train.name)
     began = time.perf_counter()
@@ -106,7 +107,7 @@ def measure(train: Splits, test: Splits, variant: str, place: Place) -> dict[str
 
 
 def accuracies(outcome: Outcome, weights: dict[str, Tensor], test: Splits) -> dict[str, float]:
-    """Return the accuracy on test images that follow the shortcut and on those that contradict it."""
+    """Return the accuracy on aligned and on conflicting test images."""
     model, prepare = outcome.context.network(weights).eval(), outcome.context.preprocess
     everything = test.train.take(torch.arange(len(test.train)))
     with torch.no_grad():
@@ -118,10 +119,12 @@ def accuracies(outcome: Outcome, weights: dict[str, Tensor], test: Splits) -> di
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("results/own-preset.json.gz"))
-    parser.add_argument("--data-root", type=Path, default=None)
-    parser.add_argument("--only", default="", help="Kinds of shortcuts, separated by commas.")
+    parser.add_argument("--data-root", type=Path, help="folder with MNIST")
+    parser.add_argument("--only", default="", help="kinds of shortcut, separated by commas")
     options = parser.parse_args()
     runs = read_document(options.out)["runs"] if options.out.exists() else []
     known = {(run["kind"], run["variant"]) for run in runs}

@@ -1,6 +1,8 @@
 """Measure the peak memory of every command on many small images.
 
-Each command is a process of its own, on the CPU. Trainings have few steps, which does not change the memory.
+    python scripts/peak_memory.py --images 20000 --side 28
+
+Each command runs in its own process, on the CPU. Trainings have few steps, which does not change the memory.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ STAGES = ("mine", "pretrain", "adapt", "prune", "finetune")
 
 
 def write_images(root: Path, count: int, side: int) -> None:
-    """Write images of two classes, of which nearly all are tinted by their class."""
+    """Write images of two classes. The tint of nearly all of them depends on the class."""
     rng = np.random.default_rng(0)
     for label in ("stands", "lies"):
         (root / label).mkdir(parents=True)
@@ -43,7 +45,7 @@ def write_images(root: Path, count: int, side: int) -> None:
 
 
 def write_packed(root: Path, count: int, side: int) -> None:
-    """Write the same kind of images as shards; all shards are the first one again, under other names."""
+    """Write the same kind of images as shards. All shards are links to the first one."""
     rng = np.random.default_rng(0)
     root.mkdir()
     write_shards(_packed(rng, min(count, PER_SHARD), side), root, "train")
@@ -78,7 +80,7 @@ def _image(rng: np.random.Generator, side: int, lies: int, odd: bool) -> bytes:
 
 
 def commands(images: Path, root: Path) -> dict[str, list[str]]:
-    """Return every command that reads images or their results, in an order in which each can be given."""
+    """Return every command that reads images or results, each after the commands whose results it needs."""
     run, audit, store = str(root / "run"), str(root / "audit"), str(root / "store")
     sets = [f"--set={stage}.steps={STEPS}" for stage in STAGES]
     sets += [f"--set=finetune.iterates=[{STEPS}]", f"--set=select.every={STEPS}"]
@@ -95,7 +97,7 @@ def commands(images: Path, root: Path) -> dict[str, list[str]]:
 
 
 def measure(arguments: list[str], log: Path) -> tuple[int, float, float]:
-    """Run a command; return its exit code, its largest memory in MB and its seconds."""
+    """Run a command. Return its exit code, its peak memory in MB and its time in seconds."""
     began = time.monotonic()
     with log.open("w") as file:
         child = os.posix_spawn(
@@ -112,12 +114,14 @@ def measure(arguments: list[str], log: Path) -> tuple[int, float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--images", type=int, default=20_000)
-    parser.add_argument("--side", type=int, default=28)
-    parser.add_argument("--shards", action="store_true", help="as shards, which are streamed")
-    parser.add_argument("--only", nargs="*", help="commands")
-    parser.add_argument("--out", type=Path, help="add rows to the table `memory` of a record")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--images", type=int, default=20_000, help="number of images")
+    parser.add_argument("--side", type=int, default=28, help="height and width in pixels")
+    parser.add_argument("--shards", action="store_true", help="write shards, which are streamed")
+    parser.add_argument("--only", nargs="*", help="run only these commands")
+    parser.add_argument("--out", type=Path, help="record to whose table `memory` rows are added")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -139,7 +143,7 @@ def main() -> None:
 
 
 def add_row(path: Path, row: dict[str, Any]) -> None:
-    """Put a row into the record, in the place of one of the same command and number of images."""
+    """Add a row to the record. It replaces a row of the same command, number of images and side."""
     record = read_document(path) if path.exists() else {"tables": {}}
     same = ("command", "images", "side")
     rows = [r for r in record["tables"].get("memory", []) if any(r[k] != row[k] for k in same)]

@@ -1,12 +1,13 @@
-"""Measure how often `unspur probe` ranks the right change first, and how often it claims what is not there.
+"""Measure how often `unspur probe` ranks the right change first, and how often it makes a false claim.
 
     python scripts/probe_suite.py --out results/probe.json.gz --data-root DIR
 
-Planted shortcuts (a coloured border, a tint, a patch in a corner, light from one side) on digits, MNIST,
-photographs and faces; a small network is trained on images that nearly all follow the shortcut, and probed
-with other images of the same kind. Clean sets have no shortcut, or have these styles at random. DIR holds
-MNIST, CIFAR-10 and the faces in the layout of BFFHQ; sets that are not there are left out with a note.
-A case that is on record is not run again. About five minutes on one CPU core. `make pages` writes the tables.
+Shortcuts (a coloured border, a tint, a patch in a corner, light from one side) are planted into digits,
+MNIST, photographs and faces. A small network is trained on images of which nearly all follow the
+shortcut, and is probed with other images of the same kind. Clean sets have no shortcut, or have these
+styles at random. DIR holds MNIST, CIFAR-10 and the faces in the layout of BFFHQ; sets that are missing
+are left out with a message. Cases that are already in the record are not run again. The suite takes about
+five minutes on one CPU core. `make pages` writes the tables.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from unspur.store import environment, read_document, write_document
 
 TRAIN, PROBED, SHARE = 3000, 600, 0.02
 STEPS, BATCH, WIDTH = 250, 32, 12
-FRAME = 3  # pixels: the width of a planted border
+FRAME = 3  # width of a planted border in pixels
 RIGHT = {"border": "border", "tint": "colour", "patch": "corners", "light": "light"}
 BASES = ("digits", "mnist", "photographs", "faces")
-SEEDS = (1, 2)  # the margin of a claim and the cues were chosen on seed 0
+SEEDS = (1, 2)  # seed 0 was used to choose the margin of a claim and the cues
 
 
 @dataclass(frozen=True)
 class Case:
-    """Images with a planted shortcut, or with none."""
+    """Images with a planted shortcut or without one."""
 
     base: str
-    kind: str  # border, tint, patch, light; plain, or any-KIND, for clean images
+    kind: str  # border, tint, patch, light; for clean images plain or any-KIND
     seed: int
 
     @property
@@ -60,7 +61,7 @@ class Case:
 
 
 def every() -> Iterator[Case]:
-    """Yield the cases that are reported."""
+    """Yield all cases of the report."""
     for seed in SEEDS:
         for base in BASES:
             yield from (Case(base, kind, seed) for kind in RIGHT)
@@ -87,7 +88,7 @@ def base_images(name: str, root: Path) -> Base:
 
 
 def add_style(images: Tensor, styles: Tensor, kind: str, seed: int) -> Tensor:
-    """Add the planted cue of a kind, in one of ten styles."""
+    """Add the cue of a shortcut to each image, in one of ten styles."""
     if kind == "border":
         colours = (torch.tensor(list(cmnist.COLOURS.values())) * 255).byte()[styles]
         framed = colours[:, :, None, None].expand(images.shape).clone()
@@ -98,7 +99,7 @@ def add_style(images: Tensor, styles: Tensor, kind: str, seed: int) -> Tensor:
 
 
 def make(case: Case, root: Path) -> tuple[Tensor, Tensor]:
-    """Return images and labels of a case, in random order."""
+    """Return the images and labels of a case, in random order."""
     base = base_images(case.base, root)
     base = base.some(TRAIN + PROBED, seed=case.seed)
     order = torch.randperm(
@@ -116,7 +117,7 @@ def make(case: Case, root: Path) -> tuple[Tensor, Tensor]:
 
 
 class Scaled(nn.Module):
-    """A network that takes bytes."""
+    """A network that takes images with values from 0 to 255."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -128,7 +129,7 @@ class Scaled(nn.Module):
 
 
 def train(images: Tensor, labels: Tensor, seed: int) -> nn.Module:
-    """Train a small network in the ordinary way."""
+    """Train a small network with cross entropy."""
     torch.manual_seed(seed)
     network = Scaled(models.builder("convnet", int(labels.max()) + 1, {"width": WIDTH}).make())
     optimiser = torch.optim.Adam(network.parameters(), lr=3e-3)
@@ -179,10 +180,12 @@ def _numbers(change: ChangeEffect) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("results/probe.json.gz"))
-    parser.add_argument("--data-root", type=Path, help="folder of MNIST, CIFAR-10 and faces")
-    parser.add_argument("--only", default="", help="a part of the names of cases")
+    parser.add_argument("--data-root", type=Path, help="folder with MNIST, CIFAR-10 and faces")
+    parser.add_argument("--only", default="", help="run only cases whose name contains this")
     options = parser.parse_args()
     torch.set_num_threads(1)
     cases = read_document(options.out)["cases"] if options.out.exists() else {}
@@ -192,7 +195,7 @@ def main() -> None:
         try:
             cases[case.name] = run(case, mnist.find_root(options.data_root))
         except DataError as error:
-            print(f"without {case.name}: {error}", file=sys.stderr)
+            print(f"{case.name} is left out: {error}", file=sys.stderr)
             continue
         write_document(options.out, {"with": environment(), "cases": cases})
         found = cases[case.name]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Build a wheel, install it in an empty environment outside the tree, run the demo there.
+# Build a wheel, install it in an empty environment outside the source tree, and run the demo there.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 away=$(mktemp -d)

@@ -30,7 +30,7 @@ CLASSES = ("cat", "dog", "<i>owl</i>")
 
 
 def write_table(folder: Path, count: int = 12, *, suspects: int | None = None) -> Path:
-    """Write a suspects.csv of images by falling score; the first ones are suspects."""
+    """Write a suspects.csv of images with falling scores; the first images are suspects."""
     folder.mkdir(parents=True, exist_ok=True)
     flagged = count // 2 if suspects is None else suspects
     with (folder / "suspects.csv").open("w", newline="", encoding="utf-8") as file:
@@ -47,7 +47,7 @@ def write_table(folder: Path, count: int = 12, *, suspects: int | None = None) -
 
 
 def read_rows(path: Path) -> dict[str, dict[str, str]]:
-    """The rows of a suspects.csv by name."""
+    """Return the rows of a suspects.csv by name."""
     with path.open(newline="", encoding="utf-8") as file:
         return {row["path"]: row for row in csv.DictReader(file)}
 
@@ -62,7 +62,7 @@ def paint(path: Path, number: int) -> Path:
 
 
 def make_desk(folder: Path, pictures: int = 6, *, read_only: bool = False) -> ReviewDesk:
-    """A desk without networks, whose images repeat a few pictures."""
+    """Return a desk without networks, whose images repeat a few pictures."""
     review = Review(folder, read_only=read_only)
     files = [paint(folder.parent / "pictures" / f"{i}.png", i) for i in range(pictures)]
     paths = [files[i % pictures] for i in range(len(review.replay.table))]
@@ -73,7 +73,7 @@ def make_desk(folder: Path, pictures: int = 6, *, read_only: bool = False) -> Re
 
 @contextlib.contextmanager
 def serving(desk: ReviewDesk):
-    """Serve a desk in a thread; yields its address."""
+    """Serve a desk in a thread, and yield its URL."""
     import uvicorn
 
     server = open_server(desk)
@@ -92,7 +92,7 @@ def serving(desk: ReviewDesk):
 
 
 def request(url: str, method: str = "GET", body: object = None, **headers: str):
-    """One request without a browser: status, headers, bytes."""
+    """Send a request without a browser; return status, headers and body."""
     where = urlsplit(url)
     connection = http.client.HTTPConnection(where.hostname, where.port, timeout=20)
     own = {"Host": where.netloc}
@@ -113,7 +113,7 @@ SHORT += ["--model=convnet", "--set=model.options.width=4", "--set=prune.batch_n
 
 
 def make_run(folder: Path) -> Path:
-    """The folder of a small run of a network by name; its images are in files beside it."""
+    """Return the folder of a small run; its images are in files beside it."""
     splits = toys.shapes_set(seed=1)
     train = splits.train
     names = tuple(f"{splits.classes[t]}/{i:03d}.png" for i, t in enumerate(train.targets.tolist()))
@@ -125,10 +125,10 @@ def make_run(folder: Path) -> Path:
     splits = replace(splits, bias={}, bias_classes=())
     builder = models.builder("convnet", 2, {"width": 4})
     context = toys.context(folder / "store", splits=splits, builder=builder)
-    made, scores = stages.run(context)
+    results, scores = stages.run(context)
     photos = str(folder / "photos")
     options = ["--out", "elsewhere", "--device=cpu", "--anyway", "-q", *SHORT]
     command = shlex.join(["unspur", "debias", photos, *options])
-    outcome = Outcome(context, made, scores, None)
+    outcome = Outcome(context, results, scores, None)
     save_outcome(outcome, folder / "run", command=command, source=photos)
     return folder / "run"

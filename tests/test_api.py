@@ -561,3 +561,24 @@ def test_progress_is_shown_when_asked_for(
     assert capsys.readouterr().err == ""
     quick(TinyNet(), splits, settings=settings, show=True)
     assert "mine: step 30 of 30" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_grey_images_need_no_setting(given: bool) -> None:
+    """Images of one channel go with a network of one channel, and with the default one."""
+    pixels = torch.randint(0, 255, (120, 1, 12, 12), dtype=torch.uint8)
+    targets = torch.arange(120) % 2
+    pixels[targets == 1, :, 4:8] = 255
+    layers = [nn.Conv2d(1, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten()]
+    model = nn.Sequential(*layers, nn.Linear(32, 2)) if given else None
+    steps = {f"{stage}.steps": 2 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")}
+    result = unspur.debias(Split(pixels, targets), model=model, settings=steps, anyway=True)
+    assert result.classifier.shape[0] == (1 if given else 3)
+    assert result.scores["debiased"]["average"] is not None
+    assert unspur.audit(Split(pixels, targets), settings={"mine.steps": 2, "pretrain.steps": 2})
+
+
+def test_images_of_five_channels_are_not_audited() -> None:
+    images = Split(torch.zeros(120, 5, 12, 12), torch.arange(120) % 2)
+    with pytest.raises(DataError, match="5 channels cannot be audited"):
+        unspur.audit(images)

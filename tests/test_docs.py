@@ -17,6 +17,7 @@ from unspur.reproduce.item import Item
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+DECISIONS = [page for page in PAGES if page.parent.name == "decisions" and page.stem != "README"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -24,6 +25,16 @@ def test_links_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)\)", page.read_text())
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_has_the_four_parts_and_is_listed(page: Path) -> None:
+    """What the paper does, what we do, why, how to get the paper's behaviour."""
+    headings = re.findall(
+        r"^## (?:What the paper|What (we)|(Why)|How to get the paper)", page.read_text(), re.M
+    )
+    assert headings == [("", ""), ("we", ""), ("", "Why"), ("", "")]
+    assert f"({page.name})" in (page.parent / "README.md").read_text()
 
 
 def test_commands_of_the_readme_exist() -> None:

@@ -45,7 +45,7 @@ def test_the_column_behind_the_shortcut_is_named(tmp_path):
     assert saved["named"][0] == "site"
     assert {each["origin"] for each in saved["columns"]} >= {"table", "file", "pixels"}
     page = (tmp_path / "out/report.html").read_text()
-    assert "What goes with being a suspect" in page
+    assert 'id="explained"' in page
     assert "<b>bold</b>" not in page
     assert NASTY not in page
 
@@ -56,7 +56,7 @@ def test_without_a_table_files_and_pixels_are_tried(tmp_path):
     names = [each.name for each in found.explanation.named]
     assert {"red", "blue"} & set(names[:3])
     text = " ".join(explanation_words.sentences(found.explanation))
-    assert "of the pixels" in text
+    assert "from the pixels" in text
     assert "p = " in text
 
 
@@ -81,17 +81,17 @@ def test_planted_shortcuts_are_told_stored_and_on_the_page(tmp_path):
     command = ["audit", str(tmp_path / "photos"), "--steps", "20", *planted, *folders]
     first = CliRunner().invoke(cli.app, command)
     assert first.exit_code == 0, first.output
-    assert "1 audits of your images with a planted shortcut, at most about" in first.output
-    assert "1 of 1 planted audits" in first.output
+    assert "1 audits of your images with a planted shortcut" in " ".join(first.output.split())
+    assert "1 of 1 audits" in first.output
     assert "a coloured border" in first.output
     power = json.loads((tmp_path / "out/audit.json").read_text())["power"]
     assert [(row["kind"], row["rate"], row["repeats"]) for row in power["rows"]] == [
         ("border", 0.05, 1)
     ]
     assert len(power["rows"][0]["interval"]) == 2
-    assert "What would be found in these images" in (tmp_path / "out/report.html").read_text()
+    assert 'id="power"' in (tmp_path / "out/report.html").read_text()
     again = CliRunner().invoke(cli.app, command)
-    assert "all 1 audits are stored" in again.output
+    assert "all 1 audits are stored" in " ".join(again.output.split())
     assert json.loads((tmp_path / "out/audit.json").read_text())["power"] == power
 
 

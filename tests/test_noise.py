@@ -1,4 +1,4 @@
-"""The counted random numbers: fixed bits, the right distribution, independent in every coordinate."""
+"""Counter-based random numbers: fixed bits, the right distribution, independence in every argument."""
 
 import math
 
@@ -13,14 +13,14 @@ N = 1 << 18
 
 
 def chi_square_z(counts: torch.Tensor, expected: torch.Tensor | float) -> float:
-    """How many standard deviations a chi-square statistic lies from its mean."""
+    """Return the distance of a chi-square statistic from its mean, in standard deviations."""
     counts = counts.double()
     freedom = counts.numel() - 1
     return (float(((counts - expected) ** 2 / expected).sum()) - freedom) / math.sqrt(2 * freedom)
 
 
 def correlation_z(a: torch.Tensor, b: torch.Tensor) -> float:
-    """The correlation of two long vectors in standard deviations."""
+    """Return the correlation of two long vectors in standard deviations."""
     pair = torch.stack([a.double().flatten(), b.double().flatten()])
     return float(torch.corrcoef(pair)[0, 1]) * math.sqrt(pair.shape[1])
 
@@ -39,7 +39,7 @@ def test_the_bits_never_change(seed, step, stream, expected):
     assert noise.bits(seed, step, stream, (len(expected),)).tolist() == expected
 
 
-def test_the_shape_only_folds_the_positions():
+def test_the_shape_only_reshapes_the_positions():
     flat = noise.bits(3, 4, 5, (24,))
     assert torch.equal(noise.bits(3, 4, 5, (2, 3, 4)), flat.reshape(2, 3, 4))
     assert torch.equal(noise.bits(3, 4, 5, (7,)), flat[:7])
@@ -56,7 +56,7 @@ def test_the_type_of_the_step_tensor_does_not_matter():
     assert torch.equal(noise.bits(11, torch.tensor(5, dtype=torch.int32), 1, (9,)), expected)
 
 
-def test_a_tensor_of_steps_gives_each_step_alone():
+def test_a_tensor_of_steps_gives_the_numbers_of_each_step():
     steps = torch.tensor([[0, 1, 17], [2**31, 2**32 - 1, 5]])
     block = noise.bits(2, steps, 9, (4, 3))
     assert block.shape == (2, 3, 4, 3)
@@ -159,7 +159,7 @@ def test_logistic_inverts_the_sigmoid():
     torch.testing.assert_close(torch.sigmoid(noise.logistic(u)), u, rtol=1e-12, atol=0)
 
 
-def test_the_streams_of_one_seed_are_apart():
+def test_the_streams_of_one_seed_differ():
     named = [noise.PERMUTE, noise.SAMPLE, noise.FLIP, noise.CROP_ROW, noise.CROP_COLUMN]
     named.append(noise.HOLD_OUT)
     assert len(set(named)) == len(named)
@@ -171,7 +171,7 @@ def test_the_streams_of_one_seed_are_apart():
 @pytest.mark.parametrize("shape", [(1,), (3, 256), (258, 256), (7, 5, 3), (100_003,)])
 @pytest.mark.parametrize("step", [0, 7, 2**31 + 5, 2**33 + 1])
 def test_one_kernel_draws_the_same_numbers(shape, step):
-    """The fused form on a GPU against the definition on the CPU, with keys of either sign."""
+    """Compare the GPU kernel with the definition on the CPU, with keys of either sign."""
     for seed, stream in ((0, 0), (2**40 + 5, noise.MIX), (-3, noise.FIRST_WEIGHT + 2)):
         at = torch.tensor(step, device="cuda")
         assert noise.is_fused(at)
@@ -179,5 +179,5 @@ def test_one_kernel_draws_the_same_numbers(shape, step):
         assert torch.equal(fused.cpu(), noise.uniform(seed, step, stream, shape))
 
 
-def test_a_compiled_or_a_cpu_step_is_drawn_by_plain_operations():
+def test_compiled_and_cpu_steps_use_plain_operations():
     assert not noise.is_fused(torch.tensor(3))

@@ -57,7 +57,7 @@ def test_a_command_in_a_new_process_is_measured_part_by_part(capfd):
     )
     assert rows["import torch"]["seconds"] > rows["import unspur"]["seconds"] / 10
     text = waiting.table(list(rows.values()))
-    assert "neither torch's import nor steps" in text
+    assert "nor steps: " in text
 
 
 def test_everything_that_is_timed_exists():

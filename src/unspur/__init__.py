@@ -2,11 +2,13 @@
 
 The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate) → runs → report, deploy. Each
 folder says in its `__init__` what it may import. Names are imported when they are first used. The flat files:
-errors, extras, hashing, lazy, noise, version may import: nothing.
+deprecation, errors, extras, hashing, lazy, noise, version may import: nothing.
 boundary may import: errors.
-addresses may import: errors, extras.
+addresses, trackers may import: errors, extras.
 api may import: audit, boundary, data, errors, parallel, recipes, report, runs, stages, store, workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
+estimator may import: api, data, errors, recipes, runs.
+pretrained may import: boundary, run_api, runs.
 probe_api may import: boundary, data, deploy, errors, probe, recipes, report, run_api, runs, stages.
 """
 
@@ -14,6 +16,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from .deprecation import RESULT_NAME, renamed_names
 from .errors import UnspurError
 from .lazy import lazy_names
 from .version import VERSION
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
     from .api import DebiasedModel, audit, compare, debias
     from .audit.result import Audit
     from .data import Split, Splits
+    from .estimator import DebiasClassifier
     from .masks.verbs import apply, attach, bake, density, harden
+    from .pretrained import PretrainedClassifier
     from .probe.findings import Probe
     from .probe_api import probe
     from .recipes import Recipe
@@ -37,9 +42,11 @@ __version__ = VERSION
 __all__ = [
     "Audit",
     "Classifier",
+    "DebiasClassifier",
     "DebiasedModel",
     "Evaluation",
     "MethodComparison",
+    "PretrainedClassifier",
     "Probe",
     "Recipe",
     "Split",
@@ -66,13 +73,15 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __getattr__ = lazy_names(
+    _find = lazy_names(
         __name__,
         {
             "api": "DebiasedModel audit compare debias",
             "audit.result": "Audit",
             "data.splits": "Split Splits",
+            "estimator": "DebiasClassifier",
             "masks.verbs": "apply attach bake density harden",
+            "pretrained": "PretrainedClassifier",
             "probe.findings": "Probe",
             "probe_api": "probe",
             "recipes.settings": "Recipe",
@@ -83,6 +92,7 @@ if not TYPE_CHECKING:
             "stages.suspects": "Suspects Verdict verdict",
         },
     )
+    __getattr__ = renamed_names(_find, {"Debiased": ("DebiasedModel", RESULT_NAME)})
 
 
 class _Package(ModuleType):

@@ -28,6 +28,10 @@ def open_filesystem(address: str) -> tuple[Any, str]:
             f"{address} cannot be opened ({error}). Install the package that its kind needs, as in "
             "`pip install 'unspur[cloud]'` for s3:// or `pip install gcsfs` for gs://."
         ) from None
+    if hasattr(
+        filesystem, "auto_mkdir"
+    ):  # a local one, which has folders: make them as object stores do
+        filesystem.auto_mkdir = True
     return filesystem, str(path).rstrip("/")
 
 

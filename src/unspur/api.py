@@ -21,8 +21,11 @@ from .errors import DataError, RecipeError
 from .parallel import joined
 from .recipes import Recipe, budget, own_methods
 from .report import terminal
+from .runs.classifier import Classifier
 from .runs.comparison_record import MethodComparison
+from .runs.run_folder import about_images
 from .stages.context import Show
+from .stages.log_hook import LogHook
 from .stages.place import Place, find_place, temporary_place
 from .stages.suspects import Suspects, crowded_classes
 from .store import refuse_file
@@ -37,6 +40,7 @@ class DebiasedModel:
     scores: dict[str, Any]
     masks: dict[str, Tensor]
     out: Path | None
+    classifier: Classifier  # the model with its preprocessing: images in, logits out
 
 
 @explain_system()
@@ -62,6 +66,7 @@ def debias(
     prefer: str = "balanced",
     anyway: bool = False,
     show: Show | bool = False,
+    on_log: LogHook | None = None,
 ) -> DebiasedModel:
     """Find the samples that contradict the model's shortcut, cut the weights that carry it, retrain the rest.
 
@@ -78,12 +83,14 @@ def debias(
     reused. Without either nothing is stored. `suspects` is the suspects.csv of a run, corrected by you.
     `method` is another method in place of our preset ("jtt", "dfr-mined", ...; `unspur methods` lists them).
     `prefer` moves the result towards images that follow the shortcut ("aligned") or contradict it
-    ("conflicting"). `show=True` shows progress.
+    ("conflicting"). `show=True` shows progress. `on_log(stage, step, values)` is called with the losses
+    while a stage trains and with the scores at the end; `unspur.trackers` has hooks for TensorBoard,
+    Weights & Biases and MLflow.
     """
     _refuse_model(train, "debias")
     folder = _folder(out)
     images = UserImages(train, valid, test, bias, classes)
-    with _place(device, store, show, keep=out is not None) as place:
+    with _place(device, store, show, keep=out is not None, on_log=on_log) as place:
         run = workflow.open_debias(
             images,
             place,
@@ -237,23 +244,30 @@ def _result(outcome: workflow.Outcome, out: Path | None) -> DebiasedModel:
     results = outcome.results
     if crowded := outcome.numbers.get("crowded"):
         warnings.warn(crowded, stacklevel=3)
+    model = outcome.context.outcome(results.final_weights).eval()
     return DebiasedModel(
-        model=models.restore_output(outcome.context.outcome(results.final_weights)).eval(),
+        model=models.restore_output(model),
         suspects=results.suspects() if "mine" in results else None,
         scores=outcome.numbers,
         masks=results.masks,
         out=out,
+        classifier=Classifier(model, about_images(outcome.context)),
     )
 
 
 @contextmanager
 def _place(
-    device: str | None, store: Path | str | None, show: Show | bool, *, keep: bool
+    device: str | None,
+    store: Path | str | None,
+    show: Show | bool,
+    *,
+    keep: bool,
+    on_log: LogHook | None = None,
 ) -> Iterator[Place]:
     """Return where to work; the store is temporary unless one is named or results are to be kept."""
     shown = show if callable(show) else terminal.show(quiet=not show)
     if store is not None or keep:
-        yield find_place(device, store, shown)
+        yield find_place(device, store, shown, on_log)
         return
-    with temporary_place(device, shown) as place:
+    with temporary_place(device, shown, on_log) as place:
         yield place

@@ -1,4 +1,4 @@
-"""The front door to probes: open models and images, change the images, measure the effect."""
+"""The Python function `unspur.probe`: open models and images, change the images, measure the effect."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from .runs.classifier import Classifier
 from .runs.named_models import open_models
 from .stages.place import pick_device
 
-RATIO = "1pct"  # of a folder in the layout of a benchmark
-MOST = 500  # images that are scored, evenly spread over the classes
+RATIO = "1pct"  # the variant that is used of a folder in the layout of a benchmark
+MOST = 500  # images to classify, spread evenly over the classes
 Models = Path | str | nn.Module | Mapping[str, nn.Module]
 ProbeSource = Path | str | Tensor | Dataset[Any] | Part | Splits | None
 Changes = str | Change | ImageFunction | Sequence[Any] | None
@@ -52,16 +52,19 @@ def probe(
     command: str = "",
     follow: Callable[[str], None] = lambda name: None,
 ) -> Probe:
-    """Change images in pixels, and measure what that does to a model's answers.
+    """Change images on purpose, and measure how the predictions of a model change.
 
-    `model` is the folder of a run, whose ordinary and debiased models are scored on the same images, a model
-    as `unspur.load` returns it, any module that takes a batch of `images`, or several by name. `images` are
-    as for `unspur.evaluate`, or a batch (N, C, H, W) with or without `labels`; left out, they are the run's
-    own data. `change` is what to hide ("border", "corners", "colour", "light", "detail", "background",
-    "text", "region X,Y,W,H"), or a function from image to image, with a `control` that damages images alike;
-    or several in a list. Left out, all built-in changes are tried and ranked. At most `most` images are
-    scored. `network` and `trust` are as `model` and `trust` of `unspur.evaluate`. With `out`, probe.json and
-    probe.html are written into that folder.
+    - `model`: the folder of a run, whose ordinary and debiased models are compared on the same images; or a
+      model that `unspur.load` returned; or any module that takes a batch of `images`; or a dict of modules.
+    - `images`: as for `unspur.evaluate`, or a batch (N, C, H, W), with or without `labels`. By default, the
+      data of the run.
+    - `change`: what to hide ("border", "corners", "colour", "light", "detail", "background", "text",
+      "region X,Y,W,H"), or a function from image to image, or a list of changes. By default, all built-in
+      changes are tried and ranked.
+    - `control`: for a function, a second function that damages images equally.
+    - `most`: the largest number of images to classify.
+    - `network` and `trust`: as `model` and `trust` of `unspur.evaluate`.
+    - `out`: a folder for probe.json and probe.html. By default, nothing is written.
     """
     models = _models(model, network, trust=trust)
     probed = _thin(_open(model, models, images, labels, classes, data_root), most)
@@ -78,7 +81,7 @@ def _models(model: Models, network: nn.Module | str | None, *, trust: bool) -> d
         return {"model": model}
     if isinstance(model, Mapping):
         if not model:
-            raise UsageError("there is no model to probe. Name at least one.")
+            raise UsageError("there is no model to probe. Give at least one.")
         return dict(model)
     return dict(open_models(model, network, trust=trust))
 
@@ -90,7 +93,9 @@ def _changes(
         return every_change(channels)
     several = change if isinstance(change, list | tuple) else [change]
     if not several:
-        raise UsageError("there is no change to try. Leave it out to try all built-in ones.")
+        raise UsageError(
+            "there is no change to try. Leave `change` out to try all built-in changes."
+        )
     return [as_change(each, control) for each in several], []
 
 
@@ -102,7 +107,7 @@ def _open(
     classes: Sequence[str] | None,
     root: Path | None,
 ) -> ProbedImages:
-    """Open the images to score, with labels that are numbers of the model's classes."""
+    """Open the images to classify; labels become indices into the model's classes."""
     first = next(iter(models.values()))
     known = tuple(classes) if classes else first.classes if isinstance(first, Classifier) else ()
     if isinstance(images, Tensor):
@@ -122,14 +127,14 @@ def _open(
 def _dataset(images: ProbeSource) -> Any:
     if images is None or isinstance(images, Path | str | Splits):
         raise UsageError(
-            "a module does not say how large its images are. Give a batch of images, a dataset or a split, "
-            "or the folder of a run in place of the module."
+            "the image size of a module is unknown. Give a batch of images, a dataset or a split, or give "
+            "the folder of a run instead of the module."
         )
     return images
 
 
 def _numbers(images: Any) -> tuple[str, ...]:
-    """Return numbers as the names of the classes of a split."""
+    """Return the class numbers of a split as names."""
     targets = getattr(images, "targets", None)
     if targets is None:
         raise UsageError("the classes of a module have no names. Give classes=(...).")
@@ -140,9 +145,9 @@ def _of_tensor(
     images: Tensor, labels: Tensor | None, classes: tuple[str, ...], model: nn.Module
 ) -> ProbedImages:
     if images.ndim != 4:
-        raise DataError(f"images are a batch (N, C, H, W), not {tuple(images.shape)}.")
+        raise DataError(f"images must be a batch (N, C, H, W), not {tuple(images.shape)}.")
     if labels is not None and len(labels) != len(images):
-        raise DataError(f"{len(images)} images need as many labels, not {len(labels)}.")
+        raise DataError(f"{len(images)} images need as many labels, but there are {len(labels)}.")
     if not classes:
         with torch.no_grad():
             outputs = model.cpu().eval()(images[:2])
@@ -153,9 +158,11 @@ def _of_tensor(
 def _open_source(
     images: Path | str | None, folder: Path | None, model: Classifier, root: Path | None
 ) -> LabelledImages:
-    """Open images that are named, or else the data of the run."""
+    """Open images by their path, or the data of the run by default."""
     if images is None and folder is None:
-        raise UsageError("name images to probe the model with: there is no run to take them from.")
+        raise UsageError(
+            "there are no images to probe the model with, and no run to take them from. Give images."
+        )
     if images is None and folder is not None:
         settings = recipes.load(str(folder / "recipe.toml")).data
         if settings.name != "given":
@@ -170,7 +177,7 @@ def _source_of(folder: Path) -> str:
         return find_source(folder)
     except DataError:
         raise UsageError(
-            f"the images of {folder} were given to the run from Python. Name images to probe it with: "
+            f"the images of {folder} came from Python and are not stored. Give images to probe it with: "
             "unspur probe RUN DATA."
         ) from None
 
@@ -188,7 +195,7 @@ def _of_labelled(opened: LabelledImages, classes: Sequence[str]) -> ProbedImages
 
 
 def _thin(probed: ProbedImages, most: int) -> ProbedImages:
-    """Return at most so many images, evenly spread."""
+    """Return at most `most` images, evenly spread."""
     count = len(probed.images)
     if count <= most:
         return probed

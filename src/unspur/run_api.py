@@ -127,6 +127,7 @@ def export(
     slim: bool = False,
     multiple: int = BLOCK,
     hub: bool = False,
+    license: str = "",
     images: Path | str | None = None,
     model: Network = None,
     trust: bool = False,
@@ -135,7 +136,8 @@ def export(
     """Write the model of a run as files to deploy, RUN/export by default; each is checked against the model.
 
     `formats` are safetensors, packed, onnx and pt2. The check takes `images`, or the data of the run if they
-    are still there. `model` and `trust` are as for `predict`.
+    are still there. `model` and `trust` are as for `predict`. `hub` adds what Hugging Face reads, with the
+    `license` that you give the model.
     """
     if unknown := [name for name in formats if name not in FORMATS]:
         raise RecipeError(f"there is no format {unknown[0]!r}. Choose from {', '.join(FORMATS)}.")
@@ -151,6 +153,7 @@ def export(
         wanted=tuple(formats),
         multiple=multiple,
         hub=hub,
+        license=license,
         model=network,
         trust=trust,
     )

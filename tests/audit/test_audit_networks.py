@@ -1,4 +1,4 @@
-"""The table of networks: what it implies, and a view that is added to it and to nothing else."""
+"""The table of networks: its consistency, and a view that is added to the table alone."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ pytest.importorskip("jinja2", reason="the report is made with the extra 'report'
 
 
 def green(x):
-    """Show the green channel alone."""
+    """Show only the green channel."""
     return x[:, 1:2].expand_as(x)
 
 
 GREEN = behind_view(
     "green",
     green,
-    role="as deprived, and sees neither red nor blue",
-    difference="that sees green alone",
-    label="sees green alone",
+    role="like deprived, but sees neither red nor blue",
+    difference="that sees only green",
+    label="sees only green",
     filter="right in green",
     mark="✓ in green",
     hidden="red and blue",
@@ -34,7 +34,7 @@ GREEN = behind_view(
 
 @pytest.fixture(scope="module")
 def added(tmp_path_factory):
-    """The page of an audit of a tint, with one more view in the table."""
+    """Return the page of an audit of tinted images, with one more view in the table."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(audit_networks, "NETWORKS", (*NETWORKS, GREEN))
         yield page_of(tmp_path_factory.mktemp("added"), tinted("shortcut"))
@@ -58,7 +58,7 @@ def test_phases_are_in_order_and_hold_every_network_once():
 
 
 @pytest.mark.parametrize("network", audit_networks.compared(), ids=lambda network: network.name)
-def test_a_network_that_can_show_a_shortcut_has_all_its_words(network: AuditNetwork):
+def test_a_network_that_can_show_a_shortcut_has_all_its_texts(network: AuditNetwork):
     assert all((network.role, network.difference, network.label, network.filter, network.mark))
     assert (
         bool(network.view) == bool(network.hidden) == bool(network.hint) == bool(network.sees_all)
@@ -70,7 +70,7 @@ def test_an_unknown_network_is_an_error():
         audit_networks.find("blurred")
 
 
-def test_a_view_added_to_the_table_is_trained_and_weighed(added):
+def test_a_view_added_to_the_table_is_trained_and_gives_evidence(added):
     assert audit_networks.phases()[1][-1] is GREEN
     saved = audit_folder.read(added.parent)
     assert [each["network"] for each in saved.about["trained"]][-2:] == ["green", "green"]
@@ -85,8 +85,8 @@ def test_a_view_added_to_the_table_is_trained_and_weighed(added):
 def test_a_view_added_to_the_table_explains_the_verdict_and_is_on_the_page(added):
     saved = audit_folder.read(added.parent)
     assert "green" in saved.facts["views"]
-    assert f"A network {GREEN.difference} gets" in saved.about["text"]
+    assert GREEN.difference in saved.about["text"]
     assert GREEN.hint in saved.about["text"]
     text = added.read_text("utf-8")
-    for words in (GREEN.role, f"green: {GREEN.label}", GREEN.filter, GREEN.mark, GREEN.hidden):
+    for words in (GREEN.role, GREEN.label, GREEN.filter, GREEN.mark, GREEN.hidden):
         assert words in text

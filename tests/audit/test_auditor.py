@@ -1,4 +1,4 @@
-"""The audit from end to end, on data small enough for seconds: found, not found, noisy; again; errors."""
+"""The audit from end to end on small data: verdicts, reuse of stored trainings, settings, errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TRAININGS = 14
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """A store with the audit of the shortcut, and that audit."""
+    """Return a store with the audit of a shortcut, and that audit."""
     store = Store(tmp_path_factory.mktemp("store"))
     return store, auditor.audit(context(store))
 
@@ -37,7 +37,7 @@ def stored(tmp_path_factory):
 # -- verdicts -----------------------------------------------------------------------------------------
 
 
-def test_a_planted_shortcut_is_found_and_so_are_its_exceptions(stored):
+def test_a_planted_shortcut_and_its_conflicting_images_are_found(stored):
     _, found = stored
     assert found.finding.code == "shortcut"
     truth = tinted("shortcut").conflicting("train")
@@ -46,20 +46,20 @@ def test_a_planted_shortcut_is_found_and_so_are_its_exceptions(stored):
     assert float((flagged & truth).sum() / flagged.sum()) > 0.8
 
 
-def test_the_same_tints_without_a_meaning_are_no_shortcut(tmp_path):
+def test_tints_that_do_not_depend_on_the_class_are_no_shortcut(tmp_path):
     found = auditor.audit(context(Store(tmp_path), tinted("null")))
     assert found.finding.code in ("nothing", "unclear")
 
 
-def test_wrong_labels_are_told_from_a_shortcut(tmp_path):
+def test_wrong_labels_are_distinguished_from_a_shortcut(tmp_path):
     found = auditor.audit(context(Store(tmp_path), tinted("noise")))
     assert found.finding.code == "noise"
 
 
-# -- what is kept, and what it depends on -------------------------------------------------------------
+# -- stored trainings -------------------------------------------------------------------------------
 
 
-def test_a_second_audit_does_no_work_and_says_the_same(stored):
+def test_a_repeated_audit_trains_nothing_and_has_the_same_result(stored):
     store, first = stored
     counting = Counting(store.root)
     again = auditor.audit(context(counting))
@@ -77,7 +77,7 @@ def test_the_same_seed_gives_the_same_bits(stored, tmp_path):
     assert same(again.suspects.tensors("s"), first.suspects.tensors("s"))
 
 
-def test_progress_says_which_training_it_is(tmp_path):
+def test_progress_names_the_training(tmp_path):
     names = []
 
     def show(stage):
@@ -91,13 +91,13 @@ def test_progress_says_which_training_it_is(tmp_path):
     assert len(names) in (2, TRAININGS)
 
 
-def test_another_seed_cuts_the_data_otherwise(stored):
+def test_another_seed_gives_other_halves(stored):
     store, _ = stored
     one, other = CrossFit(context(store)), CrossFit(context(store, seed=1))
     assert not torch.equal(one.half_of, other.half_of)
 
 
-def test_networks_are_asked_about_the_half_they_were_not_trained_on(stored):
+def test_networks_are_trained_on_one_half_only(stored):
     store, _ = stored
     crossfit = CrossFit(context(store))
     for training in half_trainings(crossfit, audit_networks.phases()[0]):
@@ -105,7 +105,7 @@ def test_networks_are_asked_about_the_half_they_were_not_trained_on(stored):
         assert bool((crossfit.half_of[index] == training.half).all())
 
 
-def test_the_deprived_see_no_suspect_and_the_taught_see_many(stored):
+def test_deprived_networks_train_on_no_suspect_and_taught_ones_on_many(stored):
     store, _ = stored
     crossfit = CrossFit(context(store))
     miners = half_trainings(crossfit, audit_networks.phases()[0])
@@ -122,14 +122,14 @@ def test_the_deprived_see_no_suspect_and_the_taught_see_many(stored):
     assert min(shares["taught"]) > 0.25 > max(shares["matched"])
 
 
-def test_a_changed_setting_of_the_others_keeps_the_miners(stored):
+def test_the_miners_do_not_depend_on_settings_of_other_networks(stored):
     store, _ = stored
     counting = Counting(store.root)
     auditor.audit(context(counting, **{"pretrain.steps": 20}))
     assert len(counting.made) == TRAININGS - 2
 
 
-def test_an_audit_that_was_stopped_goes_on(stored, tmp_path, monkeypatch):
+def test_an_audit_that_was_stopped_resumes(stored, tmp_path, monkeypatch):
     _, whole = stored
     steps = []
     stepped = Loop.finish_step
@@ -149,7 +149,7 @@ def test_an_audit_that_was_stopped_goes_on(stored, tmp_path, monkeypatch):
     assert done.evidence == whole.evidence
 
 
-def test_several_audits_at_once_are_those_alone(stored, tmp_path):
+def test_several_audits_at_once_equal_single_audits(stored, tmp_path):
     _, alone = stored
     store = Store(tmp_path)
     contexts = [context(store, tinted("null", n=200)), context(store)]
@@ -157,7 +157,7 @@ def test_several_audits_at_once_are_those_alone(stored, tmp_path):
     assert found.evidence == alone.evidence
 
 
-def test_the_same_data_twice_are_trained_on_once(stored):
+def test_two_audits_of_the_same_data_share_their_trainings(stored):
     store, alone = stored
     counting = Counting(store.root)
     both = auditor.audit_together([context(counting), context(counting)])
@@ -165,20 +165,20 @@ def test_the_same_data_twice_are_trained_on_once(stored):
     assert [found.evidence for found in both] == [alone.evidence] * 2
 
 
-def test_trainings_side_by_side_are_those_one_by_one(stored, tmp_path):
+def test_simultaneous_trainings_equal_those_one_by_one(stored, tmp_path):
     store, _ = stored
     counting = Counting(tmp_path)
     miners = half_trainings(CrossFit(context(counting)), audit_networks.phases()[0])
     together = list(_train_at_once([*miners, miners[0]], 2))
-    assert len(counting.made) == 2  # what is asked for twice is trained once
+    assert len(counting.made) == 2  # a duplicate is trained once
     single = list(train(half_trainings(CrossFit(context(store)), audit_networks.phases()[0]), 1))
     assert [each.path.name for each in together[:2]] == [each.path.name for each in single]
     assert together[2].path == together[0].path
     assert all(same(a.tensors, b.tensors) for a, b in zip(together[:2], single, strict=True))
 
 
-def test_where_the_miner_settles_it_nothing_else_is_trained(tmp_path):
-    splits = tinted("shortcut", odd=0)  # nothing contradicts it
+def test_if_the_miner_decides_no_other_network_is_trained(tmp_path):
+    splits = tinted("shortcut", odd=0)  # no image contradicts it
     counting = Counting(tmp_path)
     found = auditor.audit(context(counting, splits))
     assert found.finding.code == "unclear"
@@ -189,7 +189,7 @@ def test_where_the_miner_settles_it_nothing_else_is_trained(tmp_path):
 
 
 @pytest.mark.parametrize(("images", "steps"), [(200, 300), (10_000, 625), (10**6, 1500)])
-def test_the_length_of_training_follows_the_data(images, steps):
+def test_the_length_of_training_depends_on_the_number_of_images(images, steps):
     settings = preparation.settings(images, name="photos")
     assert settings.mine.steps == settings.pretrain.steps == steps
 
@@ -217,10 +217,10 @@ def test_a_network_that_does_not_fit_is_refused(tmp_path):
         auditor.audit(wrong)
 
 
-# -- the front doors ----------------------------------------------------------------------------------
+# -- API and command ----------------------------------------------------------------------------------
 
 
-def test_python_users_get_the_same_and_a_folder(stored, tmp_path):
+def test_the_python_function_gives_the_same_audit_and_a_folder(stored, tmp_path):
     store, first = stored
     found = unspur.audit(
         tinted("shortcut"),
@@ -243,7 +243,7 @@ def test_python_users_get_the_same_and_a_folder(stored, tmp_path):
     )
 
 
-def test_the_command_says_the_verdict_and_how_to_go_on(tmp_path):
+def test_the_command_prints_the_verdict_and_the_next_command(tmp_path):
     splits = tinted("shortcut", n=120, odd=0)
     for index, (image, label) in enumerate(
         zip(splits.train.images, splits.train.targets, strict=True)

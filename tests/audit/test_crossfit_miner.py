@@ -1,4 +1,4 @@
-"""The suspects of a run are those of an audit, and cost nothing after one."""
+"""The suspects of a run are those of an audit, and reuse its trainings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_keys_are_known_before_anything_is_trained(store: Path, splits: Splits) 
     assert miner(store, splits).cost() == (0, 0.0)
 
 
-def test_after_an_audit_the_suspects_are_its_own_and_nothing_is_trained(
+def test_after_an_audit_its_suspects_are_used_and_nothing_is_trained(
     store: Path, splits: Splits
 ) -> None:
     audit = auditor.audit(audits.context(Counting(store), splits))
@@ -72,7 +72,7 @@ def test_other_splits_have_suspects_too(store: Path, splits: Splits) -> None:
     assert int(hits.sum()) > 0.8 * int(suspects["test"].conflict.sum()) > 0
 
 
-def test_a_recipe_mines_by_an_audit_only_where_there_can_be_one() -> None:
+def test_a_recipe_uses_the_miner_of_an_audit_only_if_images_can_be_audited() -> None:
     def images(targets: Tensor, side: int = 8) -> Split:
         return Split(torch.zeros(len(targets), 3, side, side, dtype=torch.uint8), targets.long())
 
@@ -85,33 +85,33 @@ def test_a_recipe_mines_by_an_audit_only_where_there_can_be_one() -> None:
     assert not crossfit_miner.is_wanted(change(chosen, {"plan": "erm"}))
 
 
-def test_too_few_images_are_an_error_where_a_recipe_insists(tmp_path: Path) -> None:
+def test_too_few_images_are_an_error_if_the_recipe_requires_this_miner(tmp_path: Path) -> None:
     few = audits.context(Counting(tmp_path), audits.tinted("shortcut", n=60, odd=6))
     with pytest.raises(DataError, match="60 training images are too few"):
         crossfit_miner.of(few, change(Recipe(), {"mine.how": "crossfit"}))
 
 
-def test_networks_are_trained_two_at_a_time_and_say_the_same(tmp_path: Path) -> None:
-    """With two threads there are two lanes; every artifact is that of one thread."""
-    said: dict[int, list[dict[str, Tensor]]] = {}
+def test_networks_trained_two_at_a_time_equal_those_trained_alone(tmp_path: Path) -> None:
+    """Two threads give two lanes; every artifact equals that of one thread."""
+    tensors: dict[int, list[dict[str, Tensor]]] = {}
     plain = models.builder(preparation.NETWORK, 2, {"width": 2})
     for threads in (1, 2):
         before = torch.get_num_threads()
         torch.set_num_threads(threads)
         try:
             audited = audits.context(Store(tmp_path / str(threads)), **{"mine.steps": 6})
-            assert half_training.lanes(audited) == 1  # a network that is not the audit's own
+            assert half_training.lanes(audited) == 1  # not the default network of an audit
             audited = replace(audited, builder=plain)
             assert half_training.lanes(audited) == threads
             crossfit = CrossFit(audited)
-            wanted = half_training.half_trainings(
+            trainings = half_training.half_trainings(
                 crossfit, [audit_networks.find(audit_networks.MINER)]
             )
-            found = list(half_training.train(wanted, 1))
+            found = list(half_training.train(trainings, 1))
         finally:
             torch.set_num_threads(before)
-        said[threads] = [artifact.tensors for artifact in found]
+        tensors[threads] = [artifact.tensors for artifact in found]
         assert {artifact.about["with"]["threads"] for artifact in found} == {"1"}
-    for alone, beside in zip(said[1], said[2], strict=True):
+    for alone, beside in zip(tensors[1], tensors[2], strict=True):
         assert alone.keys() == beside.keys()
         assert all(torch.equal(alone[name], beside[name]) for name in alone)

@@ -1,4 +1,4 @@
-"""The numbers behind the audit's verdict, against slow oracles and the cases they are made to tell apart."""
+"""The numbers behind the verdict, against slow oracles and for the causes that they must distinguish."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def generator(seed=0):
 # -- halves -------------------------------------------------------------------------------------------
 
 
-def test_every_class_is_cut_in_two_equal_halves():
+def test_every_class_is_cut_into_two_equal_halves():
     targets = torch.randint(5, (203,), generator=generator())
     half_of = cut_in_halves(targets, seed=3)
     for label in range(5):
@@ -51,7 +51,7 @@ def test_halves_are_a_function_of_the_seed():
     assert not torch.equal(cut_in_halves(targets, seed=3), cut_in_halves(targets, seed=4))
 
 
-def test_matched_samples_are_as_many_of_every_group():
+def test_matched_samples_are_as_many_as_suspects_in_every_group():
     g = generator()
     conflict, groups = torch.rand(500, generator=g) < 0.1, torch.randint(6, (500,), generator=g)
     selected = matched_sample(conflict, groups, seed=1)
@@ -64,7 +64,7 @@ def test_matched_samples_are_as_many_of_every_group():
 # -- predictions and margins --------------------------------------------------------------------------
 
 
-def test_a_margin_is_the_logit_less_the_best_other():
+def test_a_margin_is_the_logit_minus_the_best_other_logit():
     logits = torch.randn(50, 4, generator=generator())
     answer = torch.randint(4, (50,), generator=generator(1))
     found = Predictions.from_logits(logits, answer)
@@ -92,7 +92,7 @@ def test_margins_are_relative_to_ordinary_samples_with_the_same_answer():
         1.0,
         0.5,
         0.0,
-    ]  # nothing ordinary has the answer 2
+    ]  # no ordinary sample has the answer 2
 
 
 # -- gain ---------------------------------------------------------------------------------------------
@@ -106,17 +106,19 @@ def test_gain_by_hand():
 
 
 def test_a_network_that_guesses_gains_nothing_on_wrong_labels():
-    """Two classes, every suspect's label wrong: what is right more there is wrong more elsewhere."""
+    """Two classes, and every suspect has a wrong label: gains on suspects are losses on other samples."""
     g, n = generator(), 4000
     conflict = torch.rand(n, generator=g) < 0.1
-    guess = torch.rand(n, generator=g) < 0.3  # says the other class, of whatever sample
+    guess = (
+        torch.rand(n, generator=g) < 0.3
+    )  # predicts the other class, independently of the sample
     before, after = ~conflict, ~(conflict ^ guess)
     found = gain(before, after, conflict)
     assert abs(found.value) < 0.08
     assert found.p_value > 0.01
 
 
-def test_no_change_is_no_gain():
+def test_equal_predictions_have_no_gain():
     same = torch.tensor([True, False, True])
     found = gain(same, same, torch.tensor([True, True, False]))
     assert (found.value, found.p_value) == (0.0, 1.0)
@@ -172,64 +174,64 @@ def network(*, gain=-0.05, gain_p=0.9, separation=0.9, separation_p=1e-9, relian
 
 
 def evidence(**changes):
-    """Of hard samples, unless changed."""
-    usual = {"samples": 10_000, "suspects": 400, "error": 0.04, "blind": 0.9}
-    usual |= {"clear": 120, "full": 12, "networks": {"taught": network()}}
-    return Evidence(**{**usual, **changes})
+    """Return evidence of hard samples, with changes."""
+    defaults = {"samples": 10_000, "suspects": 400, "error": 0.04, "blind": 0.9}
+    defaults |= {"clear": 120, "full": 12, "networks": {"taught": network()}}
+    return Evidence(**{**defaults, **changes})
 
 
-def test_hard_samples_are_no_sign():
+def test_hard_samples_are_not_a_shortcut():
     assert judge(evidence()).code == "nothing"
 
 
-def test_a_sure_gain_is_a_shortcut():
+def test_a_large_significant_gain_is_a_shortcut():
     found = judge(evidence(networks={"taught": network(), "grey": network(gain=0.2, gain_p=1e-8)}))
     assert found.code == "shortcut"
     assert "colours" in found.text
 
 
 @pytest.mark.parametrize(("gain", "p"), [(0.2, 0.01), (THRESHOLDS.gain / 2, 1e-12)])
-def test_a_gain_that_is_small_or_may_be_chance_is_none(gain, p):
+def test_a_small_or_insignificant_gain_is_not_a_shortcut(gain, p):
     assert judge(evidence(networks={"taught": network(gain=gain, gain_p=p)})).code == "nothing"
 
 
-def test_insisted_suspects_are_a_shortcut_or_noise_by_their_separation():
+def test_separation_distinguishes_a_shortcut_from_noise_among_insisted_suspects():
     assert judge(evidence(full=90)).code == "shortcut"
     even = {"taught": network(separation=0.52, separation_p=0.2)}
     assert judge(evidence(full=90, networks=even)).code == "noise"
-    weak = {"taught": network(separation=0.55, separation_p=1e-9)}  # sure, but hardly anything
+    weak = {"taught": network(separation=0.55, separation_p=1e-9)}  # significant, but small
     assert judge(evidence(full=90, networks=weak)).code == "noise"
 
 
 @pytest.mark.parametrize(
     ("full", "separation", "code"),
     [
-        (50, 0.79, "shortcut"),  # insistence 0.42 and separation together: just enough
+        (50, 0.79, "shortcut"),  # insistence 0.42 + separation: just enough
         (50, 0.77, "unclear"),
         (60, 0.71, "shortcut"),
         (60, 0.68, "unclear"),
         (110, 0.62, "shortcut"),
-        (110, 0.58, "noise"),  # however high the insistence
-        (40, 0.95, "nothing"),  # hard samples are told apart, but not insisted on
+        (110, 0.58, "noise"),  # even with a high insistence
+        (40, 0.95, "nothing"),  # hard samples are separated, but not insisted
     ],
 )
-def test_the_more_is_insisted_on_the_less_separation_it_takes(full, separation, code):
+def test_a_higher_insistence_requires_less_separation(full, separation, code):
     networks = {"taught": network(separation=separation)}
     assert judge(evidence(full=full, networks=networks)).code == code
 
 
-def test_separation_turns_above_what_hard_samples_and_wrong_labels_reach_together():
-    """A mixture of the hardest null seen (two classes of photographs) and of wrong labels."""
+def test_no_mixture_of_hard_samples_and_wrong_labels_reaches_the_separation_of_a_shortcut():
+    """Mix the hardest samples measured (two classes of photographs) with wrong labels."""
     hard, wrong = (0.42, 0.75), (0.75, 0.51)
     for percent in range(101):
-        share = percent / 100  # of hard ones, among the clear
+        share = percent / 100  # of hard samples, among those with a clear margin
         insistence = share * hard[0] + (1 - share) * wrong[0]
         of_full = share * hard[0] / insistence
         mixed = of_full * hard[1] + (1 - of_full) * wrong[1]
         assert mixed < THRESHOLDS.separation(insistence)
 
 
-def test_an_answer_that_rests_on_what_is_hidden_is_a_shortcut():
+def test_reliance_on_what_a_view_hides_is_a_shortcut():
     for value, p, code in ((0.62, 1e-9, "shortcut"), (0.62, 0.01, "nothing"), (0.54, 0, "nothing")):
         networks = {"taught": network(), "detail": network(reliance=Statistic(value, p))}
         found = judge(evidence(networks=networks, full=40))
@@ -238,14 +240,14 @@ def test_an_answer_that_rests_on_what_is_hidden_is_a_shortcut():
         assert judge(evidence(networks=networks, full=20)).code == "nothing"  # hard samples
 
 
-def test_p_values_allow_for_the_choice_of_a_network():
+def test_the_p_value_of_the_strongest_network_is_corrected():
     networks = {str(i): network(gain_p=0.01) for i in range(4)}
     name, number = evidence(networks=networks).gain
     assert number.p_value == pytest.approx(0.04)
     assert name in networks
 
 
-def test_the_verdict_goes_by_the_largest_significant_number():
+def test_the_strongest_is_the_largest_significant_number():
     sure, large, chance = Statistic(0.1, 1e-20), Statistic(0.3, 1e-5), Statistic(0.9, 0.1)
     assert strongest({"sure": sure, "large": large, "chance": chance})[0] == "large"
     assert strongest({"sure": Statistic(0.1, 0.02), "chance": chance})[0] == "sure"
@@ -257,13 +259,13 @@ def test_p_values_are_corrected_for_the_number_of_networks():
     assert found == {"grey": Statistic(0.2, 0.02), "taught": Statistic(0.1, 1.0)}
 
 
-def test_what_cannot_be_told_is_said():
+def test_too_few_suspects_and_an_untrained_miner_are_unclear():
     assert judge(evidence(suspects=4, error=0.0004)).code == "unclear"
     assert judge(evidence(suspects=8500, error=0.85)).code == "unclear"
     assert judge(evidence(suspects=5000, error=0.5)).code == "nothing"
 
 
-def test_the_miner_settles_it_alone_where_no_other_network_can_change_the_verdict():
+def test_some_evidence_of_the_miner_alone_settles_the_verdict():
     for changes in ({"suspects": 4, "error": 0.0004}, {"suspects": 5000, "error": 0.5}):
         assert is_settled(evidence(**changes))
         loud = {"taught": network(gain=0.9, gain_p=0.0)}
@@ -275,7 +277,7 @@ def test_the_miner_settles_it_alone_where_no_other_network_can_change_the_verdic
 
 
 def predictions(kind, *, n=3000, classes=4, seed=0):
-    """Margins as they would be: suspects are exceptions to a shortcut, hard samples or wrong labels."""
+    """Return simulated margins; suspects contradict a shortcut, are hard samples, or have wrong labels."""
     g = generator(seed)
     targets = torch.randint(classes, (n,), generator=g)
     conflict = torch.rand(n, generator=g) < 0.05
@@ -292,11 +294,11 @@ def predictions(kind, *, n=3000, classes=4, seed=0):
     }[kind]
 
     def of(margin):
-        right = torch.where(conflict, targets, other)  # what is said where the answer is not
+        right = torch.where(conflict, targets, other)  # the prediction if it is not the answer
         return Predictions(torch.where(margin > 0, answer, right), margin)
 
     suspects = Suspects(conflict.float(), conflict, answer)
-    # The network that sees everything; where there is a shortcut, it goes by it.
+    # The network without a view relies on the shortcut, if there is one.
     whole = (
         torch.where(conflict, hard, normal) if kind == "hard" else 5 + torch.randn(n, generator=g)
     )
@@ -309,11 +311,11 @@ def predictions(kind, *, n=3000, classes=4, seed=0):
 @pytest.mark.parametrize(
     ("kind", "code"), [("shortcut", "shortcut"), ("hard", "nothing"), ("noise", "noise")]
 )
-def test_the_three_causes_are_told_apart(kind, code, seed):
+def test_the_three_causes_are_distinguished(kind, code, seed):
     assert judge(weigh(*predictions(kind, seed=seed))).code == code
 
 
-def test_weighing_counts_what_it_says():
+def test_the_evidence_matches_plain_counts():
     targets, suspects, deprived, others = predictions("shortcut")
     e = weigh(targets, suspects, deprived, others)
     margin = relative_margin(deprived.margin, suspects.conflict, suspects.predicted)
@@ -344,14 +346,19 @@ def test_reliance_counts_pairs(kind, least, most):
         sum((a > b) + (a == b) / 2 for a, b in pairs) / len(pairs)
     )
     assert least <= found["grey"].reliance.value <= most
-    assert found["taught"].reliance is None  # it sees everything
+    assert found["taught"].reliance is None  # it has no view
 
 
-def test_without_suspects_nothing_breaks():
+def test_without_suspects_the_verdict_is_unclear():
     targets = torch.tensor([0, 1, 0, 1])
     suspects = Suspects(torch.zeros(4), torch.zeros(4, dtype=torch.bool), targets)
-    said = Predictions(targets, torch.ones(4))
-    e = weigh(targets, suspects, said, {"taught": Comparison(said, said, sees_all=said)})
+    predicted = Predictions(targets, torch.ones(4))
+    e = weigh(
+        targets,
+        suspects,
+        predicted,
+        {"taught": Comparison(predicted, predicted, sees_all=predicted)},
+    )
     assert (e.insistence, e.gain, e.separation, e.reliance) == (0.0, None, None, None)
     assert not math.isnan(e.error)
     assert judge(e).code == "unclear"

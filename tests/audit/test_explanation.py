@@ -1,4 +1,4 @@
-"""Which column explains the suspects: exact where it can be, silent where nothing goes with them."""
+"""Columns that explain the suspects: exact advantages, no explanation by chance, few kinds."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ CLASSES = ("cat", "dog")
 
 
 def case(n=600, share=0.05, seed=0):
-    """Targets and random suspects of both classes."""
+    """Return targets and random suspects of both classes."""
     g = torch.Generator().manual_seed(seed)
     targets = torch.randint(2, (n,), generator=g)
     suspects = torch.rand(n, generator=g) < share
@@ -24,7 +24,7 @@ def explained(targets, suspects, cells):
     return explain(suspects, targets, CLASSES, [c for c in columns if c], seed=0)
 
 
-def test_the_column_that_the_suspects_contradict_is_named_first():
+def test_the_column_that_separates_the_suspects_is_the_explanation():
     targets, suspects, g = case()
     site = ["north" if c else "south" for c in (targets ^ suspects.long()).tolist()]
     cells = {f"noise {i}": torch.rand(600, generator=g).tolist() for i in range(20)} | {
@@ -50,7 +50,7 @@ def test_random_columns_explain_nothing(seed):
     assert explained(targets, suspects, numbers | words).named == []
 
 
-def test_a_column_that_says_the_class_alone_is_no_explanation():
+def test_a_column_that_depends_only_on_the_class_is_no_explanation():
     """All suspects are cats, and so are all images with the value 'indoors'."""
     targets, suspects, _ = case(share=0.2)
     suspects &= targets == 0
@@ -65,7 +65,7 @@ def test_suspects_at_both_ends_of_a_number_are_found():
     assert explained(targets, suspects, {"light": values.tolist()}).named[0].name == "light"
 
 
-def test_the_rule_is_that_of_a_plain_loop():
+def test_the_rule_equals_a_plain_loop():
     targets, suspects, g = case(n=120, share=0.3)
     kinds = torch.randint(4, (120,), generator=g)
     col = column("kind", "table", [f"k{k}" for k in kinds.tolist()])
@@ -91,7 +91,7 @@ def test_too_few_suspects_are_not_explained():
 
 
 def test_p_values_are_corrected_for_the_number_of_columns():
-    """The second of two equal columns and a hundred others have larger p-values than a column alone."""
+    """With 50 random columns, the p-value of a column is 51 times that of the column alone."""
     targets, suspects, g = case()
     site = [str(int(c)) for c in targets ^ suspects.long()]
     alone = explained(targets, suspects, {"site": site}).columns[0].p_value
@@ -99,7 +99,7 @@ def test_p_values_are_corrected_for_the_number_of_columns():
     assert explained(targets, suspects, many).columns[0].p_value == pytest.approx(51 * alone)
 
 
-def test_an_explanation_comes_back_from_json():
+def test_an_explanation_survives_json():
     targets, suspects, _ = case()
     site = [str(int(c)) for c in targets ^ suspects.long()]
     found = explained(targets, suspects, {"site": site})
@@ -122,7 +122,7 @@ def test_texts_of_a_column_are_short():
     assert max(map(len, long.kind_names)) <= 60
 
 
-def test_pixels_have_brightness_and_colour():
+def test_brightness_and_colour_are_measured_from_pixels():
     images = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
     images[1, 0] = 255
     values = pixel_values(Split(images, torch.tensor([0, 1])))

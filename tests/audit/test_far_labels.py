@@ -1,4 +1,4 @@
-"""Labels that a confident network finds unlikely: counted right, and told from hard images."""
+"""Labels that a confident network finds unlikely: their count, for hard images and for wrong labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unspur.audit.far_labels import FarLabels, count_far_labels, label_distance
 
 
 def case(noise=0.0, n=4000, classes=10, seed=0, weak=()):
-    """Logits of a network that is often wrong; labels next to its answer, and some wrong at random."""
+    """Return logits of a network that is often wrong, and labels; `noise` is the share of wrong labels."""
     g = torch.Generator().manual_seed(seed)
     truth = torch.randint(classes, (n,), generator=g)
     ring = (torch.arange(classes) - truth[:, None]).abs()
@@ -35,7 +35,7 @@ def test_hard_images_have_few_unlikely_labels_and_wrong_labels_have_many():
     assert noisy.lower > 0.38
 
 
-def test_unlikely_is_what_a_loop_says():
+def test_unlikely_labels_equal_a_plain_loop():
     logits, labels = case(0.2, n=3000)
     found = label_distance(logits, labels)
     for row, label, far in zip(
@@ -53,12 +53,12 @@ def test_classes_that_are_never_recognised_do_not_count():
     assert float(found["far_chance"]) == pytest.approx(4 / 7)
 
 
-def test_too_few_classes_or_mistakes_are_not_asked():
+def test_too_few_classes_or_mistakes_give_no_count():
     assert counted(*case(0.2, classes=4)) is None
     assert counted(*case(0.2, classes=5)) is not None
     assert counted(*case(0.2, n=200)) is None
 
 
-def test_the_share_is_what_would_give_so_many():
+def test_the_share_of_wrong_labels_corrects_for_chance():
     assert FarLabels(1000, 200, 25, 0.5).share == pytest.approx(0.25)
     assert 0 < FarLabels(1000, 200, 25, 0.5).lower < 0.25

@@ -25,14 +25,14 @@ def audit(code):
     )
 
 
-def test_a_shortcut_is_worth_debiasing():
+def test_debiasing_is_recommended_for_a_shortcut():
     found = recommend(audit("shortcut"))
     assert found.debias
     assert found.text == "A shortcut is likely: for a reason."
 
 
 @pytest.mark.parametrize("code", [code for code in VERDICTS if code != "shortcut"])
-def test_anything_else_gives_the_ordinary_model_and_says_why(code):
+def test_every_other_verdict_recommends_the_ordinary_model_with_a_reason(code):
     found = recommend(audit(code))
     assert not found.debias
     assert found.text.startswith(f"{VERDICTS[code].headline}: for a reason. ")

@@ -1,4 +1,4 @@
-"""`unspur check`: exit codes, what is written, and that unchanged data does no work."""
+"""`unspur check`: exit codes, output files, and that unchanged data are not audited again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = "20"
 
 
 def save(splits: Splits, folder: Path, colours: bool = False) -> Path:
-    """Write the images of a set as files, in test/ too if their groups are to be in their names."""
+    """Write images as files; with `colours`, into train/ and test/ with groups in their names."""
     images = splits.train.take(torch.arange(len(splits.train))).permute(0, 2, 3, 1).numpy()
     for i, (image, target) in enumerate(zip(images, splits.train.targets.tolist(), strict=True)):
         tint = ("red", "blue")[int(splits.bias["train"][i])] if "train" in splits.bias else "any"
@@ -38,7 +38,7 @@ def save(splits: Splits, folder: Path, colours: bool = False) -> Path:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Clean images, and the baseline of their check."""
+    """Return a folder with images without a shortcut, and the baseline of their check."""
     home = tmp_path_factory.mktemp("home")
     save(tinted("null", n=200), home / "photos")
     done = invoke(home, home / "photos")
@@ -57,9 +57,9 @@ def copy(home: Path, tmp_path: Path) -> Path:
     return save(tinted("null", n=200), tmp_path / home.name)
 
 
-def test_unchanged_data_does_no_work(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_data_are_not_audited_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
-        raise AssertionError("this is work")
+        raise AssertionError("the data were audited")
 
     monkeypatch.setattr(auditor, "audit_together", refuse)
     monkeypatch.setattr(checking.workflow, "open_audit", refuse)
@@ -74,7 +74,9 @@ def test_a_changed_file_or_label_is_a_change(home: Path, tmp_path: Path) -> None
     groups = checking.USUAL_GROUPS
     first = checking.data_digest(str(home / "photos"), groups)
     folder = copy(home, tmp_path)
-    assert checking.data_digest(str(folder), groups) == first  # wherever it is
+    assert (
+        checking.data_digest(str(folder), groups) == first
+    )  # independent of the place of the folder
     some = next(folder.glob("stands/*.png"))
     moved = some.rename(folder / "lies" / some.name)
     assert checking.data_digest(str(folder), groups) != first
@@ -122,7 +124,7 @@ def test_a_shortcut_is_an_alarm(
     assert invoke(home, folder, baseline="other.json").exit_code == 0
 
 
-def test_what_cannot_be_checked_ends_with_2(home: Path, tmp_path: Path) -> None:
+def test_a_check_that_fails_to_run_ends_with_exit_code_2(home: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text("{}")
     for arguments, kind in (
         ((tmp_path / "nowhere",), UnspurError),
@@ -146,7 +148,7 @@ def test_what_cannot_be_checked_ends_with_2(home: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images with a tint in their names, and a run on them."""
+    """Return a folder with images that have the tint in their names, and a run on them."""
     home = tmp_path_factory.mktemp("scored")
     save(tinted("shortcut", n=240, odd=40), home / "photos", colours=True)
     small_run(home)
@@ -165,7 +167,7 @@ def test_a_model_is_scored_on_known_groups(scored: Path, monkeypatch: pytest.Mon
     assert "stands, red" in names
     assert sum(group.images for group in known.model.groups[1:]) == 80  # the test split
     with monkeypatch.context() as patch:
-        patch.setattr(checking, "score_models", lambda *given: pytest.fail("this is work"))
+        patch.setattr(checking, "score_models", lambda *given: pytest.fail("the model was scored"))
         idle = invoke(scored, scored / "photos", *options)
     assert "nothing to do" in idle.output
     none = [group.model_copy(update={"counted": 0}) for group in known.model.groups[1:]]

@@ -194,7 +194,9 @@ def test_the_folder_of_the_run_is_named_in_one_piece(full: Desk, tmp_path: Path)
 def test_progress_lines_when_piped(fresh: Desk, miner: str, stages_shown: list[str]) -> None:
     done = invoke("run", fresh.recipe, *fresh.options, "--set", f"mine.how={miner}")
     for stage in stages_shown:  # what follows mining depends on what its few steps find
-        pattern = rf"^{stage}: step 4 of 4, loss -?\d+\.\d{{4}}(, 0 s left)?(, \d+ s of the run)?$"
+        pattern = (
+            rf"^{stage}: step 4 of 4, loss -?\d+\.\d{{4}}(, 0 s left)?(, \d+ s left in the run)?$"
+        )
         assert re.search(pattern, done.stderr, re.MULTILINE), done.stderr
 
 
@@ -226,25 +228,29 @@ def test_a_stage_of_one_step_has_a_line(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
-        ({"rule": "heldout", "step": 7}, "step 7 (lowest loss on suspects outside training)"),
-        ({"rule": "last", "step": 9, "reason": "too few"}, "step 9 (the last: too few)"),
+        ({"rule": "heldout", "step": 7}, "7 (lowest loss"),
+        ({"rule": "last", "step": 9, "reason": "too few"}, "9 (the last one: too few)"),
+        (
+            {"rule": "last", "step": 9, "reason": "asked for"},
+            "9 (the last one: set by select.rule)",
+        ),
     ],
 )
-def test_why_an_iterate_was_kept_is_said(chosen: dict[str, object], said: str) -> None:
+def test_the_summary_says_why_a_step_was_selected(chosen: dict[str, object], said: str) -> None:
     half = {"all": 0.5, "suspects": 0.5, "others": 0.5}
     counts = {"all": 4, "suspects": 2, "others": 2}
     unseen = {"split": "valid", "ordinary": half, "debiased": half, "counts": counts}
     accuracy = {"unbiased": None}
     scores = {"mining": None, "unseen": unseen, "debiased": accuracy, "selection": chosen}
     lines = list(summary({**scores, "evaluated_on": "train"}))
-    assert f"Iterate kept: {said}." in lines
-    assert ("but the iterate was chosen" in lines[1]) == (chosen["rule"] == "heldout")
-    assert not any("does worse" in line or "Next to nothing" in line for line in lines)
+    assert any(f"step selected: {said}" in line for line in lines)
+    assert ("to select the training step" in lines[1]) == (chosen["rule"] == "heldout")
+    assert not any("worse" in line or "no weights" in line for line in lines)
     unseen["debiased"] = {**half, "all": 0.4}
     more = {**scores, "density": {"overall": 0.999}, "evaluated_on": "train"}
     said_now = " ".join(summary({**more, "pruned": accuracy}))
-    assert "does worse here than the ordinary one" in said_now
-    assert "Next to nothing was cut" in said_now
+    assert "worse here than the ordinary one" in said_now
+    assert "no weights were cut" in said_now
 
 
 def test_version() -> None:

@@ -347,7 +347,7 @@ def test_scores_on_training_images_are_called_that(tmp_path: Path) -> None:
         *("--store", str(tmp_path / "store"), "--model", f"{tmp_path / 'model.py'}:build"),
         *(word for change in steps for word in ("--set", change)),
     ).output
-    assert "the training images themselves" in " ".join(said.split())
+    assert "on the training images" in " ".join(said.split())
 
 
 def test_corrected_suspects_are_given_back(

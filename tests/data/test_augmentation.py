@@ -1,4 +1,4 @@
-"""Random parts of images, enlarged: against the definition, image by image, and without a host sync."""
+"""Random resized crops: compared with the definition, and without host synchronisation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def images(n: int = 40, high: int = 12, wide: int = 16) -> Tensor:
 
 
 def slow_windows(n: int, high: int, wide: int, *, seed: int, step: int) -> list[tuple[int, ...]]:
-    """The published recipe: up to ten tries for a window that fits, else the whole image."""
+    """Choose windows as published: up to ten tries for one that fits, otherwise the whole image."""
     area, ratio = (
         noise.uniform(seed, step, stream, (n, 10)).double()
         for stream in (noise.CROP_AREA, noise.CROP_RATIO)
@@ -55,7 +55,7 @@ def test_windows_against_a_slow_oracle(high: int, wide: int) -> None:
 
 
 def test_pixels_against_pillow() -> None:
-    """Cut, then enlarged bilinearly; Pillow rounds in fixed point, so a value may differ by one."""
+    """Crop, then resize bilinearly. Pillow rounds in fixed point, so a value may differ by one."""
     given = images(high=24, wide=24)
     zoomed = augment_images(given, "resized-crop-flip", seed=3, step=torch.tensor(7))
     assert zoomed.dtype == torch.uint8
@@ -86,7 +86,7 @@ def test_a_function_of_seed_and_step_without_a_host_sync() -> None:
     assert not torch.equal(first, augment_images(given, "resized-crop-flip", seed=2, step=step))
 
 
-def test_the_parts_are_as_large_as_asked_for() -> None:
+def test_crops_have_the_requested_area() -> None:
     draw = augmentation.Draw(4000, 0, torch.tensor(0), torch.device("cpu"))
     _, _, h, w = augmentation._windows((100, 100), draw)
     area = h * w / 10_000

@@ -32,7 +32,7 @@ def at(step: int) -> Tensor:
 
 
 def slowly_augmented(pixels: Tensor, how: str, *, seed: int, step: int, border: int = 4) -> Tensor:
-    """Image by image and pixel by pixel: flip, then cut a window out of a black border."""
+    """Augment pixel by pixel: flip, add a black border, crop a window."""
     n, _, height, width = pixels.shape
     flip, down, right = (
         noise.uniform(seed, step, stream, (n,)).tolist()
@@ -56,7 +56,7 @@ def test_bytes_are_scaled_to_one() -> None:
     assert torch.equal(Preprocess()(pixels).flatten(), torch.tensor([0.0, 0.2, 1.0]))
 
 
-def test_floats_are_left_as_they_are() -> None:
+def test_floats_are_not_scaled() -> None:
     pixels = torch.tensor([-3.0, 0.5, 300.0]).reshape(1, 1, 1, 3)
     assert torch.equal(Preprocess()(pixels), pixels)
 
@@ -70,7 +70,7 @@ def test_normalisation_by_channel(kind: torch.dtype) -> None:
         torch.testing.assert_close(x[:, channel], (scaled - mean) / std)
 
 
-def test_a_batch_is_the_samples_asked_for() -> None:
+def test_a_batch_has_the_requested_samples() -> None:
     pixels, index = images(), torch.tensor([3, 3, 0, 9])
     conflict, bias = torch.arange(16) % 2 == 1, torch.arange(16) + 100
     made = source(pixels, preprocess=Preprocess(MEAN, STD), conflict=conflict, bias=bias)
@@ -86,26 +86,26 @@ def test_a_batch_is_the_samples_asked_for() -> None:
     assert batch.step == 5
 
 
-def test_nothing_is_suspected_and_no_bias_is_shown_by_default() -> None:
+def test_a_batch_has_no_suspects_and_no_bias_by_default() -> None:
     batch = source(images()).batch(torch.arange(16), at(0))
     assert not batch.conflict.any()
     assert batch.bias is None
 
 
-def test_plain_gives_all_in_order() -> None:
+def test_plain_yields_all_samples_in_order() -> None:
     pixels = images()
     parts = list(source(pixels, augment="crop-flip", preprocess=Preprocess(MEAN, STD)).plain(7))
     assert [len(part) for part in parts] == [7, 7, 2]
     assert torch.equal(torch.cat(parts), Preprocess(MEAN, STD)(pixels))
 
 
-def test_a_network_looks_at_a_thousand_images_at_once() -> None:
+def test_a_forward_pass_has_a_thousand_images() -> None:
     assert [len(part) for part in source(images(2100)).plain()] == [1000, 1000, 100]
 
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
-def test_on_a_gpu_at_more_if_they_are_small() -> None:
+def test_a_forward_pass_on_a_gpu_has_more_small_images() -> None:
     gpu = torch.device("cuda")
     few = {(32, 32): 4882, (96, 96): 1000}
     for (height, width), size in few.items():
@@ -151,7 +151,7 @@ def test_augmentation_is_a_function_of_seed_and_step(how: Any) -> None:
     assert torch.equal(made.batch(index, at(4)).x, batch(1, 4))
 
 
-def test_augmentation_goes_by_the_place_in_the_batch() -> None:
+def test_augmentation_depends_on_the_position_in_the_batch() -> None:
     one = images(1).expand(64, -1, -1, -1)
     flipped = augment_images(one, "flip", seed=0, step=at(0))
     same = (flipped == one).flatten(1).all(1)
@@ -169,14 +169,14 @@ def test_crops_reach_every_offset() -> None:
     assert int(counts.max()) < 60
 
 
-def test_augmentation_leaves_what_is_stored_alone() -> None:
+def test_augmentation_does_not_change_stored_images() -> None:
     pixels = images()
     made = source(pixels.clone(), augment="crop-flip", seed=1)
     made.batch(torch.arange(16), at(0))
     assert torch.equal(made.images, pixels)
 
 
-def test_normalising_leaves_nothing_of_a_trace_behind():
+def test_normalisation_during_a_trace_has_no_side_effects():
     _column.cache_clear()
     normalise = Preprocess((0.5, 0.5, 0.5), (0.2, 0.3, 0.4))
 
@@ -188,7 +188,7 @@ def test_normalising_leaves_nothing_of_a_trace_behind():
     assert normalise(torch.full((1, 3, 2, 2), 0.5)).abs().sum().item() == 0
 
 
-def test_normalising_in_inference_mode_does_not_spoil_gradients():
+def test_normalisation_in_inference_mode_does_not_break_gradients():
     _column.cache_clear()
     with torch.inference_mode():
         normalise = Preprocess((0.5,), (0.2,))

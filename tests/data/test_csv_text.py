@@ -1,4 +1,4 @@
-"""Cells that a spreadsheet takes as text come back as they were; a line without end is refused at once."""
+"""Escaped CSV cells are restored; lines that are too long are refused at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_cells_come_back(cell: str) -> None:
+def test_escaping_is_undone_by_reading(cell: str) -> None:
     assert unescape_cell(escape_cell(cell)) == cell
 
 
@@ -37,7 +37,7 @@ def test_no_cell_is_a_formula(cell: str) -> None:
     assert escape_cell(cell)[:1] not in tuple("=+-@\t\r")
 
 
-def test_ordinary_cells_stay_as_they_are() -> None:
+def test_ordinary_cells_are_not_changed() -> None:
     for cell in ("cat/1.png", "it's", "", "'quoted'", "3"):
         assert escape_cell(cell) == unescape_cell(cell) == cell
 

@@ -1,4 +1,4 @@
-"""What image files say of themselves, and that none of it can do harm."""
+"""Facts in the headers of image files; harmful contents are ignored."""
 
 import pytest
 from PIL import Image
@@ -51,7 +51,7 @@ def test_texts_are_short_and_on_one_line(tmp_path):
     assert text.isprintable()
 
 
-def test_numbers_that_are_none_are_left_out(tmp_path):
+def test_values_that_are_not_numbers_are_left_out(tmp_path):
     exif = block({}, {0x829A: IFDRational(1, 0), 0x9003: "yesterday"})
     facts = read_facts(save(tmp_path / "x.jpg", exif=exif))
     assert "EXIF exposure time" not in facts
@@ -72,6 +72,6 @@ def test_damaged_blocks_raise_nothing(tmp_path, junk):
     assert read_facts(path)["width"] == 20
 
 
-def test_what_is_no_image_has_no_facts(tmp_path):
+def test_a_file_that_is_not_an_image_has_no_facts(tmp_path):
     (tmp_path / "x.jpg").write_text("no image")
     assert read_facts(tmp_path / "x.jpg") == {} == read_facts(tmp_path / "missing.jpg")

@@ -1,4 +1,4 @@
-"""Style exchange and mixing within a class: against slow definitions, captured shapes, who is left alone."""
+"""Mixing of spectra, styles and images: compared with slow definitions; images that are not changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def batch(n: int = 12, classes: int = 3) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def slow_style(x: Tensor, probability: float, seed: int, step: int) -> Tensor:
-    """The definition, image by image and channel by channel, in double precision."""
+    """Compute the definition image by image and channel by channel, in double precision."""
     order, chance, amount = noise.uniform(seed, step, noise.STYLE, (3, len(x))).tolist()
     other = sorted(range(len(x)), key=lambda i: order[i])
     out = x.double().clone()
@@ -44,7 +44,7 @@ def slow_style(x: Tensor, probability: float, seed: int, step: int) -> Tensor:
 def slow_mix(
     x: Tensor, y: Tensor, conflict: Tensor, probability: float, seed: int, step: int
 ) -> Tensor:
-    """The definition: the partner with the largest weight among the others of the class."""
+    """Compute the definition: the partner is the one with the largest weight among others of the class."""
     n = len(x)
     u = noise.uniform(seed, step, noise.MIX, (n + 2, n)).double().tolist()
     out = x.double().clone()
@@ -73,7 +73,7 @@ def test_mixing_against_the_definition(probability: float) -> None:
     torch.testing.assert_close(fast.double(), expected, atol=1e-6, rtol=0)
 
 
-def test_an_image_alone_in_its_class_stays_as_it_is() -> None:
+def test_an_image_without_another_of_its_class_is_not_changed() -> None:
     x, y, conflict = batch()
     y[0] = 99
     mixed = mix_within_class(x, y, conflict, 1.0, seed=5, step=STEP)
@@ -91,7 +91,7 @@ def test_an_image_keeps_more_than_half_of_itself() -> None:
 
 
 def test_suspects_are_preferred() -> None:
-    """Of ten candidates one is a suspect: it has the largest weight far more often than one time in ten."""
+    """One of ten candidates is a suspect; it is chosen far more often than one time in ten."""
     x = torch.eye(11).reshape(11, 1, 1, 11)
     y, conflict = torch.zeros(11).long(), torch.arange(11) == 10
     taken = [
@@ -115,7 +115,7 @@ def test_style_moves_the_mean_and_spread_and_keeps_the_pattern() -> None:
     assert not torch.allclose(moved.mean((2, 3)), x.mean((2, 3)), atol=1e-2)
 
 
-def test_mixing_is_a_function_of_seed_and_step_and_never_waits_for_the_device() -> None:
+def test_mixing_depends_on_seed_and_step_and_never_synchronises() -> None:
     x, y, conflict = batch()
     mixing = Mixing(spectrum=1.0, style=1.0, mix=1.0)
     first = mixing(x, y, conflict, seed=3, step=STEP)
@@ -126,7 +126,7 @@ def test_mixing_is_a_function_of_seed_and_step_and_never_waits_for_the_device() 
     assert not torch.equal(first, mixing(x, y, conflict, seed=3, step=STEP + 1))
 
 
-def test_off_means_untouched() -> None:
+def test_without_mixing_a_batch_is_not_changed() -> None:
     x, y, conflict = batch()
     assert Mixing()(x, y, conflict, seed=3, step=STEP) is x
 
@@ -155,7 +155,7 @@ def test_resident_and_streamed_batches_are_the_same() -> None:
 
 
 def slow_spectrum(x: Tensor, probability: float, seed: int, step: int) -> Tensor:
-    """The definition with full transforms, image by image, in double precision."""
+    """Compute the definition with full transforms, image by image, in double precision."""
     order, chance, amount = noise.uniform(seed, step, noise.SPECTRUM, (3, len(x))).tolist()
     other = sorted(range(len(x)), key=lambda i: order[i])
     out = x.double().clone()
@@ -192,7 +192,7 @@ def test_spectrum_keeps_phases_and_takes_amplitudes() -> None:
 @pytest.mark.parametrize("n", [1, 2, 12, 255, 256, 257, 700])
 @pytest.mark.parametrize("probability", [0.4, 1.0])
 def test_kernels_choose_the_same_partners(n: int, probability: float) -> None:
-    """Partners and amounts by one kernel each, against plain operations on the CPU."""
+    """The kernels give the same partners and weights as plain operations on the CPU."""
     generator = torch.Generator().manual_seed(n)
     y = torch.randint(0, 5, (n,), generator=generator)
     conflict = torch.rand(n, generator=generator) < 0.3

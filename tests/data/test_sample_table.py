@@ -1,4 +1,4 @@
-"""Further columns about images, from a table of the user's."""
+"""Reading more columns about images from a user's table."""
 
 import pytest
 
@@ -43,12 +43,12 @@ def test_images_without_a_path_have_an_index(tmp_path):
         ("path," + ",".join(f"c{i}" for i in range(300)) + "\n", "300 columns"),
     ],
 )
-def test_tables_that_explain_nothing_are_refused(tmp_path, text, says):
+def test_tables_without_properties_are_refused(tmp_path, text, says):
     with pytest.raises(DataError, match=says):
         read_sample_table(table(tmp_path, text), NAMES)
 
 
-def test_the_columns_of_suspects_csv_are_no_properties(tmp_path):
+def test_the_columns_of_suspects_csv_are_not_properties(tmp_path):
     path = table(tmp_path, "path,label,score,predicted,flag,note\ncat/1.png,cat,0.9,dog,suspect,\n")
     assert not has_properties(path)
     assert has_properties(table(tmp_path, "path,label,camera\nx,y,z\n", "other.csv"))

@@ -1,4 +1,4 @@
-"""Splits: what is refused, and what their digests notice."""
+"""Splits: invalid data are refused, and digests change with the contents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def split(n: int = 4, *, size: int = 2, high: int = 2) -> Split:
 
 
 def whole(first: int = 0) -> Splits:
-    """Two classes in three splits, with bias labels for all."""
+    """Return two classes in three splits, with bias labels for all."""
     parts = {name: split(4 + n) for n, name in enumerate(("train", "valid", "test"))}
     for part in parts.values():
         part.images.add_(first)
@@ -130,17 +130,17 @@ def test_too_few_bias_labels() -> None:
 @pytest.mark.parametrize(
     "labels", [torch.tensor([0, 1, -1, 0]), torch.tensor([0.0, 1.0, 0.5, 0.0])]
 )
-def test_bias_labels_that_are_no_class_numbers(labels: torch.Tensor) -> None:
+def test_bias_labels_must_be_integers_from_zero(labels: torch.Tensor) -> None:
     with pytest.raises(DataError, match="bias label"):
         Splits(split(), classes=("a", "b"), bias={"train": labels})
 
 
-def test_bias_labels_of_a_split_that_is_not_there() -> None:
+def test_bias_labels_of_an_unknown_split_are_refused() -> None:
     with pytest.raises(DataError, match="tets"):
         Splits(split(), test=split(), classes=("a", "b"), bias={"tets": torch.zeros(4).long()})
 
 
-def test_parts_are_what_holds_something() -> None:
+def test_parts_are_the_splits_with_images() -> None:
     some = Splits(split(), classes=("a", "b"), valid=split(0), test=split(2))
     assert list(some.parts()) == ["train", "test"]
 
@@ -154,7 +154,7 @@ def test_conflicting_samples() -> None:
     assert base.conflicting("test") is None
 
 
-def test_training_sees_neither_bias_labels_nor_test_split() -> None:
+def test_the_digest_has_neither_bias_labels_nor_the_test_split() -> None:
     base = whole()
     other_bias = {name: 1 - labels for name, labels in base.bias.items()}
     other_test = whole(1).test
@@ -169,7 +169,7 @@ def test_training_sees_neither_bias_labels_nor_test_split() -> None:
         assert changed.truth_digest != base.truth_digest
 
 
-def test_what_training_sees_is_in_the_digest() -> None:
+def test_the_digest_has_everything_that_training_uses() -> None:
     base, other = whole(), whole(1)
     for changed in (
         dataclasses.replace(base, train=other.train),

@@ -75,7 +75,7 @@ def test_the_same_batches_as_resident(files: Files, lazy: bool) -> None:
     assert step == 29
 
 
-def test_batches_that_are_kept_stay_as_they_are(files: Files) -> None:
+def test_a_kept_batch_is_not_overwritten(files: Files) -> None:
     sent = list(streaming_of(files).feed(iter(order())))
     assert all(torch.equal(pixels, files.take(index)) for index, pixels in sent)
 
@@ -92,7 +92,7 @@ def test_plain_is_the_same_as_resident(files: Files, lazy: bool) -> None:
     assert list(other.plain(among=torch.zeros(COUNT, dtype=torch.bool))) == []
 
 
-def test_a_batch_without_pixels_is_read_now(files: Files) -> None:
+def test_a_batch_without_pixels_is_read_on_demand(files: Files) -> None:
     index = torch.tensor([5, 5, 69])
     batch = streaming_of(files).batch(index, torch.tensor(0))
     assert torch.equal(batch.x, Preprocess()(files.take(index)))
@@ -179,7 +179,7 @@ def test_a_decoding_process_that_dies_is_an_error_and_is_replaced(
     assert last.process.poll() == 0
 
 
-def test_a_feed_that_is_left_stops_reading(files: Files) -> None:
+def test_an_abandoned_feed_stops_reading(files: Files) -> None:
     feed = streaming_of(files).feed(iter(order(1000)))
     next(feed)
     feed.close()  # type: ignore[attr-defined]
@@ -193,7 +193,7 @@ def test_an_empty_order_gives_nothing(files: Files) -> None:
     assert threading.active_count() == before
 
 
-def test_what_cannot_be_streamed_is_refused() -> None:
+def test_other_data_cannot_be_streamed() -> None:
     with pytest.raises(DataError, match="cannot be streamed"):
         readers.reader(object())  # type: ignore[arg-type]
 
@@ -201,12 +201,12 @@ def test_what_cannot_be_streamed_is_refused() -> None:
 # What stays on the device
 
 
-def test_files_are_streamed_and_memory_is_not(files: Files) -> None:
+def test_files_are_streamed_and_images_in_memory_are_not(files: Files) -> None:
     assert not fit_on([files], CPU)
     assert fit_on([held(files)], CPU)
 
 
-def test_half_of_the_free_memory_is_for_images(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_may_use_half_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = torch.device("cuda", 0)
     split = Split(torch.zeros(10, 3, 10, 10, dtype=torch.uint8), torch.zeros(10, dtype=torch.int64))
     for free, fits in ((5999, False), (6000, True)):
@@ -219,7 +219,7 @@ def test_half_of_the_free_memory_is_for_images(monkeypatch: pytest.MonkeyPatch) 
 # Files
 
 
-def test_the_digest_is_of_content_and_of_what_is_made_of_it(files: Files, tmp_path: Path) -> None:
+def test_the_digest_depends_on_contents_and_decoding(files: Files, tmp_path: Path) -> None:
     copies = []
     for path in files.paths:
         copies.append(tmp_path / path.name)
@@ -237,7 +237,7 @@ def test_the_digest_is_of_content_and_of_what_is_made_of_it(files: Files, tmp_pa
     assert len({files.digest, *(other.digest for other in others)}) == 6
 
 
-def test_the_pixels_are_those_of_the_cache(files: Files, tmp_path: Path) -> None:
+def test_decoding_gives_the_pixels_of_the_cache(files: Files, tmp_path: Path) -> None:
     square = Files(files.paths, files.targets, (16, 16))
     kept = Split(decode(list(files.paths), size=16, cache=tmp_path), files.targets)
     assert torch.equal(torch.cat(list(streaming_of(square).plain())), Preprocess()(kept.images))
@@ -288,7 +288,7 @@ def test_training_gives_the_same_bits_on_a_gpu(files: Files, capture: bool) -> N
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
-def test_memory_is_pinned_and_the_host_keeps_pace(files: Files) -> None:
+def test_memory_is_pinned_and_the_host_is_limited(files: Files) -> None:
     source = Streaming(held(files), device=torch.device("cuda"), preprocess=Preprocess())
     for index, pixels in source.feed(iter(order(5 * streaming.AHEAD))):
         assert pixels.is_cuda

@@ -255,7 +255,7 @@ def test_a_missing_package_is_named_with_its_extra():
 def test_the_card_says_what_was_found(run):
     done = exported(run, hub=True)
     text = (done.out / "README.md").read_text()
-    assert text.startswith("---\nlibrary_name: unspur\n")
+    assert text.startswith("---\nlicense: unknown\nlibrary_name: unspur\n")
     for part in (
         "A shortcut is likely",
         "90.0 %",

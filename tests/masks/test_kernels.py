@@ -1,4 +1,4 @@
-"""Every fast path against the plain eager step: side by side, captured, compiled, masks in one kernel."""
+"""Compare every fast path with the plain eager step: parallel, captured, compiled, masks in one kernel."""
 
 import os
 import subprocess
@@ -35,14 +35,14 @@ PLAN = FitOptions(steps=25, optimiser=Optimiser(rate=1e-2, schedule="cosine"), l
 
 
 class Dropping(TinyNet):
-    """A network that itself draws random numbers."""
+    """A network with dropout, which draws from torch's random stream."""
 
     def forward(self, x):
         return nn.functional.dropout(super().forward(x), 0.5, self.training)
 
 
 class Looking(TinyNet):
-    """A network whose step waits for the device, which no recording can do."""
+    """A network whose step waits for the device, so that it cannot be captured."""
 
     def forward(self, x):
         return super().forward(x) * (1.0 if float(x.detach().sum()) > -1 else 0.0)
@@ -71,7 +71,7 @@ METHODS = {
 
 
 def training(name, device, seed, plan=PLAN, checkpointer=None):
-    """A small training on augmented, oversampled batches; all of it depends on the seed."""
+    """Return a small training on augmented, oversampled batches; everything depends on the seed."""
     torch.manual_seed(seed)
     method = METHODS[name]().to(device)
     source = resident(shapes_set(seed=seed), device, augment="crop-flip", seed=seed)
@@ -94,7 +94,7 @@ def alone(name, device, seed, plan=PLAN):
     [("erm",) * 3, ("erm", "search", "tuned"), ("erm", "dropping", "dropping")],
     ids="-".join,
 )
-def test_together_gives_the_bits_of_alone(device, names):
+def test_training_side_by_side_gives_the_same_bits_as_alone(device, names):
     trainings = [training(name, device, seed) for seed, name in enumerate(names)]
     fit_together(trainings)
     for seed, (name, one) in enumerate(zip(names, trainings, strict=True)):
@@ -102,7 +102,7 @@ def test_together_gives_the_bits_of_alone(device, names):
 
 
 @each_device
-def test_trainings_of_different_length_are_each_done(device):
+def test_trainings_of_different_length_all_finish(device):
     plans = [PLAN, replace(PLAN, steps=9), replace(PLAN, precision="bf16")]
     trainings = [training("erm", device, 1, plan) for plan in plans]
     fit_together(trainings)
@@ -111,7 +111,7 @@ def test_trainings_of_different_length_are_each_done(device):
 
 
 @each_device
-def test_rates_may_differ_side_by_side(device):
+def test_learning_rates_may_differ_side_by_side(device):
     plans = [replace(PLAN, optimiser=Optimiser(rate=rate)) for rate in (1e-2, 1e-3)]
     trainings = [training("erm", device, 1, plan) for plan in plans]
     fit_together(trainings)
@@ -120,7 +120,7 @@ def test_rates_may_differ_side_by_side(device):
 
 
 class Stopping(MemoryCheckpointer):
-    """Pulls the plug at its first checkpoint."""
+    """A checkpointer that raises an error at its first checkpoint."""
 
     def checkpoint(self, tensors, facts):
         super().checkpoint(tensors, facts)
@@ -128,8 +128,8 @@ class Stopping(MemoryCheckpointer):
 
 
 @each_device
-def test_those_ahead_wait_for_nobody_after_a_kill(device):
-    """One of two was checkpointed when the process died; both end where they would have."""
+def test_trainings_resume_from_different_steps_after_a_kill(device):
+    """Only one of two trainings was checkpointed when the process died; the results do not change."""
     checkpointers = [Stopping(), MemoryCheckpointer()]
     plan = replace(PLAN, checkpoint_every=10)
     with pytest.raises(InterruptedError):
@@ -143,7 +143,7 @@ def test_those_ahead_wait_for_nobody_after_a_kill(device):
 
 
 @each_device
-def test_ctrl_c_keeps_all_of_them(device, monkeypatch):
+def test_ctrl_c_checkpoints_all_trainings(device, monkeypatch):
     class Pressing(MemoryCheckpointer):
         def log(self, row):
             super().log(row)
@@ -152,13 +152,13 @@ def test_ctrl_c_keeps_all_of_them(device, monkeypatch):
 
     checkpointers = [Pressing(), MemoryCheckpointer()]
     trainings = [training("erm", device, n, PLAN, checkpointers[n]) for n in (0, 1)]
-    with pytest.raises(Interrupted, match="stopped at step 10 of 25"):
+    with pytest.raises(Interrupted, match="step 10 of 25"):
         fit_together(trainings)
     kept = checkpointers if device == "cuda" else checkpointers[:1]
     assert [checkpointer.saved[1]["step"] for checkpointer in kept] == [10] * len(kept)
 
 
-def test_a_loss_that_is_no_number_is_named():
+def test_a_loss_that_is_not_finite_is_reported():
     plan = replace(PLAN, optimiser=Optimiser(name="sgd", rate=1e30))
     with pytest.raises(TrainingError, match="since step"):
         fit_together([training("erm", "cpu", 0), training("erm", "cpu", 1, plan)])
@@ -187,7 +187,7 @@ def test_a_step_that_cannot_be_recorded_runs_eagerly_and_says_so(device):
 
 @pytest.fixture
 def quick_compile(monkeypatch, device):
-    """On a CPU torch.compile only traces: making code there takes long."""
+    """Let torch.compile only trace on a CPU, where generating code is slow."""
     if device == "cpu":
         monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
     torch._dynamo.reset()
@@ -209,7 +209,7 @@ def test_compiled_equals_eager(device, name):
 
 
 def check_kernels(device):
-    """The kernels against the plain masks, for every layout and both places of the noise."""
+    """Compare the kernels with the plain masks, for every layout and both kinds of noise."""
     from unspur import noise
     from unspur.masks.layers import kernels
 
@@ -227,7 +227,7 @@ def check_kernels(device):
             mask.step = torch.tensor(70_000, device=device)
             plain = mask(
                 weight.clone().requires_grad_()
-            )  # a weight in training is not for the kernel
+            )  # the kernel does not support trainable weights
             (expected,) = torch.autograd.grad(plain, mask.logits, grad)
             keys = noise.stream_keys(mask.seed, mask.stream)
             fused = kernels.sample(weight, mask.logits, mask.step, *keys, on == "logit")
@@ -255,7 +255,7 @@ def test_masks_in_one_kernel_equal_the_plain_ones(device):
 
 
 def test_masks_in_one_kernel_interpreted():
-    """The same kernels on a CPU, by Triton's interpreter, in a process of their own."""
+    """Run the same kernels on a CPU with Triton's interpreter, in a separate process."""
     pytest.importorskip("triton", reason="Triton is not installed")
     code = "import test_kernels; test_kernels.check_kernels('cpu')"
     folders = os.pathsep.join(
@@ -266,7 +266,7 @@ def test_masks_in_one_kernel_interpreted():
 
 
 @on_a_gpu
-def test_the_masks_take_the_kernel_where_it_fits(device, monkeypatch):
+def test_masks_use_the_kernel_if_it_supports_the_weight(device, monkeypatch):
     calls = []
     real = layers.kernels.sample
     monkeypatch.setattr(layers.kernels, "sample", lambda *a: calls.append(1) or real(*a))

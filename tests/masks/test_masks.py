@@ -1,4 +1,4 @@
-"""Masks on any module: the sample and its gradient, the four verbs, what cannot be masked."""
+"""Masks on any module: the sample and its gradient, the four functions, what cannot be masked."""
 
 import copy
 import math
@@ -23,7 +23,7 @@ MANY = 200_000
 
 @pytest.fixture(autouse=True)
 def same_weights():
-    """Models start from the same weights in every run."""
+    """Give models the same initial weights in every run."""
     torch.manual_seed(0)
 
 
@@ -36,7 +36,7 @@ def learned(weight, *, init=1.5, on="logit", keep_zero=False, seed=0, stream=noi
 
 
 def random_logits(model, seed=0):
-    """Give every logit a sign of its own; about half of the weights survive."""
+    """Set random logits; about half of the weights are kept."""
     generator = seeded(seed)
     with torch.no_grad():
         for parameter in masks.logits(model).values():
@@ -44,7 +44,7 @@ def random_logits(model, seed=0):
 
 
 def close_share(found, expected, n):
-    """A share of n draws lies within four standard deviations of its expectation."""
+    """Check that a share of n draws is within four standard deviations of its expectation."""
     assert abs(float(found) - expected) < 4 * math.sqrt(expected * (1 - expected) / n)
 
 
@@ -56,13 +56,13 @@ def sigmoid(x):
 
 
 def guarded(u0, u1):
-    """g as the reference makes it, with its small constants inside the logarithms."""
+    """Return the noise g as in the reference, with small constants inside the logarithms."""
     tiny = 1e-10
     return -torch.log(torch.log(u1 + tiny) / torch.log(u0 + tiny) + tiny)
 
 
 def clamped(u0, u1):
-    """g with the uniforms kept away from 0 and 1, which is safe in every dtype."""
+    """Return the noise g with uniforms clamped away from 0 and 1, which is safe in every dtype."""
     u0, u1 = (u.clamp(1e-10, 1 - 2.0**-24) for u in (u0, u1))
     return -torch.log(torch.log(u1) / torch.log(u0))
 
@@ -176,10 +176,10 @@ def test_a_masked_weight_keeps_its_type(dtype, training):
     assert model(torch.ones(2, 6, dtype=dtype)).dtype == dtype
 
 
-# Which sample, when
+# Samples by step and seed
 
 
-def test_a_step_has_one_sample_and_another_step_another():
+def test_the_sample_is_fixed_within_a_step_and_differs_between_steps():
     model = ConvNet(4, width=8)
     masks.attach(model)
     step = torch.tensor(0)
@@ -193,7 +193,7 @@ def test_a_step_has_one_sample_and_another_step_another():
     assert torch.equal(model.head.weight != 0, first)
 
 
-def test_the_step_tensor_gives_the_sample_of_the_counted_noise():
+def test_the_step_tensor_sets_the_sample():
     model = nn.Sequential(nn.Linear(7, 9), nn.Linear(9, 7))
     nn.init.ones_(model[1].weight)
     masks.attach(model, seed=5, init=0.5)
@@ -202,7 +202,7 @@ def test_the_step_tensor_gives_the_sample_of_the_counted_noise():
     assert torch.equal(model[1].weight != 0, 0.5 + noise.logistic(u) > 0)
 
 
-def test_weights_of_one_shape_have_their_own_samples():
+def test_weights_of_the_same_shape_have_different_samples():
     model = nn.ModuleList(nn.Linear(20, 20) for _ in range(3))
     masks.attach(model)
     samples = [layer.weight != 0 for layer in model]
@@ -224,7 +224,7 @@ def test_the_seed_chooses_the_samples():
 
 
 class Odd(nn.Module):
-    """A conv1d, lists in lists, and a linear weight that the forward pass uses by hand."""
+    """A network with a conv1d, nested lists, and a linear weight used directly in the forward pass."""
 
     def __init__(self):
         super().__init__()
@@ -296,7 +296,7 @@ def test_gradients_reach_every_logit(build, shape, count):
     model(batch(shape)).square().sum().backward()
     for name, logits in masks.logits(model).items():
         share = float((logits.grad != 0).double().mean())
-        # A dead ReLU may cut off a few; a mask that is not used cuts off all.
+        # A dead ReLU may block a few gradients; an unused mask would block all.
         assert share > 0.3, name
 
 
@@ -328,8 +328,8 @@ def test_round_trip(build, shape, count):
     assert masks.logits(model) == {}
     assert torch.equal(model(x), learned_output)
     hardened = copy.deepcopy(model.state_dict())
-    assert torch.equal(model.train()(x), model(x))  # nothing is sampled any more
-    model.load_state_dict(hardened)  # training moved the statistics of batch norm
+    assert torch.equal(model.train()(x), model(x))  # nothing is sampled after baking
+    model.load_state_dict(hardened)  # train mode changed the batch-norm statistics
     masks.bake(model.eval())
     torch.testing.assert_close(model(x), learned_output, rtol=1e-5, atol=1e-5)
     state = model.state_dict()
@@ -371,7 +371,9 @@ def test_attention_is_masked_in_training_and_in_evaluation():
         projection.data.fill_(1.5)
         with torch.no_grad():
             whole = model.train(mode)(x)
-            projection.data[32:] = -50.0  # cuts the values, so the attention gives its bias alone
+            projection.data[
+                32:
+            ] = -50.0  # prunes the values, so that the attention only returns its bias
             cut = model(x)
         assert not torch.allclose(whole, cut)
         assert (attention.in_proj_weight[32:] == 0).all()
@@ -395,7 +397,7 @@ def test_attention_with_separate_projections():
     ],
     ids=["convnet", "resnet18-10", "resnet18-2"],
 )
-def test_the_number_of_maskable_weights_is_that_of_the_reference(build, expected):
+def test_the_number_of_maskable_weights_equals_the_reference(build, expected):
     model = build()
     masks.attach(model)
     assert sum(t.numel() for t in masks.logits(model).values()) == expected
@@ -414,7 +416,7 @@ def test_select_chooses_the_weights():
     assert keep["gain"].all()
 
 
-def test_the_mode_of_the_model_is_the_mode_of_its_masks():
+def test_masks_follow_the_mode_of_the_model():
     model = ConvNet(4, width=4).eval()
     masks.attach(model)
     found = [m for m in model.modules() if isinstance(m, LearnedMask)]
@@ -474,14 +476,9 @@ class Tied(nn.Module):
 
 
 def test_tied_weights_are_refused():
-    text = (
-        "head.weight is tied to embed.weight; masking one would leave the other whole. "
-        'Untie them, or pass select=... without "head".'
-    )
     model = Tied()
-    with pytest.raises(MaskError) as error:
+    with pytest.raises(MaskError, match=r"head\.weight.*tied.*embed\.weight.*select="):
         masks.attach(model)
-    assert str(error.value) == text
     assert masks.logits(model) == {}
     untied = masks.attach(model, select=lambda m, n, t: m is model.body and n == "weight")
     assert untied == ["body.weight"]
@@ -492,7 +489,7 @@ def test_applying_a_mask_to_a_tied_weight_is_refused():
         masks.apply(Tied(), {"head.weight": torch.ones(5, 3, dtype=torch.bool)})
 
 
-def test_tied_weights_elsewhere_do_not_hinder_applying():
+def test_tied_weights_elsewhere_do_not_prevent_applying():
     model = Tied()
     masks.apply(model, {"body.weight": torch.eye(3, dtype=torch.bool)})
     assert (model.body.weight != 0).sum() == 3
@@ -515,7 +512,7 @@ def test_a_module_used_twice_is_masked_once():
 @pytest.mark.filterwarnings("ignore:Lazy modules")
 def test_lazy_layers_need_a_batch_first():
     model = nn.Sequential(nn.Flatten(), nn.LazyLinear(4))
-    with pytest.raises(MaskError, match=r"1\.weight has no shape yet.*one batch"):
+    with pytest.raises(MaskError, match=r"1\.weight.*shape.*batch"):
         masks.attach(model)
     model(torch.ones(2, 3, 3))
     assert masks.attach(model) == ["1.weight"]
@@ -524,10 +521,10 @@ def test_lazy_layers_need_a_batch_first():
 def test_a_second_attach_is_refused():
     model = MLP(3, inputs=12, hidden=(4,))
     masks.attach(model)
-    with pytest.raises(MaskError, match=r"body\.1\.0 is parametrized already.*bake\(model\)"):
+    with pytest.raises(MaskError, match=r"body\.1\.0.*parametrized.*bake\(model\)"):
         masks.attach(model)
     keep = masks.harden(model)
-    with pytest.raises(MaskError, match="parametrized already"):
+    with pytest.raises(MaskError, match="parametrized"):
         masks.apply(model, keep)
     masks.bake(model)
     assert masks.attach(model) == list(keep)
@@ -539,11 +536,11 @@ def test_a_second_attach_is_refused():
 )
 def test_a_normalised_weight_is_refused(normalise):
     model = nn.Sequential(nn.Linear(4, 4), normalise(nn.Linear(4, 4)))
-    with pytest.raises(MaskError, match="1 is parametrized already"):
+    with pytest.raises(MaskError, match=r"1 .*parametrized"):
         masks.attach(model)
 
 
-def test_a_normalised_weight_elsewhere_does_not_hinder_applying():
+def test_a_normalised_weight_elsewhere_does_not_prevent_applying():
     model = nn.Sequential(nn.Linear(4, 4), parametrizations.spectral_norm(nn.Linear(4, 4)))
     names = masks.attach(model, select=lambda m, n, t: m is model[0] and n == "weight")
     keep = masks.harden(model)
@@ -560,7 +557,7 @@ def test_nothing_selected_is_refused():
 
 
 def test_hardening_a_plain_model_is_refused():
-    with pytest.raises(MaskError, match=r"no masks to harden. Call attach\(model\)"):
+    with pytest.raises(MaskError, match=r"no masks.*attach\(model\)"):
         masks.harden(nn.Linear(3, 3))
 
 
@@ -568,11 +565,11 @@ def test_apply_refuses_masks_of_another_model():
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     right = torch.ones(4, 3, dtype=torch.bool)
     for given in ({"0.weight": right, "2.weight": right}, {"2.weight": right}):
-        with pytest.raises(MaskError, match=r"no weight '2\.weight' to mask"):
+        with pytest.raises(MaskError, match=r"'2\.weight'"):
             masks.apply(model, given)
-    with pytest.raises(MaskError, match=r"mask of 1\.weight is \(4, 3\), the weight \(2, 4\)"):
+    with pytest.raises(MaskError, match=r"1\.weight.*\(4, 3\).*\(2, 4\)"):
         masks.apply(model, {"0.weight": right, "1.weight": right})
-    # A refusal changes nothing, not even the weights whose masks would have fitted.
+    # A failed call changes nothing, not even the weights whose masks fit.
     masks.apply(model, {"0.weight": right})
 
 
@@ -588,7 +585,7 @@ def test_drop_leaves_out_a_share_of_the_kept_weights_in_training():
     kept = int(keep.sum())
     close_share((sample[keep] != 0).double().mean(), 0.8, kept)
     torch.testing.assert_close(sample[sample != 0], (weight / 0.8)[sample != 0])
-    # The mean is preserved: the deviation of a dropped weight is w sqrt(drop / (1 - drop)).
+    # The mean is preserved: the standard deviation of a dropped weight is w sqrt(drop / (1 - drop)).
     spread = float((weight[keep] ** 2).mean().sqrt()) * math.sqrt(0.2 / 0.8 / kept)
     assert abs(float(sample[keep].mean() - weight[keep].mean())) < 4 * spread
 
@@ -600,7 +597,7 @@ def test_drop_is_off_in_evaluation_and_by_default():
     assert FixedMask(keep)(weight).tolist() == expected
 
 
-def test_drop_is_fresh_at_every_step():
+def test_drop_changes_at_every_step():
     model = nn.Linear(40, 40)
     masks.apply(model, {"weight": torch.ones(40, 40, dtype=torch.bool)}, drop=0.2, seed=1)
     step = torch.tensor(7)
@@ -620,7 +617,7 @@ def test_dropped_weights_get_no_gradient():
     assert {round(g, 5) for g in weight.grad[keep].tolist()} == {0.0, round(1 / 0.7, 5)}
 
 
-def test_baking_a_model_with_drop_writes_whole_weights():
+def test_baking_a_model_with_drop_writes_all_kept_weights():
     model = nn.Linear(10, 10).train()
     weight = model.weight.detach().clone()
     keep = torch.eye(10, dtype=torch.bool)
@@ -629,7 +626,7 @@ def test_baking_a_model_with_drop_writes_whole_weights():
     assert torch.equal(model.weight, weight * keep)
 
 
-def test_the_fixed_mask_is_saved_and_the_weights_are_whole():
+def test_the_fixed_mask_is_saved_and_the_stored_weights_are_unmasked():
     model = nn.Linear(2, 2)
     masks.apply(model, {"weight": torch.eye(2, dtype=torch.bool)})
     assert set(model.state_dict()) == {
@@ -639,7 +636,7 @@ def test_the_fixed_mask_is_saved_and_the_weights_are_whole():
     }
 
 
-# Reach and density
+# Reachable weights and density
 
 
 def unreached(model, size):
@@ -652,18 +649,18 @@ def unreached(model, size):
 @pytest.mark.parametrize(
     ("size", "low", "high"), [(32, 0.6215, 0.6225), (64, 0.0, 0.0005), (128, 0.0, 0.0)]
 )
-def test_the_unreached_share_of_resnet18_is_that_of_the_reference(size, low, high):
+def test_the_unreachable_share_of_resnet18_equals_the_reference(size, low, high):
     assert low <= unreached(ResNet18(10), size) <= high
 
 
 class Padding(nn.Conv2d):
-    """A convolution that pads for itself, as those of EfficientNet do."""
+    """A convolution with its own padding, as in EfficientNet."""
 
     def forward(self, x):
         return super().forward(nn.functional.pad(x, (1, 1, 1, 1)))
 
 
-def test_a_convolution_with_its_own_forward_reaches_all_it_has():
+def test_all_weights_of_a_convolution_with_its_own_forward_are_reachable():
     model = nn.Sequential(Padding(3, 4, 3), nn.Flatten(), nn.Linear(4, 2))
     assert unreached(model, 1) == 0
 
@@ -705,7 +702,7 @@ NETS = {
 
 
 class Smooth(nn.Module):
-    """Convolutions with an activation that never has a zero gradient, and a linear head."""
+    """Convolutions with an activation whose gradient is never zero, and a linear head."""
 
     def __init__(self, convs):
         super().__init__()
@@ -719,7 +716,7 @@ class Smooth(nn.Module):
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_reach_is_where_autograd_finds_a_gradient(name):
+def test_reachable_weights_are_those_with_a_gradient(name):
     model = Smooth(NETS[name]()).double()
     x = torch.randn(16, 3, 7, 7, generator=seeded(), dtype=torch.float64)
     names = [n for n, p in model.named_parameters() if p.ndim > 1]
@@ -730,7 +727,7 @@ def test_reach_is_where_autograd_finds_a_gradient(name):
         assert torch.equal(reach[weight], gradient != 0), weight
 
 
-def test_a_convolution_used_at_two_sizes_is_reached_by_both():
+def test_reachable_weights_of_two_input_sizes_are_combined():
     class Twice(nn.Module):
         def __init__(self):
             super().__init__()
@@ -743,7 +740,7 @@ def test_a_convolution_used_at_two_sizes_is_reached_by_both():
     assert reach["conv.weight"].all()
 
 
-def test_reach_leaves_the_model_as_it_was():
+def test_reachable_does_not_change_the_model():
     model = ConvNet(4, width=4).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     names = masks.attach(model)
@@ -754,7 +751,7 @@ def test_reach_leaves_the_model_as_it_was():
     assert torch.equal(model.body[0][1].running_mean, before["body.0.1.running_mean"])
 
 
-def test_reach_of_a_convolution_that_is_never_called_is_nothing():
+def test_a_convolution_that_is_never_called_has_no_reachable_weight():
     class Unused(nn.Module):
         def __init__(self):
             super().__init__()
@@ -779,7 +776,7 @@ def test_density_counts_weights():
 
 
 def test_density_over_reachable_weights_of_resnet18():
-    """Pruning only what never touches data is no pruning."""
+    """Removing only unreachable weights does not lower the density of reachable weights."""
     model = ResNet18(10)
     names = masks.attach(model)
     reach = reachable(model, torch.zeros(1, 3, 32, 32), names)

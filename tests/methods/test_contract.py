@@ -1,4 +1,4 @@
-"""What every method promises, over the catalogue and over the losses of the chain's own stages."""
+"""The contract of methods, checked for the catalogue and for the losses of the built-in stages."""
 
 import pytest
 import torch
@@ -15,25 +15,25 @@ from unspur.training.method import Method
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=[name.replace(" ", "-") for name in CHECKS])
 @pytest.mark.parametrize("name", SUBJECTS)
-def test_it_keeps_its_promise(name, check):
+def test_the_method_passes_the_check(name, check):
     check(SUBJECTS[name])
 
 
 @pytest.mark.parametrize("entry", own_stages().values(), ids=list(own_stages()))
 def test_the_public_check_passes(entry, monkeypatch):
-    monkeypatch.setattr("unspur.testing.contract.CHECKS", {})  # run one by one above
+    monkeypatch.setattr("unspur.testing.contract.CHECKS", {})  # these run one by one above
     check_method(entry)
 
 
 class Peeks(ERM):
-    """Looks at bias labels without saying so."""
+    """A method that reads bias labels without declaring it."""
 
     def forward(self, batch: Batch, player):
         return {"loss of bias": nn.functional.cross_entropy(self.model(batch.x), batch.bias)}
 
 
 class Forgets(ERM):
-    """Keeps what training changes where no checkpoint finds it."""
+    """A method that keeps state outside of parameters and buffers, where no checkpoint finds it."""
 
     def __init__(self, model):
         super().__init__(model)
@@ -51,22 +51,22 @@ class Forgets(ERM):
         (Forgets, "its state is all that training changes"),
     ],
 )
-def test_the_checks_bite(kind, check):
+def test_the_checks_find_a_faulty_method(kind, check):
     with pytest.raises(AssertionError):
         CHECKS[check](Subject("bad", lambda model, inputs: kind(model)))
 
 
-def test_a_method_must_say_what_it_minimises():
+def test_a_method_must_define_its_losses_and_predictions():
     class Empty(Method):
         pass
 
-    with pytest.raises(NotImplementedError, match="Empty must say what it minimises"):
+    with pytest.raises(NotImplementedError, match=r"Empty must define forward"):
         Empty()(tiny_batch(), "model")
-    with pytest.raises(NotImplementedError, match="Empty must say how it predicts"):
+    with pytest.raises(NotImplementedError, match=r"Empty must define predict"):
         Empty().predict(torch.zeros(1))
 
 
-def test_a_subject_starts_alike_each_time():
+def test_a_subject_starts_from_the_same_state_each_time():
     a, b = (SUBJECTS["erm"].make().state_dict() for _ in range(2))
     assert all(torch.equal(a[k], b[k]) for k in a)
     assert isinstance(SUBJECTS["erm"].make().model, TinyNet)

@@ -1,4 +1,4 @@
-"""LC against a slow oracle: a plain loop over samples."""
+"""Compare LC with a slow reference: a plain loop over samples."""
 
 import math
 from dataclasses import replace
@@ -13,20 +13,20 @@ from unspur.methods.lc import LC, PARTNER, TINY, WEIGHT
 from unspur.testing.contract import tiny_batch
 
 
-def made(**options):
+def build(**options):
     torch.manual_seed(0)
     return LC(TinyNet(), biased=TinyNet(), classes=2, **options).train()
 
 
-def plain_prior(joint, y, believed, memory):
-    """Update the table of (class, prediction) and read p(class | prediction) off it, sample by sample."""
+def plain_prior(joint, y, beliefs, memory):
+    """Update the table of (class, prediction); return p(class | prediction), sample by sample."""
     classes = len(joint)
     table = [[memory * float(joint[c][b]) for b in range(classes)] for c in range(classes)]
-    for target, belief in zip(y.tolist(), believed.tolist(), strict=True):
+    for target, belief in zip(y.tolist(), beliefs.tolist(), strict=True):
         for b in range(classes):
             table[target][b] += (1 - memory) * belief[b] / len(y)
     rows = []
-    for belief in believed.tolist():
+    for belief in beliefs.tolist():
         row = []
         for c in range(classes):
             total = 0.0
@@ -38,34 +38,34 @@ def plain_prior(joint, y, believed, memory):
     return table, rows
 
 
-def test_the_prior_is_that_of_a_plain_loop():
-    method, batch = made(memory=0.9), tiny_batch()
-    believed = torch.softmax(method.biased(batch.x).detach(), 1)
-    table, rows = plain_prior(method.joint.clone(), batch.y, believed, 0.9)
-    found = method.prior(batch.y, believed)
+def test_the_prior_equals_a_plain_loop():
+    method, batch = build(memory=0.9), tiny_batch()
+    beliefs = torch.softmax(method.biased(batch.x).detach(), 1)
+    table, rows = plain_prior(method.joint.clone(), batch.y, beliefs, 0.9)
+    found = method.prior(batch.y, beliefs)
     torch.testing.assert_close(found, torch.tensor(rows))
     torch.testing.assert_close(method.joint, torch.tensor(table))
     torch.testing.assert_close(found.sum(1), torch.ones(len(found)))
 
 
-def test_the_loss_is_that_of_a_plain_loop():
-    method, batch = made(mix=False, tau=0.5), tiny_batch(size=8)
-    believed = torch.softmax(method.biased(batch.x).detach(), 1)
-    _, rows = plain_prior(method.joint.clone(), batch.y, believed, method.memory)
+def test_the_loss_equals_a_plain_loop():
+    method, batch = build(mix=False, tau=0.5), tiny_batch(size=8)
+    beliefs = torch.softmax(method.biased(batch.x).detach(), 1)
+    _, rows = plain_prior(method.joint.clone(), batch.y, beliefs, method.memory)
     logits = method.model(batch.x).tolist()
     total = 0.0
     for target, each, prior in zip(batch.y.tolist(), logits, rows, strict=True):
         corrected = [z + 0.5 * math.log(p) for z, p in zip(each, prior, strict=True)]
         total += math.log(sum(map(math.exp, corrected))) - corrected[target]
-    method = made(mix=False, tau=0.5)
+    method = build(mix=False, tau=0.5)
     assert float(method(batch, "model")["corrected"].detach()) == pytest.approx(total / 8, rel=1e-5)
 
 
 def test_partners_are_of_the_same_class_and_the_other_group():
-    method, batch = made(seed=3), replace(tiny_batch(), step=torch.tensor(5))
+    method, batch = build(seed=3), replace(tiny_batch(), step=torch.tensor(5))
     suspect = torch.arange(32) % 3 == 0
     prior = torch.rand(32, 2)
-    x, blended = method.mixed(batch, suspect, prior)
+    x, blended = method.mix_groups(batch, suspect, prior)
     draw = noise.uniform(3, 5, PARTNER, (32, 32))
     weight = noise.uniform(3, 5, WEIGHT, (32,)) / 2
     for i in range(32):
@@ -76,16 +76,16 @@ def test_partners_are_of_the_same_class_and_the_other_group():
         torch.testing.assert_close(blended[i], (1 - weight[i]) * prior[i] + weight[i] * prior[j])
 
 
-def test_without_a_partner_an_image_stays():
-    method, batch = made(), tiny_batch()
+def test_an_image_without_a_partner_is_not_mixed():
+    method, batch = build(), tiny_batch()
     prior = torch.rand(32, 2)
-    x, blended = method.mixed(batch, torch.zeros(32, dtype=torch.bool), prior)
+    x, blended = method.mix_groups(batch, torch.zeros(32, dtype=torch.bool), prior)
     assert torch.equal(x, batch.x)
     assert torch.equal(blended, prior)
 
 
-def test_a_bias_that_explains_the_label_leaves_little_to_learn():
-    """Where prediction and class always agree, the corrected loss of an undecided network is small."""
+def test_a_bias_that_explains_the_label_makes_the_loss_small():
+    """If prediction and class always agree, the corrected loss of a network with equal logits is small."""
 
     class Knows(nn.Module):
         def forward(self, x):

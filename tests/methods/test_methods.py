@@ -1,4 +1,4 @@
-"""The methods' formulas: golden values of the reference implementations, and a slow oracle of each."""
+"""Formulas of the methods: golden values of the reference implementations, and slow reference code."""
 
 import math
 from dataclasses import replace
@@ -57,7 +57,7 @@ def test_end_golden(inputs, outputs):
 
 
 def slow_end(features, y, b):
-    """Both terms of EnD, pair by pair."""
+    """Compute both terms of EnD, pair by pair."""
     z = F.normalize(features, dim=1)
     pairs = [(i, j) for j, i in combinations(range(len(y)), 2)]
     same = [(i, j) for i, j in pairs if b[i] == b[j]]
@@ -103,7 +103,7 @@ def test_hsic_golden(inputs, outputs):
 
 
 def slow_hsic(x, y, radius):
-    """The unbiased estimator by its definition: means over pairs, quadruples and triples of samples."""
+    """Compute the unbiased estimator by its definition: means over pairs, quadruples and triples."""
     m = len(x)
 
     def kernel(v, i, j):
@@ -135,12 +135,12 @@ def test_hsic_of_too_few_samples_is_zero():
     assert not x.grad.any()
 
 
-def summed(network):
+def weight_sum(network):
     return network.conv.weight.detach().sum().item()
 
 
 def test_rebias_steps_its_players_in_turn():
-    """The second player answers the first as it is after its step."""
+    """The second player sees the first one after its step."""
     torch.manual_seed(0)
     method = ReBias(TinyNet(), biased=TinyNet(), head="head", biased_head="head")
     order = sampling.Passes(torch.arange(240), batch=32, seed=5)
@@ -148,20 +148,20 @@ def test_rebias_steps_its_players_in_turn():
     seen = []
     forward = method.forward
 
-    def noted(batch, player):
-        seen.append((player, *(summed(n) for n in (method.biased, method.model))))
+    def record(batch, player):
+        seen.append((player, *(weight_sum(n) for n in (method.biased, method.model))))
         return forward(batch, player)
 
-    method.forward = noted
+    method.forward = record
     loop.advance(torch.arange(32))
     (first, g_before, f_before), (second, g_after, f_still) = seen
     assert (first, second) == ("biased", "model")
     assert g_before != g_after
     assert f_before == f_still
-    assert summed(method.model) != f_still
+    assert weight_sum(method.model) != f_still
 
 
-def test_rebias_players_pull_opposite_ways():
+def test_rebias_players_move_the_dependence_in_opposite_directions():
     torch.manual_seed(0)
     method = ReBias(TinyNet(), biased=TinyNet(), head="head", biased_head="head", radius=0.5)
     made = resident(SPLITS).batch(torch.arange(32), torch.tensor(0))
@@ -178,7 +178,7 @@ def test_rebias_players_pull_opposite_ways():
 
 
 class Emits(nn.Module):
-    """A network that gives the logits it is told to, whatever it sees."""
+    """A network that returns fixed logits for any input."""
 
     def __init__(self):
         super().__init__()
@@ -188,10 +188,10 @@ class Emits(nn.Module):
         return self.logits
 
 
-def golden_batch(given, **more):
-    index, y = torch.tensor(given["indices"]), torch.tensor(given["labels"])
-    made = resident(SPLITS).batch(torch.arange(len(y)), torch.tensor(0))
-    return replace(made, index=index, y=y, **more)
+def golden_batch(values, **more):
+    index, y = torch.tensor(values["indices"]), torch.tensor(values["labels"])
+    batch = resident(SPLITS).batch(torch.arange(len(y)), torch.tensor(0))
+    return replace(batch, index=index, y=y, **more)
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), cases("lff_weights"))
@@ -253,7 +253,7 @@ def test_difficulty_of_a_table_of_zeros_is_a_half():
 
 
 class Gives(nn.Module):
-    """An encoder that gives the features it is told to, under a head to be taken off."""
+    """An encoder that returns fixed features, with a head that is removed."""
 
     def __init__(self, features, classes):
         super().__init__()
@@ -319,7 +319,7 @@ def small_disent(seed=0, **options):
 
 
 @pytest.mark.parametrize("loss", ["intrinsic", "biased", "swapped", "swapped_biased"])
-def test_each_head_teaches_its_own_encoder_alone(loss):
+def test_each_head_trains_only_its_own_encoder(loss):
     method = small_disent(swap_start=0)
     made = resident(SPLITS).batch(torch.arange(32), torch.tensor(1))
     method(made, "model")[loss].backward()
@@ -331,7 +331,7 @@ def test_each_head_teaches_its_own_encoder_alone(loss):
     assert taught == ({"biased"} if "biased" in loss else {"intrinsic"})
 
 
-def test_the_swap_waits_for_its_step_and_is_drawn_anew_at_each():
+def test_the_swap_starts_at_its_step_and_changes_at_each_step():
     method = small_disent(swap_start=5)
     source = resident(SPLITS)
     before, after, later = (source.batch(torch.arange(32), torch.tensor(s)) for s in (5, 6, 7))
@@ -378,7 +378,7 @@ def test_groupdro_golden(inputs, outputs):
 def test_groupdro_against_a_loop():
     g = torch.Generator().manual_seed(0)
     method = GroupDRO(TinyNet(), counts=torch.tensor([[3, 0], [5, 2]]), eta=0.5, adjustment=1.0)
-    assert method.share.tolist() == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3])  # none of an empty cell
+    assert method.share.tolist() == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3])  # 0 for an empty group
     q, n = [1 / 3, 0.0, 1 / 3, 1 / 3], [3, 1, 5, 2]
     for _ in range(4):
         each, groups = torch.rand(6, generator=g), torch.tensor([0, 0, 2, 2, 2, 3])
@@ -428,7 +428,7 @@ def test_grasp_golden(inputs, outputs):
     scores = grasp.scores(model, names, x, y, temperature=inputs["temperature"])
     for name, expected in zip(names, outputs["scores"], strict=True):
         close(scores[name], expected, atol=1e-16)
-    # The reference keeps the score at its threshold too: one weight more than asked for.
+    # The reference also keeps the score at its threshold: one weight more than requested.
     total = sum(s.numel() for s in scores.values())
     keep = ranking.keep_share({n: -s for n, s in scores.items()}, outputs["kept_count"] / total)
     for name, expected in zip(names, outputs["keep_mask"], strict=True):
@@ -457,7 +457,7 @@ def test_the_hessian_product_against_finite_differences():
         torch.testing.assert_close(found[name], (up - down) / (2 * h), rtol=1e-6, atol=1e-9)
 
 
-def test_grasp_takes_as_many_of_every_class():
+def test_grasp_takes_a_fixed_number_of_samples_of_every_class():
     targets = torch.tensor([0] * 30 + [1] * 3 + [2] * 30)
     among = torch.ones(63, dtype=torch.bool)
     among[:20] = False
@@ -468,7 +468,7 @@ def test_grasp_takes_as_many_of_every_class():
     assert index.tolist() != grasp.balanced_subset(targets, among, each=5, seed=2).tolist()
 
 
-def test_masks_by_size():
+def test_magnitude_masks():
     weights = {"a": torch.tensor([[3.0, -4.0], [0.5, 1.0]]), "b": torch.tensor([-2.0, 0.1])}
     scores = ranking.magnitude(weights)
     keep = ranking.keep_share(scores, 0.5)
@@ -480,7 +480,7 @@ def test_masks_by_size():
     assert keep["b"].tolist() == [True, True]
 
 
-def test_masks_by_chance_keep_the_density_of_every_layer():
+def test_random_masks_keep_the_density_of_every_layer():
     weights = {"a": torch.zeros(40, 50), "b": torch.zeros(300)}
     like = {"a": torch.arange(2000).view(40, 50) < 150, "b": torch.arange(300) < 200}
     first, again, other = (
@@ -512,7 +512,7 @@ def fitted(x, y, strength, *, tolerance, among=None):
     return dfr.Head(heads.weight[0], heads.bias[0])
 
 
-def test_regressions_at_once_are_those_alone():
+def test_regressions_solved_together_equal_those_solved_alone():
     x, y = logistic_problem()
     subsets = torch.stack((torch.arange(40), torch.arange(20, 60)))
     both = dfr.l1_logistic(
@@ -526,7 +526,7 @@ def test_regressions_at_once_are_those_alone():
 
 @pytest.mark.parametrize("strength", [0.03, 0.3, 1.0])
 def test_l1_logistic_against_a_slow_solver(strength):
-    """Plain proximal steps, small and many, end at the same place."""
+    """Many small plain proximal steps converge to the same solution."""
     x, y = logistic_problem()
     head = fitted(x, y, strength, tolerance=1e-12)
     weight = torch.zeros(3, 5, dtype=torch.float64, requires_grad=True)
@@ -544,7 +544,7 @@ def test_l1_logistic_against_a_slow_solver(strength):
     torch.testing.assert_close(head.weight, weight.detach(), rtol=1e-3, atol=1e-4)
 
 
-def test_l1_logistic_meets_the_conditions_of_a_minimum():
+def test_l1_logistic_satisfies_the_optimality_conditions():
     x, y = logistic_problem(1)
     head = fitted(x, y, 0.3, tolerance=1e-13)
     weight, bias = head.weight.clone().requires_grad_(), head.bias.clone().requires_grad_()
@@ -558,7 +558,7 @@ def test_l1_logistic_meets_the_conditions_of_a_minimum():
     close(grad_bias, [0.0] * 3, atol=1e-6)
 
 
-def test_a_head_knows_features_before_scaling():
+def test_after_scaling_gives_the_same_outputs_for_unscaled_features():
     g = torch.Generator().manual_seed(0)
     x = torch.randn(10, 4, generator=g) * 3 + 1
     head = dfr.Head(torch.randn(2, 4, generator=g), torch.randn(2, generator=g))
@@ -576,8 +576,8 @@ def test_balanced_subsets():
     assert some.tolist() != dfr.balanced_subset(groups, among, seed=0, draw=2).tolist()
 
 
-def test_refitting_drops_the_feature_that_only_goes_with_the_class():
-    """Two features give the class: one always, one in the aligned samples, and stronger."""
+def test_refitting_ignores_the_shortcut_feature():
+    """Two features predict the class: one always; the other is stronger, but only in aligned samples."""
     g = torch.Generator().manual_seed(0)
     targets = torch.randint(2, (600,), generator=g)
     conflict = torch.rand(600, generator=g) < 0.1
@@ -594,10 +594,10 @@ def test_refitting_drops_the_feature_that_only_goes_with_the_class():
     assert facts["chosen_at"] > 0.95
 
 
-# What a user is told
+# The catalogue
 
 
-def test_every_method_of_one_stage_has_its_table_and_its_plan():
+def test_every_single_stage_method_has_settings_and_a_plan():
     for name, entry in own_stages().items():
         assert entry.stages == (name,)
         assert plans()[entry.plan_name] == (name,)
@@ -609,7 +609,7 @@ def test_methods_that_share_a_plan_agree_on_its_stages():
         assert plans()[entry.plan_name] == entry.stages
 
 
-def test_what_is_said_to_need_bias_labels_does():
+def test_methods_declare_whether_they_need_bias_labels():
     for entry in own_stages().values():
         labelled = entry.supervision == "bias labels"
         assert labelled is entry.own_stage.loss.uses_bias_labels

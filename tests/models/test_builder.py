@@ -1,4 +1,4 @@
-"""Builders: networks by name, from a file, or given; a seed makes the same weights again."""
+"""Builders: networks by name, from a file, or copied; the same seed gives the same weights."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_seeds() -> None:
     assert not same(builder.build(5), builder.build(6))
 
 
-def test_the_global_random_stream_is_left_alone() -> None:
+def test_building_does_not_change_the_global_random_stream() -> None:
     torch.manual_seed(1)
     expected = torch.rand(4)
     torch.manual_seed(1)
@@ -168,14 +168,14 @@ def test_a_file_that_does_not_run(file: Path, content: str) -> None:
         models.builder(f"{file}:build", 3)
 
 
-def test_a_file_that_is_no_python(tmp_path: Path) -> None:
+def test_a_file_that_is_not_python(tmp_path: Path) -> None:
     (tmp_path / "nets.txt").write_text(FILE)
     with pytest.raises(ModelError, match=r"nets\.txt"):
         models.builder(f"{tmp_path / 'nets.txt'}:build", 3)
 
 
 def test_a_file_with_a_dataclass(file: Path) -> None:
-    """Dataclasses with annotations as text look their module up while it is being read."""
+    """Dataclasses with annotations as text look up their module during import."""
     text = "from dataclasses import dataclass\n\n@dataclass\nclass Size:\n    width: int = 4\n"
     file.write_text("from __future__ import annotations\n" + text + FILE)
     assert models.builder(f"{file}:build", 3).build(0)[3].weight.shape == (3, 4)
@@ -192,7 +192,7 @@ def test_reading_a_file_hides_no_module(tmp_path: Path) -> None:
 # -- given --------------------------------------------------------------------------------------------
 
 
-def test_given_is_copied_with_its_weights() -> None:
+def test_a_model_is_copied_with_its_weights() -> None:
     model = TinyNet()
     builder = models.copies_of(model)
     first, second = builder.build(0), builder.build(1)
@@ -205,7 +205,7 @@ def test_given_is_copied_with_its_weights() -> None:
     assert builder.how["name"].endswith(".TinyNet")
 
 
-def test_given_of_another_shape_or_class_is_another_source() -> None:
+def test_models_of_another_shape_or_class_have_another_source() -> None:
     class Other(TinyNet):
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x) + 1
@@ -215,7 +215,7 @@ def test_given_of_another_shape_or_class_is_another_source() -> None:
     assert models.copies_of(TinyNet(2)).source in sources
 
 
-def test_given_without_source_code() -> None:
+def test_a_model_without_source_code() -> None:
     scope: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "typed"}
     exec("class Typed(TinyNet):\n    pass\n", scope)
     model = scope["Typed"]()
@@ -301,7 +301,7 @@ def test_weights_from_a_file(tmp_path: Path, kind: str) -> None:
     assert small(3).source == models.builder("convnet", 3, {"width": 4}, init=str(path)).source
 
 
-def test_a_head_for_other_classes_is_new_and_said_so(tmp_path: Path) -> None:
+def test_a_head_for_other_classes_is_replaced_with_a_warning(tmp_path: Path) -> None:
     model = small(7).build(1)
     save_file(model.state_dict(), tmp_path / "w.safetensors")
     with pytest.warns(
@@ -343,7 +343,9 @@ class Trap:
         return (print, ("this must not run",))
 
 
-def test_files_that_are_no_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_without_weights_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     torch.save({"model": Trap()}, tmp_path / "trap.pth")
     (tmp_path / "text.safetensors").write_text("no weights")
     (tmp_path / "empty.pth").touch()
@@ -365,7 +367,7 @@ class Net(TinyNet):
 """
 
 
-def test_a_class_that_was_typed_is_known_by_what_it_does() -> None:
+def test_a_class_without_a_file_is_identified_by_its_bytecode() -> None:
     def typed(change: str) -> str:
         names: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "console"}
         exec(CONSOLE.format(change=change), names)
@@ -375,7 +377,7 @@ def test_a_class_that_was_typed_is_known_by_what_it_does() -> None:
     assert typed("") != typed(" * 0")
 
 
-def test_a_class_is_also_those_it_comes_from() -> None:
+def test_the_source_includes_base_classes() -> None:
     def typed(change: str) -> str:
         names: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "console"}
         exec(CONSOLE.format(change=change), names)
@@ -385,7 +387,7 @@ def test_a_class_is_also_those_it_comes_from() -> None:
     assert typed("") != typed(" * 0")
 
 
-def test_what_a_network_keeps_as_plain_attributes_counts() -> None:
+def test_the_source_includes_plain_attributes() -> None:
     torch.manual_seed(0)
     first, second = TinyNet(), TinyNet()
     first.scale, second.scale = 1.0, 0.0  # type: ignore[assignment]
@@ -394,7 +396,7 @@ def test_what_a_network_keeps_as_plain_attributes_counts() -> None:
     assert models.copies_of(first).source == models.copies_of(second.eval()).source
 
 
-def test_a_file_is_also_the_classes_it_imports(
+def test_the_source_includes_imported_classes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -417,7 +419,7 @@ def test_a_file_is_also_the_classes_it_imports(
     assert source("") != source(" * 0")
 
 
-def test_what_is_no_network_is_an_error() -> None:
+def test_an_object_that_is_not_a_network_is_an_error() -> None:
     with pytest.raises(ModelError, match="not an nn"):
         models.copies_of(TinyNet)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="'resnet18', not an nn"):

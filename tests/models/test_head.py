@@ -100,7 +100,7 @@ def test_a_model_that_returns_a_tuple_is_refused():
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_finding_the_head_leaves_the_model_as_it_was(training):
+def test_finding_the_head_does_not_change_the_model(training):
     model = ConvNet(4, width=4).train(training)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     find_head(model, images())
@@ -153,7 +153,7 @@ def test_tap_names_the_linear_layers_when_the_head_is_unknown():
         Tap(HeadFirst(), "fc")
 
 
-def test_check_outputs_accepts_one_logit_a_class():
+def test_check_outputs_accepts_one_logit_per_class():
     check_outputs(HeadFirst(), images(), 4)
 
 

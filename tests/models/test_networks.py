@@ -104,7 +104,7 @@ def test_mlp_layers():
 
 
 def reach_of(body, size):
-    """How many pixels a side reach one place of a network's last map."""
+    """Return the side of the receptive field of a network's last feature map, in pixels."""
     x = torch.rand(1, 3, size, size, requires_grad=True)
     out = body(x)
     out[0, :, out.shape[2] // 2, out.shape[3] // 2].sum().backward()

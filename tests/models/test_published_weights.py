@@ -1,4 +1,4 @@
-"""Published weights: which file, where it belongs, what it expects, and that it is read as plain tensors."""
+"""Published weights: their file, its place, the input they expect, and reading as plain tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILE = "mobilenet_v2-b0353104.pth"
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Use an empty folder of torch.hub, on a machine without a network; return where its files belong."""
+    """Use an empty torch.hub folder without network access; return the folder for its files."""
 
     def fail(*args: Any, **kwargs: Any) -> None:
         raise URLError("no network here")
@@ -42,7 +42,7 @@ def weights_of(classes: int = 1000) -> dict[str, torch.Tensor]:
 
 
 def check_body(model: nn.Module, weights: dict[str, torch.Tensor]) -> None:
-    """All but the head has these weights."""
+    """Check that all weights but those of the head are equal."""
     found = model.state_dict()
     for name, tensor in weights.items():
         if not name.startswith("classifier"):

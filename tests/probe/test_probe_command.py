@@ -1,4 +1,4 @@
-"""`unspur probe`: a run's models on its own images, the page, and one clear line for every mistake."""
+"""`unspur probe`: the models of a run on its own images, the page, and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unspur.errors import UsageError
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with photos of bars, a run on them, and the builder of its network."""
+    """Return a folder with photos of bars, a run on them, and the builder of its network."""
     home = tmp_path_factory.mktemp("home")
     save_bars(home / "photos")
     small_run(home)
@@ -41,10 +41,10 @@ def test_a_run_is_probed_on_its_own_images(home: Path) -> None:
     page = (home / "run" / "probe" / "probe.html").read_text()
     assert "Change by change" in page
     assert "probe.html for the pictures" in done.output
-    unspur.load(home / "run", model=TinyNet(2))  # the run's folder is still whole
+    unspur.load(home / "run", model=TinyNet(2))  # the folder of the run is still valid
 
 
-def test_every_change_is_tried_without_one(home: Path, tmp_path: Path) -> None:
+def test_all_changes_are_tried_by_default(home: Path, tmp_path: Path) -> None:
     done = invoke(home, home / "photos", "--out", tmp_path / "all", "--images", "30")
     assert done.exit_code == 0, done.output
     numbers = json.loads((tmp_path / "all" / "probe.json").read_text())
@@ -52,7 +52,7 @@ def test_every_change_is_tried_without_one(home: Path, tmp_path: Path) -> None:
     assert numbers["images"] == 30
 
 
-def test_patches_styles_and_functions_are_taken(home: Path, tmp_path: Path) -> None:
+def test_patches_styles_and_functions_are_accepted(home: Path, tmp_path: Path) -> None:
     Image.new("RGB", (2, 2), (255, 0, 0)).save(tmp_path / "patch.png")
     (tmp_path / "mine.py").write_text("def dark(image):\n    return image // 2\n")
     options = ("--paste", tmp_path / "patch.png", "--at", "bottom-left", "--swap-style", "lies")
@@ -64,8 +64,8 @@ def test_patches_styles_and_functions_are_taken(home: Path, tmp_path: Path) -> N
     assert "no control" in done.output
 
 
-def test_mistakes_are_said_in_one_line(home: Path, tmp_path: Path) -> None:
-    for options, said in (
+def test_invalid_options_are_errors(home: Path, tmp_path: Path) -> None:
+    for options, message in (
         (("--hide", "snow"), "there is no 'snow' to hide"),
         (("--hide", "region", "0,0,99,99"), "8 x 8 pixels"),
         (("--at", "centre"), "--paste FILE"),
@@ -74,10 +74,10 @@ def test_mistakes_are_said_in_one_line(home: Path, tmp_path: Path) -> None:
     ):
         done = invoke(home, *options)
         assert isinstance(done.exception, UsageError), done.output
-        assert said in str(done.exception)
+        assert message in str(done.exception)
 
 
-def test_a_run_whose_images_are_gone_says_what_to_do(home: Path, tmp_path: Path) -> None:
+def test_missing_images_of_a_run_are_an_error(home: Path, tmp_path: Path) -> None:
     moved = shutil.copytree(home / "run", tmp_path / "run")
     facts = json.loads((moved / "run.json").read_text())
     with pytest.raises(unspur.UnspurError, match="there is no folder"):

@@ -1,4 +1,4 @@
-"""Composition: each built-in recipe to the bit, the origin of each value, and slips in the catalogue.
+"""Composition: all settings of built-in recipes, origins of values, and errors in the catalogue.
 
 hashes.txt has a line for each built-in recipe: its name, and the SHA-256 of the settings it reads. After an
 intended change of recipes, `python tests/recipes/test_composition.py` writes it again.
@@ -55,7 +55,7 @@ def digest(recipe: Recipe) -> str:
 
 
 def written(folder: Path, **files: str) -> Catalogue:
-    """Read a catalogue of files with such texts."""
+    """Read a catalogue of files with the given texts."""
     (folder / "catalogue").mkdir()
     for name, text in files.items():
         (folder / "catalogue" / f"{name}.toml").write_text(text)
@@ -101,14 +101,14 @@ def test_tables_that_a_plan_does_not_read_keep_their_defaults(name: str) -> None
 
 
 @pytest.mark.parametrize("name", recipes.names())
-def test_a_recipe_says_what_it_is(name: str) -> None:
+def test_every_recipe_has_a_description(name: str) -> None:
     found = compose(name)
     assert found.what.endswith(".")
     assert found.seed is not None
 
 
 def test_every_setting_of_the_catalogue_is_valid() -> None:
-    """Also those in tables that the plans of the recipes do not read."""
+    """This includes tables that the plans of the recipes do not read."""
     known = catalogue()
     sets = [entry.set for entry in (*known.data.values(), *known.methods.values())]
     sets += [each.set for entry in known.methods.values() for each in entry.exceptions]
@@ -138,7 +138,7 @@ def test_the_files_are_part_of_the_package() -> None:
 
 
 @pytest.mark.parametrize(("data", "images"), [("mnist", 54_000), ("cifar10", 45_000)])
-def test_debias_recipes_are_what_the_command_does(data: str, images: int) -> None:
+def test_debias_recipes_have_the_settings_of_the_command(data: str, images: int) -> None:
     device = torch.device("cuda")
     chosen = budget.settings(images, device, name=f"{data}/debias", model="resnet18")
     recipe = recipes.load(f"{data}/debias")
@@ -234,7 +234,9 @@ def test_an_extending_method_wins_over_the_exceptions_of_what_it_extends() -> No
         ),
     ],
 )
-def test_a_slip_names_its_file_and_key(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_an_error_in_the_catalogue_names_file_and_key(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     assert refused(tmp_path, a=SMALL.replace(old, new, 1)).startswith(message)
 
 

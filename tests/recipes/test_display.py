@@ -1,4 +1,4 @@
-"""A recipe on screen: the whole of it, with its origins, ready to be saved and run."""
+"""Showing a recipe: all settings with their origins, as a file that can be run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def line(text: str, start: str) -> str:
 
 
 @pytest.mark.parametrize("name", recipes.names())
-def test_what_is_shown_is_the_recipe(name: str) -> None:
+def test_the_shown_text_is_the_recipe(name: str) -> None:
     text = shown(name)
     assert recipes.parse(tomllib.loads(text), where=name) == recipes.load(name)
     assert all(each.startswith("# ") for each in head(text))
@@ -50,7 +50,7 @@ def test_a_method_without_a_published_number() -> None:
     assert "# Published: no number for this method on this data." in head(text)
 
 
-def test_changes_have_an_origin_of_their_own() -> None:
+def test_changes_have_their_own_origin() -> None:
     text = shown("cmnist/1pct-dcwp", "prune.sparsity=1e-6", "model.options.width=8")
     assert "--seed 55 --set prune.sparsity=1e-6 --set model.options.width=8" in text
     assert line(text, "sparsity = 1e-06").endswith("# --set")

@@ -1,4 +1,4 @@
-"""The network for own images: a small one for small images, unless another is asked for."""
+"""The network for own images: a small one for small images, unless the user chooses another."""
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ def test_the_network_follows_the_size_of_the_images(tmp_path, pixels, name, opti
 @pytest.mark.parametrize(
     "asked", [{"model": "resnet18"}, {"settings": {"model.name": "resnet18"}}], ids=str
 )
-def test_a_network_that_is_asked_for_is_used(tmp_path, asked):
+def test_a_chosen_network_is_used(tmp_path, asked):
     context = opened(tmp_path, 28, **asked)
     assert (context.recipe.model.name, context.recipe.model.options) == ("resnet18", {})
 

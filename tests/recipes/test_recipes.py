@@ -1,4 +1,4 @@
-"""Recipes: complete, strict, with a suggestion for every slip; the published settings to the letter."""
+"""Recipes: complete, strict, with suggestions for misspelt keys; the published settings."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def changed(*changes: str) -> Recipe:
 
 
 def audit_mining(images: int) -> dict[str, Any]:
-    """The settings with which own images are mined."""
+    """Return the mining settings for own images."""
     return {"how": "crossfit", "decay_every": 0, **mining(images)}
 
 
 def flat(table: dict[str, Any]) -> dict[str, Any]:
-    """Nested settings by dotted key."""
+    """Return nested settings by dotted key."""
     parts = {}
     for key, value in table.items():
         parts |= (
@@ -40,7 +40,7 @@ def flat(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def differences(a: Recipe, b: Recipe) -> dict[str, tuple[Any, Any]]:
-    """The settings in which two recipes differ, but for their names."""
+    """Return the settings in which two recipes differ, except their names."""
     left, right = flat(a.model_dump()), flat(b.model_dump())
     return {k: (left[k], right[k]) for k in left if left[k] != right[k] and k != "name"}
 
@@ -53,7 +53,7 @@ def write(folder: Path, text: str) -> str:
 # -- the built-in recipes -----------------------------------------------------------------------------
 
 
-def test_the_promised_recipes_are_there() -> None:
+def test_all_recipes_exist() -> None:
     """Every method at every ratio on CMNIST, the main table's on CIFAR10-C, the ablation twice."""
     main = ("erm", "dcwp", "unspur", "lff", "disent", "end", "rebias", "mrm", "jtt")
     promised = {f"cmnist/{ratio}-{kind}" for ratio in RATIOS for kind in all_methods()} | {"demo"}
@@ -161,13 +161,13 @@ def test_order_of_upweighting(kind: str, up: list[float]) -> None:
     assert [recipes.load(f"cmnist/{ratio}-{kind}").finetune.up for ratio in RATIOS] == up
 
 
-def test_the_default_reading() -> None:
+def test_the_default_interpretation() -> None:
     prune = recipes.load("cmnist/1pct-dcwp").prune
     assert (prune.noise, prune.positives, prune.penalty) == ("logit", "either", "sum")
     assert prune.keep_zero is False
 
 
-def test_what_the_released_code_reads_differently() -> None:
+def test_the_settings_of_the_released_code() -> None:
     base = recipes.load("cmnist/1pct-dcwp")
     assert differences(base, recipes.load("cmnist/1pct-released-code")) == {
         "prune.noise": ("logit", "probability"),
@@ -177,7 +177,7 @@ def test_what_the_released_code_reads_differently() -> None:
     }
 
 
-def test_what_the_papers_text_reads_differently() -> None:
+def test_the_settings_of_the_papers_text() -> None:
     base = recipes.load("cmnist/1pct-dcwp")
     assert differences(base, recipes.load("cmnist/1pct-paper-text")) == {
         "prune.penalty": ("sum", "absolute"),
@@ -189,8 +189,8 @@ PRESET_ON = [name for name in recipes.names() if name.endswith(("-unspur", "/uns
 
 
 @pytest.mark.parametrize("name", PRESET_ON)
-def test_our_preset_is_the_same_everywhere_and_knows_nothing_of_the_bias(name: str) -> None:
-    """Recipes of the preset differ in what the data sets say of their images, and in lengths."""
+def test_our_preset_is_the_same_everywhere_and_does_not_use_the_bias(name: str) -> None:
+    """Recipes of the preset differ only in settings of the data sets and in numbers of steps."""
     ours, base = recipes.load(name), recipes.load("cmnist/1pct-unspur")
     of_the_data = {"data.name", "data.ratio", "data.size", "data.augment", "data.mean", "data.std"}
     of_the_data |= {"model.name", "model.options", "select.every"}
@@ -203,7 +203,7 @@ def test_our_preset_is_the_same_everywhere_and_knows_nothing_of_the_bias(name: s
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_own_images_get_the_same_preset(device: str) -> None:
-    """All but lengths, pixels, and the rate of masks that are learned in few steps."""
+    """All settings but steps, pixels, and the rate of masks that are learned in few steps."""
     own = budget.settings(45_000, torch.device(device), name="x", model="resnet18")
     own = recipes.change(own, {f"mine.{k}": v for k, v in audit_mining(45_000).items()})
     ours = recipes.load("cifar10c/1pct-unspur")
@@ -314,7 +314,7 @@ def test_mean_and_standard_deviation_go_together(changes: list[str]) -> None:
         changed(*changes)
 
 
-def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as error:
         recipes.load(write(tmp_path, "sed = 3\n[mine]\nsteps = 0\n"))
     assert len(str(error.value).splitlines()) == 2
@@ -421,7 +421,7 @@ def test_texts_of_the_command_line_become_values() -> None:
     }
 
 
-def test_a_setting_given_after_its_table_counts() -> None:
+def test_a_setting_after_its_table_wins() -> None:
     texts = ["mine.steps=1", "mine={batch=8}", "mine.steps=2"]
     assert (changed(*texts).mine.steps, changed(*texts).mine.batch) == (2, 8)
     assert changed("mine.steps=1", "mine={batch=8}").mine == Recipe(mine=MineSettings(batch=8)).mine

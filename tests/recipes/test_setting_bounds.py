@@ -1,4 +1,4 @@
-"""Every number in a recipe has bounds, and what lies beyond them is refused with the setting's name."""
+"""Every number in a recipe has bounds; other values are refused with the name of the setting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unspur.recipes.settings import recipe_class
 
 
 def numbers(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, list[Any], type]]:
-    """Every number of a table and of the tables in it: its key, its bounds, its type."""
+    """Yield every number of a table and of nested tables: key, bounds and type."""
     for name, field in model.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -65,12 +65,12 @@ def test_every_number_has_bounds(key: str, bounds: list[Any], kind: type) -> Non
         ),
     ],
 )
-def test_beyond_the_bounds_is_an_error_that_names_the_setting(change: str) -> None:
+def test_values_outside_the_bounds_are_errors_that_name_the_setting(change: str) -> None:
     with pytest.raises(RecipeError, match=change.partition("=")[0]):
         recipes.load("demo", recipes.parse_changes([change]))
 
 
 @pytest.mark.parametrize("value", ["1" * 5000, "[" * 5000, "{" * 5000, "\x00", "'", "1e400"])
-def test_values_that_no_parser_takes_are_no_traceback(value: str) -> None:
+def test_values_that_cannot_be_parsed_give_a_message(value: str) -> None:
     with pytest.raises(RecipeError):
         recipes.load("demo", recipes.parse_changes([f"pretrain.steps={value}"]))

@@ -1,4 +1,4 @@
-"""The top of a run's page: the gain where the shortcut fails, its interval, and the cost beside it."""
+"""The top of a run's page: the gain where the shortcut fails, its interval, and the cost elsewhere."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def test_the_gain_is_the_headline_and_the_cost_is_beside_it() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (10, 11, "No clear gain where the shortcut fails"),
+        (10, 11, "No significant gain where the shortcut fails"),
         (30, 4, "Worse where the shortcut fails: −65.0 points"),
     ],
 )
-def test_a_gain_that_is_none_is_no_headline(before: int, after: int, said: str) -> None:
+def test_the_headline_says_if_there_is_no_gain(before: int, after: int, said: str) -> None:
     gain = {"split": "test", "suspects": part(40, before, after)}
     head = headline.lead_with_gain(FOUND, headline.changes(scores(gain=gain), None))
     assert head.headline == said
     assert head.kind != "clear"
 
 
-def test_labels_of_the_shortcut_give_the_same_head() -> None:
+def test_with_bias_labels_the_headline_is_the_same() -> None:
     measured = scores(ordinary=known(0.4, 1.0), debiased=known(0.8, 0.9))
     intervals = Intervals({}, {"conflicting": (0.3, 0.5), "aligned": (-0.2, 0.0)})
     changes = headline.changes(measured, intervals)
@@ -61,13 +61,13 @@ def test_labels_of_the_shortcut_give_the_same_head() -> None:
     ]
 
 
-def test_without_a_measured_gain_the_verdict_leads() -> None:
+def test_without_a_measured_gain_the_verdict_is_the_headline() -> None:
     alone = scores(gain=None, ordinary=None)
     assert headline.changes(alone, None) == {}
     assert headline.lead_with_gain(FOUND, {}) is FOUND
     (tile,) = headline.tiles(alone, {}, Intervals({"debiased": {"average": (0.9, 0.97)}}, {}), None)
     assert plain(tile.value) == "94.7 %"
-    assert tile.what == "right, over all of the test split"
+    assert tile.what == "accuracy on all images of the test split"
     assert tile.detail == "95 % interval 90.0 to 97.0"
 
 
@@ -78,16 +78,16 @@ def test_size_and_speed_are_tiles() -> None:
     assert (speed.before, plain(speed.value)) == ("8.1", "0.35 ms")
 
 
-def test_how_to_get_a_smaller_model_is_said() -> None:
+def test_the_page_says_how_to_get_a_smaller_model() -> None:
     (smaller,) = headline.cost_sentences(COST)
-    assert "44.8 MB before; without dead channels they take 0.45 MB" in smaller
-    assert "8.1 ms before and takes 0.35 ms now" in smaller
+    assert "0.45 MB instead of 44.8 MB" in smaller
+    assert "0.35 ms instead of 8.1 ms" in smaller
     assert "--slim" in smaller
     (same,) = headline.cost_sentences({**COST, "removed": 0})
     assert "prune.unit=channel" in same
 
 
-def test_a_network_of_the_same_size_has_no_times() -> None:
+def test_a_network_of_unchanged_size_has_no_times() -> None:
     (tile,) = headline._costs({**COST, "after": COST["before"], "removed": 0})
     assert plain(tile.value) == "44.8 MB"
-    assert "as before" in tile.what
+    assert "unchanged" in tile.what

@@ -1,4 +1,4 @@
-"""The parts of a report by themselves: intervals, charts, pictures, maps."""
+"""The parts of a report: intervals, charts, pictures, maps."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from unspur.training import metrics
 
 
 def scored(n=400, classes=3, seed=0):
-    """Predictions of two networks, the second better where bias and class differ."""
+    """Return the predictions of two networks; the second is better on conflicting samples."""
     g = torch.Generator().manual_seed(seed)
     targets = torch.randint(classes, (n,), generator=g)
     bias = torch.randint(classes, (n,), generator=g)
-    blind = torch.where(torch.rand(n, generator=g) < 0.7, bias, targets)
-    seeing = torch.where(torch.rand(n, generator=g) < 0.3, bias, targets)
+    biased = torch.where(torch.rand(n, generator=g) < 0.7, bias, targets)
+    debiased = torch.where(torch.rand(n, generator=g) < 0.3, bias, targets)
     return {
         "targets": targets,
         "bias": bias,
         "conflict": targets != bias,
-        "predicted.ordinary": blind,
-        "predicted.debiased": seeing,
+        "predicted.ordinary": biased,
+        "predicted.debiased": debiased,
     }
 
 
-def slow(tensors, seed=1, draws=1500):
-    """The same by resampling samples one by one."""
+def resample_slowly(tensors, seed=1, draws=1500):
+    """Return the scores of both networks for resampled data sets, one resample at a time."""
     g = torch.Generator().manual_seed(seed)
     n = len(tensors["targets"])
     found = []
@@ -57,10 +57,10 @@ def slow(tensors, seed=1, draws=1500):
 
 def test_intervals_are_those_of_resampling_samples():
     tensors = scored()
-    fast, drawn = bootstrap(tensors), slow(tensors)
+    fast, resampled = bootstrap(tensors), resample_slowly(tensors)
     for metric in ("unbiased", "aligned", "conflicting", "average"):
-        before = [getattr(pair[0], metric) for pair in drawn]
-        gain = [getattr(pair[1], metric) - getattr(pair[0], metric) for pair in drawn]
+        before = [getattr(pair[0], metric) for pair in resampled]
+        gain = [getattr(pair[1], metric) - getattr(pair[0], metric) for pair in resampled]
         assert fast.accuracy["ordinary"][metric] == pytest.approx(
             np.quantile(before, [0.025, 0.975]), abs=0.012
         )
@@ -75,7 +75,7 @@ def test_the_worst_group_is_the_one_that_is_worst_in_the_data():
     assert low < worst < high
 
 
-def test_without_bias_there_is_an_average_and_no_more():
+def test_without_bias_labels_there_is_only_an_average():
     tensors = {k: v for k, v in scored().items() if k not in ("bias", "conflict")}
     found = bootstrap(tensors)
     assert found.accuracy["ordinary"].keys() == {"average"}
@@ -86,7 +86,7 @@ def test_without_bias_there_is_an_average_and_no_more():
     assert share_interval(share, 400) == pytest.approx((low, high), abs=0.006)
 
 
-def test_one_network_has_nothing_to_gain():
+def test_one_network_alone_has_no_gain():
     tensors = {k: v for k, v in scored().items() if k != "predicted.ordinary"}
     assert bootstrap(tensors).gain == {}
 
@@ -110,11 +110,11 @@ def test_a_group_of_one_sample_and_a_part_without_any():
 LINES = [Line("<total>", [(k, 5.0 / (k + 1)) for k in range(1, 1000)]), Line("part", [(1, 0.5)])]
 
 
-def test_charts_are_whole_and_the_same_each_time():
-    drawn = charts.lines(LINES, words='says "<so>"', mark=(300, "kept"))
-    root = ElementTree.fromstring(drawn)
+def test_charts_are_valid_xml_and_deterministic():
+    chart = charts.lines(LINES, words='says "<so>"', mark=(300, "kept"))
+    root = ElementTree.fromstring(chart)
     assert root.attrib["aria-label"] == 'says "<so>"'
-    assert drawn == charts.lines(LINES, words='says "<so>"', mark=(300, "kept"))
+    assert chart == charts.lines(LINES, words='says "<so>"', mark=(300, "kept"))
     (line,) = root.findall("polyline")
     assert len(line.attrib["points"].split()) <= 301
     assert len(root.findall("circle")) == 1  # a line of one point is a dot
@@ -133,7 +133,7 @@ def test_any_numbers_can_be_drawn(ys, percent):
     assert len(root.findall("text")) >= 3
 
 
-def test_lines_stay_in_the_picture():
+def test_lines_stay_within_the_picture():
     root = ElementTree.fromstring(charts.lines(LINES, words="w"))
     for line in root.findall("polyline"):
         for pair in line.attrib["points"].split():
@@ -143,7 +143,7 @@ def test_lines_stay_in_the_picture():
 
 
 @pytest.mark.parametrize("high", [4.0, 40.0, 5e5])
-def test_a_logarithmic_axis_has_more_than_one_number(high):
+def test_a_logarithmic_axis_has_at_least_three_ticks(high):
     line = Line("a", [(1.0, high), (2.0, high / 31)])
     root = ElementTree.fromstring(charts.lines([line], words="w"))
     upwards = [
@@ -160,12 +160,12 @@ AXIS = strips.Axis(
 )
 
 
-def test_a_strip_shows_its_marks_and_where_it_turns():
+def test_a_strip_shows_its_marks_and_thresholds():
     marks = [strips.Mark("<a>", 0.3, "0.3"), strips.Mark("b", 0.2, "20 %", start=0.1, counts=False)]
     root = ElementTree.fromstring(strips.strip(marks, AXIS, words='says "<so>"'))
     assert root.attrib["aria-label"] == 'says "<so>"'
-    told = [text.text for text in root.findall("text")]
-    assert told == ["no", "<yes>", "<a>", "0.3", "b", "20 %", "0.1", "0", "−0.2", "0.6"]
+    texts = [text.text for text in root.findall("text")]
+    assert texts == ["no", "<yes>", "<a>", "0.3", "b", "20 %", "0.1", "0", "−0.2", "0.6"]
     kinds = [circle.attrib["class"] for circle in root.findall("circle")]
     assert kinds == ["mark", "mark open", "mark open"]
     turns = {
@@ -174,7 +174,7 @@ def test_a_strip_shows_its_marks_and_where_it_turns():
     assert turns == {root.findall("rect")[1].attrib["x"]}
 
 
-def test_nothing_of_a_strip_is_behind_its_names():
+def test_names_of_a_strip_overlap_with_nothing():
     marks = [strips.Mark("a name that reaches across the threshold", 0.3, "0.3")] * 3
     root = ElementTree.fromstring(strips.strip(marks, AXIS, words="w"))
     names = [float(text.attrib["y"]) for text in root.findall("text")]
@@ -198,12 +198,12 @@ def test_the_name_of_a_narrow_zone_stays_in_the_picture():
 
 @pytest.mark.parametrize("value", [-9.0, -0.2, 0.0, 0.6, 1.0])
 def test_marks_stay_on_the_axis(value):
-    drawn = strips.strip([strips.Mark("a", value, "x")], AXIS, words="w")
-    (circle,) = ElementTree.fromstring(drawn).findall("circle")
+    picture = strips.strip([strips.Mark("a", value, "x")], AXIS, words="w")
+    (circle,) = ElementTree.fromstring(picture).findall("circle")
     assert strips.EDGE <= float(circle.attrib["cx"]) <= charts.WIDE - strips.EDGE
 
 
-def test_a_cloud_names_its_clusters_and_nothing_else():
+def test_a_cloud_names_only_groups_that_form_clusters():
     rng = np.random.default_rng(0)
     middles = [(0, 0), (10, 0), (0, 10), (10, 10)]
     groups = [k for k in range(4) for _ in range(50)]
@@ -233,14 +233,14 @@ def test_neighbouring_groups_differ_in_colour_and_shape():
 @pytest.mark.parametrize(
     ("name", "strongest"), [("vermilion", 0), ("Red", 0), ("green", 1), ("light blue", 2)]
 )
-def test_a_group_named_after_a_colour_has_it(name, strongest):
+def test_a_group_named_after_a_colour_is_drawn_in_it(name, strongest):
     colour = palette.group_colours({0: "fog", 1: name})[1]
     parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
     assert parts.index(max(parts)) == strongest
     assert f'"{colour}"' in charts.dot(1, colour)
 
 
-def test_other_groups_do_not_have_a_colour_that_is_a_name():
+def test_groups_without_a_colour_name_are_grey_beside_those_with_one():
     assert palette.group_colours({0: "fog", 1: "blue"})[0] == palette.GREY
     names = {0: "fog", 1: "snow flakes", 9: "rain"}
     assert palette.group_colours(names) == {k: palette.GROUPS[k % 7] for k in names}
@@ -275,19 +275,19 @@ def test_groups_without_a_name_are_called_groups():
 @pytest.mark.parametrize(
     "colour", [*palette.GROUPS, *map(palette.named_colour, ("yellow", "black", "white", "sage"))]
 )
-def test_marks_are_seen_on_light_and_dark(colour, ground):
+def test_marks_are_visible_on_light_and_dark(colour, ground):
     low, high = sorted((palette.luminance(colour), palette.luminance(ground)))
     assert (high + 0.05) / (low + 0.05) >= 3
 
 
 @pytest.mark.parametrize("share", [k / 20 for k in range(21)])
-def test_numbers_are_read_on_the_heat_map(share):
+def test_numbers_are_readable_on_the_heat_map(share):
     fill = palette.ramp(share)
     low, high = sorted((palette.luminance(fill), palette.luminance(palette.on(fill))))
     assert (high + 0.05) / (low + 0.05) >= 4.5
 
 
-def test_the_heat_map_gets_brighter():
+def test_the_heat_map_is_brighter_for_larger_shares():
     brightness = [palette.luminance(palette.ramp(k / 50)) for k in range(51)]
     assert brightness == sorted(brightness)
 
@@ -317,11 +317,11 @@ def test_curves_come_from_the_log():
         },
         {"setup_seconds": 3.0},
     ]
-    loss, accuracy, apart = curves.charts_of("finetune", log, chosen=20)
+    loss, accuracy, errors = curves.charts_of("finetune", log, chosen=20)
     assert [name for _, name in loss.legend] == ["total loss", "alignment", "cross entropy"]
     assert "total loss from 2 at step 10 to 1 at step 20" in loss.picture
     assert "from 25.0 %" in accuracy.picture
-    assert "kept" in apart.picture
+    assert "kept" in errors.picture
     assert curves.charts_of("control", []) == []
     assert curves.charts_of("erm", [{"step": 1, "loss": 1.0, "cross_entropy": 1.0}])[0].legend == []
 
@@ -334,7 +334,7 @@ def decoded(uri):
     return head, Image.open(io.BytesIO(base64.b64decode(data)))
 
 
-def test_small_pictures_are_kept_to_the_pixel():
+def test_small_pictures_are_stored_without_loss():
     picture = torch.randint(0, 256, (3, 8, 9), dtype=torch.uint8)
     head, image = decoded(pictures.uri(picture))
     assert head == "data:image/png;base64"
@@ -342,7 +342,7 @@ def test_small_pictures_are_kept_to_the_pixel():
 
 
 def test_a_full_gallery_fits_the_page():
-    """Noise is the worst there is; the gallery, and twelve with heat or as two views show them."""
+    """Noise compresses worst. Counted are the gallery, and pictures with heat maps or through two views."""
     g = torch.Generator().manual_seed(0)
     noise = torch.randint(0, 256, (3, SIDE, SIDE), generator=g, dtype=torch.uint8)
     assert CLASSES <= PICTURES // 8
@@ -353,12 +353,12 @@ def test_heat_is_orange_and_the_rest_grey():
     picture = torch.randint(0, 256, (3, 4, 4), dtype=torch.uint8)
     heat = torch.zeros(4, 4, dtype=torch.uint8)
     heat[0, 0] = 255
-    laid = pictures.overlay(picture, heat)
-    assert tuple(laid[0, 0]) == tuple(pictures.HEAT)
-    assert (laid[1:].max(2) == laid[1:].min(2)).all()
+    mixed = pictures.overlay(picture, heat)
+    assert tuple(mixed[0, 0]) == tuple(pictures.HEAT)
+    assert (mixed[1:].max(2) == mixed[1:].min(2)).all()
 
 
-def test_saliency_finds_the_pixels_a_network_reads():
+def test_saliency_finds_the_pixels_that_a_network_uses():
     class Corner(nn.Module):
         def forward(self, x):
             first = x[:, :, :2, :2].sum((1, 2, 3))
@@ -375,7 +375,7 @@ def test_saliency_finds_the_pixels_a_network_reads():
 # Maps
 
 
-def test_a_map_keeps_neighbours_together_and_is_the_same_each_time():
+def test_a_map_keeps_clusters_together_and_is_deterministic():
     pytest.importorskip("sklearn", reason="maps are made with the extra 'report'")
     g = torch.Generator().manual_seed(0)
     groups = torch.arange(60) % 3
@@ -387,7 +387,7 @@ def test_a_map_keeps_neighbours_together_and_is_the_same_each_time():
     assert torch.equal(torch.cdist(points, middles).argmin(1), groups)
 
 
-def test_maps_are_principal_components_unless_tsne_is_asked_for(monkeypatch):
+def test_maps_are_principal_components_by_default(monkeypatch):
     features = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
     tensors = {"map.features.ordinary": features, "map.targets": torch.arange(30) % 2}
     asked = []

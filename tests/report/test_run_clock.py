@@ -1,4 +1,4 @@
-"""What is left of a run: expected costs, corrected by the steps that were done."""
+"""The remaining time of a run: expected costs, corrected by the measured speed."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def clock():
 
 
 def pass_steps(clock, stage, steps, seconds, *, first=1):
-    """Do a stage with this many seconds a step; return what is left after each."""
+    """Run a stage with this many seconds per step; return the remaining times after each step."""
     timer, left = clock.begin(stage), []
     for step in range(first, steps + 1):
         left.append(timer.step(step, steps))
@@ -27,12 +27,12 @@ def pass_steps(clock, stage, steps, seconds, *, first=1):
     return left
 
 
-def test_nothing_is_known_after_one_step(clock):
+def test_no_time_is_known_after_one_step(clock):
     clock.expect({"mine": 10.0, "pretrain": 20.0}, in_seconds=False)
     assert pass_steps(clock, "mine", 10, 1.0)[0] == (None, None)
 
 
-def test_expected_costs_are_corrected_by_the_pace_of_the_steps(clock):
+def test_expected_costs_are_corrected_by_the_measured_speed(clock):
     clock.expect({"mine": 9.0, "pretrain": 20.0, "finetune": 40.0}, in_seconds=True)
     left = pass_steps(clock, "mine", 10, 3.0)  # three times as slow as expected
     assert left[5] == pytest.approx((4 * 3.0, 4 * 3.0 + 3 * 60.0))
@@ -40,23 +40,23 @@ def test_expected_costs_are_corrected_by_the_pace_of_the_steps(clock):
     assert left[10][1] == pytest.approx(10 * 3.0 + 3 * 40.0)
 
 
-def test_units_other_than_seconds_are_turned_into_seconds(clock):
+def test_costs_in_other_units_are_converted_to_seconds(clock):
     clock.expect({"mine": 900.0, "pretrain": 2000.0}, in_seconds=False)
     assert pass_steps(clock, "mine", 10, 0.01)[5] == pytest.approx((0.04, 0.04 + 0.2))
 
 
-def test_a_stage_that_was_left_out_is_not_waited_for(clock):
+def test_a_skipped_stage_does_not_count(clock):
     clock.expect({"deprived 1/2": 500.0, "pretrain": 9.0, "finetune": 9.0}, in_seconds=True)
     assert pass_steps(clock, "pretrain", 10, 1.0)[8] == pytest.approx((1.0, 1.0 + 9.0))
 
 
-def test_a_resumed_stage_is_timed_from_where_it_goes_on(clock):
+def test_a_resumed_stage_is_timed_from_its_first_step(clock):
     clock.expect({"pretrain": 10.0, "finetune": 20.0}, in_seconds=True)
     left = pass_steps(clock, "pretrain", 100, 1.0, first=90)
     assert left[5] == pytest.approx((5.0, 5.0 + 20.0))
 
 
-def test_an_unknown_stage_says_nothing_of_the_run(clock):
+def test_in_an_unknown_stage_the_time_of_the_run_is_not_known(clock):
     clock.expect({"pretrain": 10.0}, in_seconds=True)
     assert pass_steps(clock, "other", 10, 1.0)[5] == (4.0, None)
 

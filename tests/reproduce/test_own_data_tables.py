@@ -1,4 +1,4 @@
-"""The tables of what was measured of own data."""
+"""The tables about users' own images."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def run(gain: float, truth: float, *, share: float = 0.04) -> dict[str, Any]:
     }
 
 
-def test_runs_whose_interval_holds_the_truth_are_counted() -> None:
+def test_runs_whose_interval_contains_the_true_gain_are_counted() -> None:
     runs = [run(0.4, 0.45), run(0.4, 0.2), {**run(0.4, 0.4), "gain": None}]
     assert covered(runs, "suspects") == "1 of 2"
     assert mean_error(runs, "suspects") == "+7.5"
     assert mean_error([run(0.1, 0.2)], "others") == "−10.0"
 
 
-def test_a_row_for_each_kind_and_share() -> None:
+def test_there_is_a_row_for_each_kind_and_share() -> None:
     lines = coverage_table([run(0.4, 0.45), run(0.5, 0.2), run(0.3, 0.3, share=0.08)]).splitlines()
     assert len(lines) == 4
     assert lines[2] == "| colour | 4.0 | 20 | 100.0, 90.0 | 32.5 | 45.0 | 1 of 2 | 1 of 2 |"
     assert coverage_table([{**run(0, 0), "gain": None}]).splitlines()[2].count("–") == 6
 
 
-def test_sets_without_a_shortcut() -> None:
+def test_data_sets_without_a_shortcut() -> None:
     found = {"images": 3000, "verdict": "nothing", "ordinary": 0.9, "result": 0.897}
     assert clean_table({"digits": found}).splitlines()[2] == (
         "| digits | 3,000 | nothing | 90.0 | 89.7 | −0.3 |"

@@ -1,4 +1,4 @@
-"""Runs of an item on a pool: recorded as they come, equal to serial ones; failures stay apart."""
+"""Runs of an item on a pool: they are recorded, equal serial runs, and fail independently."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unspur.reproduce.records import Records
 
 
 class LossyPool:
-    """Does tasks in reverse order; the worker of some of them dies."""
+    """A pool that runs tasks in reverse order; the workers of the tasks in `lost` die."""
 
     def __init__(self, lost: set[int]):
         self.lost = lost
@@ -39,7 +39,7 @@ def options(tmp_path: Path) -> ReproduceOptions:
 
 
 def lines(options: ReproduceOptions) -> list[Any]:
-    """Return what is on record, without times."""
+    """Return the records without times."""
     found = [without_times(line) for line in Records(options.results).lines]
     return sorted(found, key=lambda line: (line["recipe"], line["seed"]))
 
@@ -56,7 +56,7 @@ def test_a_pool_records_what_a_serial_run_records(tmp_path: Path) -> None:
         assert lines(here) == lines(there)
 
 
-def test_what_a_pool_loses_is_run_by_the_same_command_again(options: ReproduceOptions) -> None:
+def test_lost_runs_are_run_by_a_second_command(options: ReproduceOptions) -> None:
     outcome = reproduce("toy", TOY, changed(options, pool=LossyPool({0, 4})))
     assert outcome.found == 3
     assert len(outcome.problems) == 2
@@ -67,12 +67,12 @@ def test_what_a_pool_loses_is_run_by_the_same_command_again(options: ReproduceOp
     assert set(before) < set(recorded_runs(options))
 
 
-def test_no_run_of_a_pool_begins_when_time_is_over(options: ReproduceOptions) -> None:
+def test_no_run_of_a_pool_starts_after_the_deadline(options: ReproduceOptions) -> None:
     outcome = reproduce("toy", TOY, changed(options, pool=SerialPool(), until=0.0))
     assert (outcome.found, outcome.problems) == (0, ())
 
 
-def test_a_run_that_fails_does_not_take_its_group_with_it(
+def test_a_failing_run_does_not_stop_its_group(
     options: ReproduceOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from unspur import stages
@@ -92,7 +92,7 @@ def test_a_run_that_fails_does_not_take_its_group_with_it(
     assert found.problems == ["erm seed 6: the loss is not a number."]
 
 
-def test_missing_data_is_said_and_the_others_are_run(options: ReproduceOptions) -> None:
+def test_missing_data_is_reported_and_the_other_runs_are_run(options: ReproduceOptions) -> None:
     def open_context(recipe: Recipe) -> Any:
         if recipe.seed == 5:
             raise DataError("there is no such set.")

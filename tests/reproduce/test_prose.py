@@ -1,4 +1,4 @@
-"""Pages of prose: a placeholder is a number on record, or an error that names page and placeholder."""
+"""Pages of prose: placeholders become recorded numbers; a missing number is an error that names it."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ def test_a_page_is_its_template_with_numbers(tmp_path: Path, numbers: ProseNumbe
         ),
         ('speed("speed", "none")', "no table 'none'"),
         ('latencies("none")', "no export 'none'"),
+        ('candidate("none", "1pct")', "no candidate 'none'"),
         ("score(", "unexpected"),
     ],
 )
@@ -62,7 +63,7 @@ def test_a_missing_number_names_page_and_placeholder(
         rendered("Text {{ " + placeholder + " }}.", tmp_path)
 
 
-def test_a_number_that_was_not_run_is_an_error(tmp_path: Path) -> None:
+def test_a_number_without_recorded_runs_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnspurError, match=r"main-cmnist has no run of \('ERM', '1pct'\) on record"):
         rendered('{{ score("main-cmnist", ["ERM", "1pct"]) }}', tmp_path, tmp_path / "none")
 
@@ -114,6 +115,13 @@ def test_thresholds_are_those_of_the_code(numbers: ProseNumbers) -> None:
     assert float(numbers.threshold_percent("error")) == pytest.approx(100 * THRESHOLDS.error)
 
 
+def test_candidates_of_the_first_preset(numbers: ProseNumbers) -> None:
+    runs = numbers.candidate_runs("A", "0.5pct")
+    assert len(runs) == 4
+    assert numbers.candidate("A", "0.5pct") == f"{sum(runs) / 4:.1f} (4)"
+    assert float(numbers.candidate_loss("c1")) < float(numbers.candidate_loss("c3"))
+
+
 def test_only_what_changed_is_written(tmp_path: Path) -> None:
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates" / "a.md.j2").write_text("one\n")
@@ -131,7 +139,7 @@ def test_tables_of_the_code_have_every_method_and_folder(numbers: ProseNumbers) 
     assert folders == sorted(path.parent.name for path in source.glob("*/__init__.py"))
 
 
-def test_whether_a_cell_has_runs_can_be_asked(numbers: ProseNumbers, tmp_path: Path) -> None:
+def test_is_recorded_says_whether_a_cell_has_runs(numbers: ProseNumbers, tmp_path: Path) -> None:
     assert numbers.is_recorded("celeba", "erm")
     assert not ProseNumbers(tmp_path).is_recorded("celeba", "erm")
     with pytest.raises(UnspurError, match="no cell"):

@@ -1,4 +1,4 @@
-"""Runs on record: none is recorded twice, none is lost, and each is found by what it depends on."""
+"""The records: no run is recorded twice or lost, and each is found by the settings it depends on."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def first_run(options: ReproduceOptions) -> Run:
     return known.run
 
 
-# -- what a run depends on ----------------------------------------------------------------------------
+# -- the identity of a run ----------------------------------------------------------------------------
 
 
-def test_names_seeds_and_other_stages_make_no_difference() -> None:
+def test_the_identity_ignores_names_seeds_and_unused_settings() -> None:
     base = recipes.load("cmnist/1pct-dcwp")
     for change in ("name=other", "seed=9", "log_every=7", "data.workers=3", "lff.steps=1"):
         assert identity(recipes.change(base, recipes.parse_changes([change]))) == identity(base), (
@@ -57,17 +57,17 @@ def test_names_seeds_and_other_stages_make_no_difference() -> None:
         )
 
 
-def test_variants_are_the_recipes_they_name() -> None:
-    """A change of DCWP and the built-in recipe for the same thing are one run."""
+def test_variants_have_the_identity_of_the_built_in_recipes() -> None:
+    """A change of DCWP and the built-in recipe with the same settings are the same run."""
     main = ITEMS["main-cmnist"].cells()["DCWP without pruning", "1pct"]  # type: ignore[union-attr]
     assert identity(main.recipe) == identity(recipes.load("cmnist/1pct-dcwp-unpruned"))
-    readings = ITEMS["readings"].cells()  # type: ignore[union-attr]
+    variants = ITEMS["readings"].cells()  # type: ignore[union-attr]
     for name, kind in (("released code", "released-code"), ("paper's text", "paper-text")):
-        plain = recipes.change(readings["cmnist", name].recipe, {"finetune.iterates": []})
+        plain = recipes.change(variants["cmnist", name].recipe, {"finetune.iterates": []})
         assert identity(plain) == identity(recipes.load(f"cmnist/0.5pct-{kind}"))
 
 
-def test_the_ordinary_model_of_a_run_is_erm(options: ReproduceOptions) -> None:
+def test_the_ordinary_model_of_a_run_is_a_run_of_erm(options: ReproduceOptions) -> None:
     only = Item("A toy", lambda: {("DCWP",): ItemCell(tiny("name=dcwp"), (5,))}, draw)
     reproduce("toy", only, options)
     run = first_run(options)
@@ -100,7 +100,7 @@ def test_runs_made_before_some_settings_existed_are_found(real: Records) -> None
     assert real.find(recipes.load("cmnist/1pct-dcwp"), 55, extras=("iterates",)) is None
 
 
-def test_the_main_results_were_made_with_the_recipes_that_ship(real: Records) -> None:
+def test_the_main_results_were_made_with_the_built_in_recipes(real: Records) -> None:
     rows = [row for item in ("cmnist", "preset/cmnist") for row in real.bench(item)["results"]]
     for row in rows:
         name = row["recipe"]["name"]
@@ -138,19 +138,19 @@ def test_nothing_is_run_or_recorded_twice(options: ReproduceOptions, store: Coun
     assert (options.results / RUNS).read_bytes() == before
 
 
-def test_a_record_is_the_run(options: ReproduceOptions) -> None:
-    """What comes back has all scores; only the densities of layers and sentences are left out."""
-    made: list[Any] = []
-    seen = Records.add
+def test_a_record_has_all_scores_of_the_run(options: ReproduceOptions) -> None:
+    """Only the densities of layers and sentences are left out."""
+    added: list[Any] = []
+    original = Records.add
 
-    def add_and_note(self: Records, item: str, runs: Any) -> None:
-        made.extend(runs)
-        seen(self, item, runs)
+    def add_and_remember(self: Records, item: str, runs: Any) -> None:
+        added.extend(runs)
+        original(self, item, runs)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Records, "add", add_and_note)
+        patch.setattr(Records, "add", add_and_remember)
         reproduce("toy", TOY, options)
-    run = next(run for settings, run in made if (settings.name, settings.seed) == ("dcwp", 5))
+    run = next(run for settings, run in added if (settings.name, settings.seed) == ("dcwp", 5))
     back = first_run(options)
     assert back.keys() == run.keys()
     for name in ("ordinary", "pruned", "debiased", "intervals", "selection", "unseen"):
@@ -162,7 +162,7 @@ def test_a_record_is_the_run(options: ReproduceOptions) -> None:
     ]
 
 
-def test_a_recipe_is_stored_once_without_what_its_plan_does_not_read(
+def test_a_recipe_is_stored_once_without_unused_settings(
     options: ReproduceOptions,
 ) -> None:
     reproduce("toy", TOY, options)
@@ -180,7 +180,7 @@ def test_the_same_records_are_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a.jsonl.gz").read_bytes() == (tmp_path / "b.jsonl.gz").read_bytes()
 
 
-def test_another_precision_is_the_same_run_and_is_named(
+def test_another_precision_is_the_same_run_and_is_shown_on_the_page(
     options: ReproduceOptions, store: Counting
 ) -> None:
     reproduce("toy", TOY, changed(options, precision="fp32"))
@@ -226,7 +226,7 @@ def test_two_commands_may_add_at_once(options: ReproduceOptions) -> None:
     assert not list(options.results.glob("*.tmp")) + list(options.results.glob("*.lock"))
 
 
-def test_a_page_has_what_another_command_added_meanwhile(options: ReproduceOptions) -> None:
+def test_a_page_has_runs_that_another_command_added_meanwhile(options: ReproduceOptions) -> None:
     reproduce("toy", TOY, options)
     run = first_run(options)
     short = tiny("name=short", "plan=erm", "pretrain.steps=3")
@@ -252,7 +252,7 @@ def test_two_commands_may_write_a_page_at_once(options: ReproduceOptions) -> Non
     assert not list(options.pages.glob("*.tmp"))
 
 
-# -- what goes wrong ----------------------------------------------------------------------------------
+# -- damaged files ------------------------------------------------------------------------------------
 
 
 def test_a_damaged_last_line_is_skipped_with_a_warning(options: ReproduceOptions) -> None:
@@ -268,7 +268,7 @@ def test_a_damaged_last_line_is_skipped_with_a_warning(options: ReproduceOptions
     assert path.with_name(path.name + ".damaged").exists()
 
 
-def test_a_file_that_was_cut_short_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_truncated_file_is_read_up_to_the_damage(tmp_path: Path) -> None:
     lines = [{"number": n, "noise": f"{n * 7919 % 10007}"} for n in range(2000)]
     write_lines(path := tmp_path / "x.jsonl.gz", lines)
     path.write_bytes(path.read_bytes()[:-500])
@@ -278,7 +278,7 @@ def test_a_file_that_was_cut_short_is_read_as_far_as_it_goes(tmp_path: Path) -> 
     assert problem == "the file is cut short"
 
 
-def test_a_damaged_line_amid_others_is_an_error(options: ReproduceOptions) -> None:
+def test_a_damaged_line_between_others_is_an_error(options: ReproduceOptions) -> None:
     reproduce("toy", TOY, options)
     path = options.results / RUNS
     lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
@@ -288,7 +288,7 @@ def test_a_damaged_line_amid_others_is_an_error(options: ReproduceOptions) -> No
     assert path.read_bytes() == broken
 
 
-def test_a_file_that_holds_no_records_is_not_written_over(options: ReproduceOptions) -> None:
+def test_a_file_without_records_is_not_overwritten(options: ReproduceOptions) -> None:
     options.results.mkdir(parents=True)
     (options.results / RUNS).write_text("not gzip")
     outcome = reproduce("toy", TOY, options)
@@ -296,8 +296,9 @@ def test_a_file_that_holds_no_records_is_not_written_over(options: ReproduceOpti
     assert (options.results / RUNS).read_text() == "not gzip"
 
 
-def test_a_recipe_that_can_no_longer_be_read(options: ReproduceOptions) -> None:
-    """Its runs stay on record, but do not count."""
+def test_runs_of_an_invalid_recipe_stay_recorded_but_do_not_count(
+    options: ReproduceOptions,
+) -> None:
     reproduce("toy", TOY, options)
     records = Records(options.results)
     results = records.bench("toy")

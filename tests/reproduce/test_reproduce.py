@@ -1,4 +1,4 @@
-"""Tables and figures by name: what is on record is not run again, and pages tell what is not there."""
+"""`unspur reproduce`: recorded runs are not run again, and pages list the missing ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unspur.recipes import Recipe, published
 from unspur.reproduce import ITEMS, ReproduceOptions, reproduce, select_items
 from unspur.reproduce.faces_item import within
 from unspur.reproduce.item import FigureItem, Item, ItemCell, Page, RecordedRun, Result, cell
-from unspur.reproduce.pages import gain, iterate, number, start
+from unspur.reproduce.pages import gain, number, selection, start
 from unspur.reproduce.quick import WORDS, quick
 from unspur.reproduce.runner import groups, in_order
 from unspur.stages.context import Context
@@ -29,7 +29,7 @@ TABLES = {name: item for name, item in ITEMS.items() if isinstance(item, Item)}
 # -- names --------------------------------------------------------------------------------------------
 
 
-def test_names_stand_for_items() -> None:
+def test_names_and_groups_select_items() -> None:
     assert select_items(["main"]) == ["main-cmnist", "main-cifar10c"]
     assert select_items(["all"]) == list(ITEMS)
     assert select_items(["reset", "main", "main-cmnist"]) == [
@@ -39,16 +39,14 @@ def test_names_stand_for_items() -> None:
     ]
 
 
-def test_every_table_and_figure_is_there() -> None:
-    promised = (
-        "main-cmnist main-cifar10c ablation readings mining sparsity pruning reset iterations"
-    )
+def test_every_table_and_figure_of_the_paper_is_an_item() -> None:
+    tables = "main-cmnist main-cifar10c ablation readings mining sparsity pruning reset iterations"
     pictures = "tsne faces celeba examples theory"
-    besides = "harmless slim preset augmentation"  # asked for by no table of the paper
-    assert set(ITEMS) == set(f"{promised} {pictures} {besides}".split())
+    own = "harmless slim preset augmentation"  # not in the paper
+    assert set(ITEMS) == set(f"{tables} {pictures} {own}".split())
 
 
-def test_an_unknown_name() -> None:
+def test_an_unknown_name_is_an_error() -> None:
     with pytest.raises(RecipeError, match=r"nothing called 'ablatoin'.*Did you mean ablation"):
         select_items(["ablatoin"])
     with pytest.raises(
@@ -71,7 +69,7 @@ def test_first_seeds_come_first() -> None:
     ]
 
 
-def test_the_same_run_is_wanted_once() -> None:
+def test_cells_with_the_same_settings_need_one_run() -> None:
     twice = {("a",): ItemCell(tiny("name=a"), (5,)), ("b",): ItemCell(tiny("name=b"), (5,))}
     assert len(list(in_order(twice))) == 1
 
@@ -91,32 +89,32 @@ def test_groups_share_plan_and_data_and_early_turns_come_first() -> None:
     assert found == [["a1", "c1"], ["d1", "a2"], ["b1", "b2"], ["e1", "e2"], ["c2", "d2"]]
 
 
-def test_no_run_begins_when_time_is_over(options: ReproduceOptions, store: Counting) -> None:
+def test_no_run_starts_after_the_deadline(options: ReproduceOptions, store: Counting) -> None:
     outcome = reproduce("toy", TOY, changed(options, until=time.monotonic() - 1))
     assert store.made == []
     assert (outcome.wanted, outcome.found, outcome.problems) == (5, 0, ())
     assert "Not run" in outcome.page.read_text()  # type: ignore[union-attr]
 
 
-def test_time_that_ends_midway_loses_nothing(options: ReproduceOptions, monkeypatch: Any) -> None:
+def test_runs_before_the_deadline_are_recorded(options: ReproduceOptions, monkeypatch: Any) -> None:
     ticks = iter([0.0, 1.0, 99.0])
     monkeypatch.setattr("unspur.reproduce.runner.time.monotonic", lambda: next(ticks))
     assert reproduce("toy", TOY, changed(options, until=10.0)).found == 2
     assert recorded_runs(options) == [("dcwp", 5), ("erm", 5)]
 
 
-def test_only_some_recipes(options: ReproduceOptions) -> None:
+def test_only_recipes_that_match_are_run(options: ReproduceOptions) -> None:
     assert reproduce("toy", TOY, changed(options, only="er*")).found == 3
 
 
-def test_runs_side_by_side_are_recorded_each(options: ReproduceOptions) -> None:
+def test_runs_of_one_group_are_all_recorded(options: ReproduceOptions) -> None:
     assert reproduce("toy", TOY, changed(options, together=4)).found == 5
 
 
-# -- what goes wrong ----------------------------------------------------------------------------------
+# -- errors -------------------------------------------------------------------------------------------
 
 
-def test_missing_data_stops_only_what_needs_it(options: ReproduceOptions) -> None:
+def test_missing_data_stops_only_runs_that_need_it(options: ReproduceOptions) -> None:
     asked = []
 
     def context_of(settings: Recipe) -> Context:
@@ -134,9 +132,7 @@ def test_missing_data_stops_only_what_needs_it(options: ReproduceOptions) -> Non
     assert asked.count("cifar10") == 1
 
 
-def test_a_run_that_fails_does_not_take_others_with_it(
-    options: ReproduceOptions, monkeypatch: Any
-) -> None:
+def test_a_failing_run_does_not_stop_others(options: ReproduceOptions, monkeypatch: Any) -> None:
     def run_together(runs: Any) -> Any:
         if any(run.context.recipe.name == "bad" for run in runs):
             raise TrainingError("the loss is no longer a number.")
@@ -153,7 +149,7 @@ def test_a_run_that_fails_does_not_take_others_with_it(
     assert recorded_runs(options) == [("good", 5)]
 
 
-def test_an_item_whose_recipe_is_gone(options: ReproduceOptions) -> None:
+def test_an_item_with_an_unknown_recipe_has_no_page(options: ReproduceOptions) -> None:
     gone = Item("Gone", lambda: {("x",): cell("cmnist/no-such-recipe")}, draw)
     outcome = reproduce("gone", gone, options)
     assert outcome.page is None
@@ -163,7 +159,7 @@ def test_an_item_whose_recipe_is_gone(options: ReproduceOptions) -> None:
 # -- pages --------------------------------------------------------------------------------------------
 
 
-def test_a_page_tells_what_is_missing_and_what_made_it(options: ReproduceOptions) -> None:
+def test_a_page_lists_missing_runs_and_versions(options: ReproduceOptions) -> None:
     reproduce("toy", TOY, changed(options, only="dcwp"))
     page = reproduce("toy", TOY, changed(options, run=False)).page
     assert page is not None
@@ -187,10 +183,10 @@ def test_quick_pages_say_so_first(options: ReproduceOptions) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_page_can_be_drawn_from_nothing(
+def test_every_page_can_be_written_without_runs(
     name: str, tmp_path: Path, options: ReproduceOptions
 ) -> None:
-    """Dashes, in tables as wide as their header, and every recipe in the list of what was not run."""
+    """Tables have dashes and constant width, and the page lists the missing runs."""
     outcome = reproduce(name, TABLES[name], changed(options, run=False, results=tmp_path / "none"))
     assert outcome.problems == ()
     assert outcome.found == 0
@@ -204,17 +200,17 @@ def test_every_page_can_be_drawn_from_nothing(
         assert len(wide) <= 1, line
 
 
-def test_which_iterate_and_from_where() -> None:
+def test_selection_and_start_of_results() -> None:
     ours = Result(cell("cmnist/1pct-unspur"))
     theirs = Result(cell("cmnist/1pct-dcwp", "model.init=weights/w.pth"))
-    assert iterate(ours) == "held-out"
-    assert iterate(ours, theirs) == "last or held-out"
-    assert iterate(Result(cell("cmnist/1pct-erm"))) == "last"
+    assert selection(ours) == "held-out"
+    assert selection(ours, theirs) == "last or held-out"
+    assert selection(Result(cell("cmnist/1pct-erm"))) == "last"
     assert start(ours) == "scratch"
     assert start(theirs) == "w.pth"
 
 
-def test_gains_are_taken_seed_by_seed() -> None:
+def test_gains_are_computed_seed_by_seed() -> None:
     ours, base = (
         Result(cell("cmnist/1pct-dcwp"), tuple(known(seed, value) for seed, value in pairs))
         for pairs in ([(1, 0.9), (2, 0.8), (3, 0.7)], [(2, 0.5), (1, 0.5)])
@@ -226,7 +222,7 @@ def known(seed: int, value: float) -> RecordedRun:
     return RecordedRun({"seed": seed, "debiased": {"unbiased": value}}, "", "")
 
 
-def test_numbers() -> None:
+def test_numbers_have_one_digit_and_missing_ones_are_dashes() -> None:
     assert number(None) == "–"
     assert number(93.41) == "93.4"
     assert number(-0.02) == "0.0"
@@ -246,7 +242,7 @@ def test_intervals_are_the_mean_of_the_runs_bounds() -> None:
     assert within(Result(both.cell), "conflicting") == "–"
 
 
-# -- what is wanted -----------------------------------------------------------------------------------
+# -- cells --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -268,7 +264,7 @@ def test_seeds_of_the_main_tables() -> None:
 
 
 @pytest.mark.parametrize("plan", plans())
-def test_quick_keeps_the_plan_and_what_was_changed(plan: str) -> None:
+def test_quick_keeps_the_plan_and_changed_settings(plan: str) -> None:
     settings = recipes.load("cmnist/1pct-dcwp", {"plan": plan, "prune.noise": "probability"})
     small = quick(settings)
     assert small.plan == plan
@@ -289,7 +285,7 @@ def test_quick_scales_what_an_item_varies() -> None:
     assert kept.finetune.steps == 20
 
 
-# -- the published numbers, typed once more -----------------------------------------------------------
+# -- the published numbers, typed a second time -------------------------------------------------------
 
 
 def test_published_robustness_to_mining() -> None:
@@ -334,8 +330,8 @@ def invoke(*words: str) -> Any:
     return CliRunner().invoke(cli.app, ["reproduce", *words])
 
 
-def test_quick_items_from_nothing(tmp_path: Path, monkeypatch: Any) -> None:
-    """The real records and pages, in the current folder, stay as they are."""
+def test_quick_items_write_to_their_own_folder(tmp_path: Path, monkeypatch: Any) -> None:
+    """The real records and pages in the current folder are not changed."""
     monkeypatch.chdir(tmp_path)
     Path("results").mkdir()
     where = ["--quick", "--quiet", "--device", "cpu", "--store", "store"]
@@ -354,7 +350,7 @@ def test_quick_items_from_nothing(tmp_path: Path, monkeypatch: Any) -> None:
     assert not Path("docs").exists()
 
 
-def test_missing_data_is_an_error_after_all_is_said(tmp_path: Path) -> None:
+def test_with_missing_data_the_page_is_written_before_the_error(tmp_path: Path) -> None:
     where = ["--results", str(tmp_path / "results"), "--pages", str(tmp_path / "pages")]
     done = invoke("tsne", "--data-root", str(tmp_path), *where, "--quiet")
     assert done.exit_code == 1
@@ -363,6 +359,6 @@ def test_missing_data_is_an_error_after_all_is_said(tmp_path: Path) -> None:
     assert (tmp_path / "pages" / "tsne.md").exists()
 
 
-def test_a_slip_in_a_name_is_an_error() -> None:
+def test_a_misspelt_name_is_an_error() -> None:
     done = invoke("ablaton")
     assert isinstance(done.exception, RecipeError)

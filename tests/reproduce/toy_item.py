@@ -69,7 +69,7 @@ def changed(options: ReproduceOptions, **changes: Any) -> ReproduceOptions:
 
 
 def recorded_runs(options: ReproduceOptions, item: str = "toy") -> list[tuple[str, int]]:
-    """Name and seed of every line of an item."""
+    """Return the name and the seed of every line of an item."""
     records = Records(options.results)
     return sorted(
         (records.recipes[line["recipe"]]["name"], line["seed"])

@@ -1,9 +1,11 @@
-"""The review of a real run and of an audit: images, networks, the debias command, and the run after it."""
+"""The review of a real run and of an audit: images, networks, the debias command, and the new run."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import time
 
 import pytest
@@ -19,19 +21,19 @@ from unspur.errors import DataError, StoreError, UsageError
 from unspur.review.debias_job import DebiasJob, debias_command, free_folder
 from unspur.review.decision_log import Decision
 from unspur.review.image_sources import NoImages
-from unspur.review.network_views import lay_over
+from unspur.review.network_views import fit_map
 from unspur.review.review_server import open_desk
 from unspur.store import check_folder
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return make_run(tmp_path_factory.mktemp("made"))
+def small_run(tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("small_run"))
 
 
 @pytest.fixture
-def run(made, tmp_path):
-    shutil.copytree(made.parent, tmp_path / "all")
+def run(small_run, tmp_path):
+    shutil.copytree(small_run.parent, tmp_path / "all")
     return tmp_path / "all" / "run"
 
 
@@ -43,7 +45,7 @@ def wait(question, seconds=20):
     return found
 
 
-def test_images_of_a_run_are_found_beside_it(run):
+def test_images_of_a_run_are_found(run):
     desk = open_desk(run)
     assert desk.images.show(0, 100).size == (8, 8)
     name = desk.review.replay.table.names[0]
@@ -51,22 +53,22 @@ def test_images_of_a_run_are_found_beside_it(run):
     assert open_desk(run).images.paths[0] is None
 
 
-def test_networks_say_what_they_take_an_image_for_and_where_they_look(run):
+def test_networks_have_predictions_and_saliency_maps(run):
     desk = open_desk(run)
-    said = desk.views.predictions(0)
-    assert [each["network"] for each in said] == ["ordinary", "debiased"]
-    assert {each["predicted"] for each in said} <= {"stands", "lies"}
+    predictions = desk.views.predictions(0)
+    assert [each["network"] for each in predictions] == ["ordinary", "debiased"]
+    assert {each["predicted"] for each in predictions} <= {"stands", "lies"}
     path = run.parent / "photos" / desk.review.replay.table.names[0]
-    assert said[1]["predicted"] == load(run).predict([path])[0][0]
+    assert predictions[1]["predicted"] == load(run).predict([path])[0][0]
     heat = desk.views.look(0, "debiased")
     assert (heat.mode, heat.size) == ("RGBA", (8, 8))
     assert heat.getextrema()[3][1] > 0
 
 
-def test_a_map_has_the_shape_of_the_image_that_the_network_saw_a_part_of():
+def test_a_map_of_a_cropped_input_has_the_shape_of_the_whole_image():
     heat = Image.new("RGBA", (10, 10), (255, 0, 0, 255))
-    assert lay_over(heat, (40, 20), None).getextrema()[3] == (255, 255)
-    cut = lay_over(heat, (40, 20), 0.5)
+    assert fit_map(heat, (40, 20), None).getextrema()[3] == (255, 255)
+    cut = fit_map(heat, (40, 20), 0.5)
     assert cut.size == (40, 20)
     assert cut.getchannel("A").getbbox() == (15, 5, 25, 15)
 
@@ -85,17 +87,17 @@ def test_neighbours_are_the_most_similar_images(run):
     assert similar == sorted(similar, reverse=True)
 
 
-def test_an_audit_keeps_no_network_and_says_so(tmp_path):
+def test_an_audit_stores_no_network(tmp_path):
     page = page_of(tmp_path, tinted("shortcut"))
     desk = open_desk(page.parent)
-    assert "An audit keeps no network" in desk.views.missing
+    assert "no network" in desk.views.missing
     assert desk.views.predictions.__self__.networks() == {}
-    assert "keeps no network" in desk.views.neighbours(0, [0, 1], 2)["missing"]
-    with pytest.raises(DataError, match=r"given its data in Python.*--images"):
+    assert "no network" in desk.views.neighbours(0, [0, 1], 2)["missing"]
+    with pytest.raises(DataError, match=r"Python.*--images"):
         desk.images.show(0, 10)
 
 
-def test_a_run_stays_sealed_under_a_review(run):
+def test_a_review_does_not_break_the_seal_of_a_run(run):
     desk = open_desk(run)
     desk.review.decide(Decision(0, "exclude", [desk.review.replay.table.names[0]]))
     assert check_folder(run, "run.json")
@@ -108,13 +110,13 @@ def test_a_damaged_folder_is_refused(run):
         open_desk(run)
 
 
-def test_data_that_was_moved_can_be_named(run, tmp_path):
+def test_data_that_was_moved_can_be_given(run, tmp_path):
     (run.parent / "photos").rename(tmp_path / "moved")
     assert isinstance(open_desk(run).images, NoImages)
     assert open_desk(run, images=str(tmp_path / "moved")).images.show(0, 10).size == (8, 8)
 
 
-def test_the_command_is_that_of_the_run_with_another_folder(run):
+def test_the_command_repeats_the_run_with_another_folder(run):
     command = debias_command(run)
     assert command.arguments[:2] == ["debias", str(run.parent / "photos")]
     assert command.arguments[2:6] == [
@@ -127,7 +129,7 @@ def test_the_command_is_that_of_the_run_with_another_folder(run):
     assert free_folder(run).name == "run-reviewed-2"
 
 
-def test_a_run_without_files_cannot_be_repeated_from_here(run):
+def test_a_run_without_image_files_cannot_be_repeated(run):
     record = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**record, "source": ""}))
     with pytest.raises(UsageError, match=r"unspur\.debias\(data, suspects="):
@@ -135,8 +137,8 @@ def test_a_run_without_files_cannot_be_repeated_from_here(run):
 
 
 @pytest.mark.slow
-def test_decisions_flow_into_debias_and_its_report(run, monkeypatch):
-    """Relabel, exclude and clear; run the command; the new run and its page say so."""
+def test_debiasing_uses_the_decisions_and_reports_them(run, monkeypatch):
+    """Relabel, exclude and clear images, run the command, and check the new run and its page."""
     desk = open_desk(run)
     table = desk.review.replay.table
     suspects = [i for i, state in enumerate(table.state) if state.flag]
@@ -150,7 +152,7 @@ def test_decisions_flow_into_debias_and_its_report(run, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     job = DebiasJob(run)
     job.start()
-    with pytest.raises(UsageError, match="running already"):
+    with pytest.raises(UsageError, match="already running"):
         job.start()
     while job.state()["state"] == "running":
         time.sleep(0.2)
@@ -170,7 +172,7 @@ def test_decisions_flow_into_debias_and_its_report(run, monkeypatch):
     assert "looks ordinary" in page
 
 
-def test_a_command_is_stopped_as_by_the_user(run, monkeypatch):
+def test_a_command_can_be_stopped(run, monkeypatch):
     job = DebiasJob(run)
     assert job.state() == {"state": "none"}
     job.start()
@@ -182,7 +184,27 @@ def test_a_command_is_stopped_as_by_the_user(run, monkeypatch):
     assert job.report() is None
 
 
-def test_many_images_are_looked_for_among_some(run, monkeypatch):
+def test_a_second_stop_ends_a_command_that_ignores_ctrl_c(run, monkeypatch):
+    program = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    program += "print('ready', flush=True); time.sleep(60)"
+    job = DebiasJob(run)
+    start = subprocess.Popen
+    line = [sys.executable, "-c", program]
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **options: start(line, **options))
+    job.start()
+    until = time.time() + 30
+    while "ready" not in job.state()["lines"] and time.time() < until:
+        time.sleep(0.02)
+    job.stop()
+    time.sleep(0.2)
+    assert job.state()["state"] == "running"
+    job.stop()
+    while job.state()["state"] == "running" and time.time() < until:
+        time.sleep(0.02)
+    assert job.state()["state"] == "failed"
+
+
+def test_neighbours_are_searched_in_a_sample_of_many_images(run, monkeypatch):
     monkeypatch.setattr("unspur.review.network_views.MOST_FEATURES", 50)
     desk = open_desk(run)
     found = wait(lambda: desk.views.neighbours(0, range(240), 3))

@@ -58,7 +58,7 @@ def test_every_decision_is_in_the_log_and_in_the_table(folder):
     assert [line["seq"] for line in lines(folder)[1:]] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_review_goes_on_where_it_was(folder):
+def test_a_review_resumes(folder):
     review = Review(folder)
     decide(review, "relabel", CAT, label="dog")
     decide(review, "skip", DOG)
@@ -74,7 +74,7 @@ def test_the_table_before_the_review_is_kept(folder):
     assert (folder / "suspects-before-review.csv").read_bytes() == before
 
 
-def test_an_undo_is_a_line_and_restores_the_row(folder):
+def test_an_undo_is_logged_and_restores_the_row(folder):
     before = read_rows(folder / "suspects.csv")
     review = Review(folder)
     decide(review, "relabel", CAT, label="dog", page="one")
@@ -85,7 +85,7 @@ def test_an_undo_is_a_line_and_restores_the_row(folder):
         review.undo("one")
 
 
-def test_undo_leaves_what_another_page_has_decided(folder):
+def test_undo_keeps_the_decisions_of_other_pages(folder):
     review = Review(folder)
     decide(review, "exclude", CAT, page="one")
     decide(review, "clear", CAT, page="two")
@@ -96,7 +96,7 @@ def test_undo_leaves_what_another_page_has_decided(folder):
     assert Review(folder).replay.states == review.replay.states
 
 
-def test_an_order_that_is_sent_twice_counts_once(folder):
+def test_a_decision_that_is_sent_twice_counts_once(folder):
     review = Review(folder)
     first = decide(review, "exclude", CAT, key="k", page="p")
     assert decide(review, "exclude", CAT, key="k", page="p") == first
@@ -116,7 +116,7 @@ def test_a_crash_before_the_table_is_written_is_repaired(folder, monkeypatch):
     assert [line.get("kind") for line in lines(folder)[1:]] == ["clear", "exclude"]
 
 
-def test_a_torn_line_is_cut_off(folder):
+def test_an_incomplete_line_is_removed(folder):
     review = Review(folder)
     decide(review, "clear", CAT)
     with (folder / "review.jsonl").open("ab") as file:
@@ -126,7 +126,7 @@ def test_a_torn_line_is_cut_off(folder):
     assert [line.get("kind") for line in lines(folder)[1:]] == ["clear", "exclude"]
 
 
-def test_a_full_disk_changes_nothing_and_the_order_can_be_repeated(folder, monkeypatch):
+def test_a_full_disk_changes_nothing_and_the_decision_can_be_repeated(folder, monkeypatch):
     review = Review(folder)
     decide(review, "clear", CAT)
     before, logged = (folder / "suspects.csv").read_bytes(), (folder / "review.jsonl").read_bytes()
@@ -146,7 +146,7 @@ def test_a_full_disk_changes_nothing_and_the_order_can_be_repeated(folder, monke
     assert Review(folder).replay.status[1] == "excluded"
 
 
-def test_a_disk_that_is_full_for_the_table_alone_loses_nothing(folder, monkeypatch):
+def test_a_table_that_cannot_be_written_loses_no_decision(folder, monkeypatch):
     review = Review(folder)
 
     def full(path, data):
@@ -163,7 +163,7 @@ def test_a_disk_that_is_full_for_the_table_alone_loses_nothing(folder, monkeypat
     assert (rows[CAT]["flag"], rows[DOG]["flag"]) == ("exclude", "exclude")
 
 
-def test_two_servers_see_and_keep_each_others_decisions(folder):
+def test_two_servers_share_their_decisions(folder):
     one, two = Review(folder), Review(folder)
     decide(one, "exclude", CAT)
     decide(two, "clear", DOG)
@@ -187,7 +187,7 @@ for i in range(int(sys.argv[2]), 40, 2):
 """
 
 
-def test_two_processes_at_once_lose_nothing(tmp_path):
+def test_two_processes_at_once_lose_no_decision(tmp_path):
     folder = tmp_path / "run"
     write_table(folder, 40)
     command = [sys.executable, "-c", PROGRAM, str(folder)]
@@ -197,7 +197,7 @@ def test_two_processes_at_once_lose_nothing(tmp_path):
     assert {row["flag"] for row in read_rows(folder / "suspects.csv").values()} == {"exclude"}
 
 
-def test_threads_of_one_server_lose_nothing(folder):
+def test_threads_of_one_server_lose_no_decision(folder):
     review = Review(folder)
     names = review.replay.table.names
     threads = [threading.Thread(target=decide, args=(review, "exclude", name)) for name in names]
@@ -214,7 +214,7 @@ def edit(folder, before, after):
     path.write_text(path.read_text().replace(before, after))
 
 
-def test_what_is_edited_by_hand_is_taken_over(folder):
+def test_manual_edits_of_the_table_are_logged(folder):
     review = Review(folder)
     decide(review, "clear", CAT)
     edit(
@@ -230,20 +230,20 @@ def test_what_is_edited_by_hand_is_taken_over(folder):
     assert [line.get("kind") for line in lines(folder)[1:]] == ["clear", "edit", "exclude", "edit"]
 
 
-def test_a_later_run_replaces_the_table_and_keeps_the_decisions_aside(folder):
+def test_a_log_of_a_replaced_table_is_renamed(folder):
     review = Review(folder)
     decide(review, "exclude", CAT)
     decided, logged = (folder / "suspects.csv").read_bytes(), (folder / "review.jsonl").read_bytes()
     os.rename(folder / "suspects.csv", folder / "suspects-1.csv")  # as a run does
     write_table(folder, 20)
-    with pytest.raises(StoreError, match="replaced by another run"):
+    with pytest.raises(StoreError, match="replaced"):
         decide(review, "exclude", DOG)
-    anew = Review(folder)
-    assert anew.replay.counts()["images"] == 20
-    assert anew.replay.status == {}
+    later = Review(folder)
+    assert later.replay.counts()["images"] == 20
+    assert later.replay.status == {}
     assert (folder / "suspects-1.csv").read_bytes() == decided
     assert (folder / "review-1.jsonl").read_bytes() == logged
-    decide(anew, "clear", CAT)
+    decide(later, "clear", CAT)
     assert len(lines(folder)) == 2
 
 
@@ -258,14 +258,14 @@ def test_read_only_writes_nothing(folder):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_nothing_is_decided_while_a_run_writes_the_folder(folder):
+def test_decisions_are_refused_while_a_run_writes_the_folder(folder):
     review = Review(folder)
     with claim(folder), pytest.raises(UsageError, match="is being written by process"):
         decide(review, "exclude", CAT)
     assert not (folder / "review.jsonl").exists()
 
 
-def test_wrong_orders_change_nothing(folder):
+def test_invalid_decisions_change_nothing(folder):
     review = Review(folder)
     for wrong in (Decision(0, "exclude", ["x"]), Decision(0, "relabel", [CAT], label="cat")):
         with pytest.raises(UsageError):
@@ -273,7 +273,7 @@ def test_wrong_orders_change_nothing(folder):
     assert not (folder / "review.jsonl").exists()
 
 
-def test_a_damaged_log_is_named(folder):
+def test_a_damaged_log_is_an_error(folder):
     decide(Review(folder), "clear", CAT)
     with (folder / "review.jsonl").open("a") as file:
         file.write("nonsense\n")
@@ -282,8 +282,8 @@ def test_a_damaged_log_is_named(folder):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_random_work_with_crashes_ends_as_if_there_had_been_none(tmp_path, seed):
-    """Two servers decide and undo at random; some die between log and table, or within a line."""
+def test_random_decisions_with_crashes_end_as_without_crashes(tmp_path, seed):
+    """Two servers decide and undo at random; some crash between log and table, or within a line."""
     rng = random.Random(seed)
     write_table(tmp_path / "run")
     folder = tmp_path / "run"

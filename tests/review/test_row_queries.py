@@ -1,4 +1,4 @@
-"""Which rows a page shows, in which order."""
+"""Selection and order of the rows that a page shows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_wrong_query_is_refused(query):
         RowQuery.of(query)
 
 
-def test_old_selections_are_forgotten():
+def test_old_selections_are_removed():
     kept = Selections()
     first = kept.add([1])
     others = [kept.add([2]) for _ in range(32)]
@@ -57,5 +57,5 @@ def test_old_selections_are_forgotten():
     assert kept.rows(others[0]) == [2]
 
 
-def test_typical_members_are_no_suspects_and_of_the_lowest_score(replay):
+def test_typical_rows_are_no_suspects_and_have_the_lowest_scores(replay):
     assert typical_rows(replay, "cat", 2) == [10, 8]

@@ -1,4 +1,4 @@
-"""suspects.csv as the review reads and writes it."""
+"""How the review reads and writes suspects.csv."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def test_a_table_is_the_same_after_writing_and_reading():
     assert back.identity == many.identity
 
 
-def test_new_labels_have_a_column_only_where_there_are_some():
+def test_the_column_of_new_labels_is_written_only_if_needed():
     found = table("path,label,score,predicted,flag,note\nx,a,0.5,b,suspect,\n")
     plain = TableWriter(found).render([RowState("suspect")])
     assert plain == b"path,label,score,predicted,flag,note\nx,a,0.5000,b,suspect,\n"
     assert b"note,new_label\n" in TableWriter(found).render([RowState("", "b")])
 
 
-def test_separators_spreadsheet_flags_and_own_columns_are_kept():
+def test_other_separators_flags_and_columns_of_the_user_are_read():
     found = table("path;mine;label;score;predicted;flag\nx;7;a;0,5;b;YES\ny;8;a;;b;no\n")
     assert [state.flag for state in found.state] == ["suspect", ""]
     assert list(found.scores) == [0.5, 0.0]
@@ -46,14 +46,14 @@ def test_separators_spreadsheet_flags_and_own_columns_are_kept():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("name,flag\nx,\n", "must name the columns"),
         ("path,flag\nx,\nx,\n", "two rows"),
     ],
 )
-def test_what_is_no_table_is_an_error(text, says):
-    with pytest.raises(DataError, match=says):
+def test_an_invalid_table_is_an_error(text, message):
+    with pytest.raises(DataError, match=message):
         table(text)
 
 

@@ -1,4 +1,4 @@
-"""The server as a stranger sees it: other hosts, other pages, other files, wrong orders."""
+"""The server under foreign requests: other hosts, other pages, other files, invalid orders."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_only_images_of_the_data_are_shown(tmp_path, desk):
     (tmp_path / "secret.png").write_bytes(b"secret")
     known = _paths_by_name(tmp_path / "data")
     assert known.get("../secret.png") is None
-    with pytest.raises(UnspurError, match="no longer among the data"):
+    with pytest.raises(UnspurError, match="no longer in the data"):
         FileImages([None]).show(0, 10)
 
 
@@ -134,19 +134,19 @@ def test_only_images_of_the_data_are_shown(tmp_path, desk):
         ["exclude"],
     ],
 )
-def test_wrong_orders_are_refused_in_words(url, desk, order):
+def test_invalid_orders_are_refused_with_a_message(url, desk, order):
     desk.selections.add([0, 1])
-    status, said = answer(url, "api/decide", method="POST", body=order)
+    status, content = answer(url, "api/decide", method="POST", body=order)
     assert status == 400
-    assert said["error"]
+    assert content["error"]
     assert desk.review.replay.status == {}
 
 
-def test_a_forgotten_selection_says_so(url):
+def test_a_forgotten_selection_has_status_410(url):
     assert answer(url, "api/rows?selection=99&from=0&to=5")[0] == 410
 
 
-def test_rows_come_in_pages_and_stay_while_they_are_decided(tmp_path):
+def test_rows_come_in_pages_that_decisions_do_not_change(tmp_path):
     write_table(tmp_path / "run", 1200, suspects=1200)
     desk = make_desk(tmp_path / "run")
     with serving(desk) as url:
@@ -155,17 +155,19 @@ def test_rows_come_in_pages_and_stay_while_they_are_decided(tmp_path):
         page = f"api/rows?selection={found['selection']}&from=0&to=5000"
         assert len(answer(url, page)[1]["rows"]) == 1000
         about = {"selection": found["selection"], "ranges": [[0, 2], [1199, 1300]]}
-        status, said = answer(url, "api/decide", method="POST", body={"kind": "exclude", **about})
+        status, content = answer(
+            url, "api/decide", method="POST", body={"kind": "exclude", **about}
+        )
         assert status == 200
-        assert [row["row"] for row in said["rows"]] == [0, 1, 1199]
-        assert said["counts"]["decided"] == 3
+        assert [row["row"] for row in content["rows"]] == [0, 1, 1199]
+        assert content["counts"]["decided"] == 3
         assert [row["status"] for row in answer(url, page)[1]["rows"]][:3] == ["excluded"] * 2 + [
             "open"
         ]
         assert answer(url, "api/changes?since=0")[1]["rows"][0]["status"] == "excluded"
 
 
-def test_a_full_disk_is_said_in_the_answer(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_in_the_response(tmp_path, monkeypatch):
     write_table(tmp_path / "run")
     desk = make_desk(tmp_path / "run")
 
@@ -175,15 +177,15 @@ def test_a_full_disk_is_said_in_the_answer(tmp_path, monkeypatch):
     monkeypatch.setattr(decision_log, "write_synced", full)
     with serving(desk) as url:
         order = {"kind": "exclude", "rows": [0], "key": "k"}
-        status, said = answer(url, "api/decide", method="POST", body=order)
+        status, content = answer(url, "api/decide", method="POST", body=order)
         assert status == 507
-        assert "The disk is full" in said["error"]
+        assert "The disk is full" in content["error"]
         monkeypatch.undo()
         assert answer(url, "api/decide", method="POST", body=order)[0] == 200
     assert read_rows(tmp_path / "run" / "suspects.csv")["cat/00000.png"]["flag"] == "exclude"
 
 
-def test_a_disk_that_is_full_from_the_start_is_said_too(tmp_path, monkeypatch):
+def test_a_disk_that_is_full_from_the_start_is_reported(tmp_path, monkeypatch):
     write_table(tmp_path / "run")
 
     def full(path, data):
@@ -192,14 +194,14 @@ def test_a_disk_that_is_full_from_the_start_is_said_too(tmp_path, monkeypatch):
     monkeypatch.setattr(review_folder, "write_bytes", full)
     with serving(make_desk(tmp_path / "run")) as url:
         order = {"kind": "exclude", "rows": [0]}
-        status, said = answer(url, "api/decide", method="POST", body=order)
-    assert (status, said["error"]) == (
+        status, content = answer(url, "api/decide", method="POST", body=order)
+    assert (status, content["error"]) == (
         507,
         "cannot write: No space left. This page keeps the decision.",
     )
 
 
-def test_a_page_of_a_replaced_table_decides_nothing_about_the_new_one(tmp_path):
+def test_a_page_of_a_replaced_table_cannot_change_the_new_table(tmp_path):
     write_table(tmp_path / "run")
     desk = make_desk(tmp_path / "run")
     desk.find_images = lambda table: NoImages(f"{len(table)} rows")
@@ -208,9 +210,9 @@ def test_a_page_of_a_replaced_table_decides_nothing_about_the_new_one(tmp_path):
         write_table(tmp_path / "run", 20)
         assert answer(url, "api/start")[1]["counts"]["images"] == 20  # another page
         order = {"kind": "exclude", "rows": [0], "table": old}
-        status, said = answer(url, "api/decide", method="POST", body=order)
+        status, content = answer(url, "api/decide", method="POST", body=order)
         assert status == 409
-        assert "Reload the page" in said["error"]
+        assert "Reload the page" in content["error"]
         assert json.loads(request(f"{url}thumbnail/0")[2])["error"] == "20 rows"
     assert not (tmp_path / "run" / "review.jsonl").exists()
 
@@ -220,20 +222,20 @@ def test_read_only_refuses_orders(tmp_path):
     with serving(make_desk(tmp_path / "run", read_only=True)) as url:
         for path in ("api/decide", "api/debias/start"):
             body = {"kind": "exclude", "rows": [0]}
-            status, said = answer(url, path, method="POST", body=body)
+            status, content = answer(url, path, method="POST", body=body)
             assert status == 400
-            assert "read-only" in said["error"]
+            assert "read-only" in content["error"]
 
 
-def test_the_server_listens_on_this_computer_alone():
+def test_the_server_listens_on_this_computer_only():
     with _bind(0) as listening, _bind(0) as other:
         assert listening.getsockname()[0] == "127.0.0.1"
         assert other.getsockname()[1] != listening.getsockname()[1]
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
         with pytest.raises(UnspurError, match="Choose another --port"):
-            _bind(taken.getsockname()[1])
+            _bind(busy.getsockname()[1])
 
 
 def test_without_the_extra_the_error_says_what_to_install(monkeypatch):

@@ -1,4 +1,4 @@
-"""The stage that adapts a network to mixed images, who sees mixed images at all, and the miner's warm-up."""
+"""The adapt stage, which stages mix images, and the warm-up of the miner."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def who_mixes(folder, changes, monkeypatch):
     return {names[seed] for seed, _ in seen}, {names[seed] for seed, flags in seen if flags}
 
 
-def test_every_stage_but_mining_mixes(tmp_path, monkeypatch):
+def test_every_stage_but_mining_mixes_images(tmp_path, monkeypatch):
     assert who_mixes(tmp_path, MIXED, monkeypatch)[0] == {"pretrain", "prune", "finetune"}
 
 
 def test_a_plan_that_adapts_has_an_ordinary_model_without_mixing(tmp_path, monkeypatch):
     mixing, flagged = who_mixes(tmp_path, ADAPTED, monkeypatch)
     assert mixing == {"adapt", "prune", "finetune"}
-    assert "adapt" in flagged  # suspects are preferred there, too
+    assert "adapt" in flagged  # suspects are preferred as partners there, too
 
 
 def test_mixing_is_in_the_keys_of_exactly_the_stages_that_mix(tmp_path):
@@ -65,8 +65,8 @@ def test_pruning_starts_from_the_adapted_network(tmp_path):
 
 
 @pytest.mark.parametrize("start", ["initial", "trained"])
-def test_where_adapting_starts(tmp_path, start):
-    """With a rate of almost nothing the adapted network is still where it began."""
+def test_adapt_starts_from_the_configured_network(tmp_path, start):
+    """With a tiny learning rate the adapted network still has the weights that it started from."""
     changes = (*ADAPTED, f"adapt.start={start}", "adapt.rate=1e-12", "adapt.steps=1")
     context = toys.context(tmp_path, changes)
     results, _ = stages.run(context)
@@ -84,7 +84,7 @@ def tiny_batch(step: int) -> Batch:
 
 
 @pytest.mark.parametrize("kind", [Confident, Amplified])
-def test_a_miner_learns_from_all_samples_alike_while_it_warms_up(kind):
+def test_the_miner_weights_all_samples_equally_during_the_warm_up(kind):
     torch.manual_seed(0)
     model = TinyNet().eval()
     options = {"eta": 0.5} if kind is Confident else {"q": 0.7}

@@ -1,4 +1,4 @@
-"""A whole run on channels: learned, cut to a share, by size; then slim, with the same scores."""
+"""Complete runs with channel masks (learned, a fixed share, by magnitude); slim models score the same."""
 
 from pathlib import Path
 
@@ -36,9 +36,9 @@ def run(tmp_path, *changes):
         ("prune.how=random", "prune.keep=0.4", "prune.spread=layer"),
     ],
 )
-def test_a_run_on_channels_ends_in_a_network_that_can_be_slim(tmp_path, changes):
-    context, made, scores = run(tmp_path, *changes)
-    model = context.network(made.weights("finetune")).eval()
+def test_a_run_with_channel_masks_gives_a_network_that_can_be_slimmed(tmp_path, changes):
+    context, results, scores = run(tmp_path, *changes)
+    model = context.network(results.weights("finetune")).eval()
     before, expected = multiply_adds(model, context.probe), model(context.probe)
     slim(model, context.probe)
     torch.testing.assert_close(model(context.probe), expected, rtol=0, atol=1e-5)
@@ -47,7 +47,7 @@ def test_a_run_on_channels_ends_in_a_network_that_can_be_slim(tmp_path, changes)
     assert set(density["layers"]) == {f"body.{i}.0.weight" for i in range(3)} | {"head.weight"}
     if len(changes) > 1:
         assert 0.2 < density["macs"] <= 0.4
-    assert "body.0.1.bias" in made.masks
+    assert "body.0.1.bias" in results.masks
 
 
 MOBILE = """
@@ -61,8 +61,8 @@ def build(classes):
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "mobilenet_v3"])
-def test_a_mobile_network_is_pruned_and_slim(tmp_path, name, monkeypatch):
-    """With batch norm, depthwise convolutions and, in the third version, squeeze and excite, hard swish."""
+def test_a_mobile_network_is_pruned_and_slimmed(tmp_path, name, monkeypatch):
+    """These have batch norm, depthwise convolutions and, in version 3, squeeze and excite and hard swish."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "masks" / "channels"))
     (tmp_path / "mobile.py").write_text(MOBILE)
     own = name == "mobilenet_v3"
@@ -70,8 +70,8 @@ def test_a_mobile_network_is_pruned_and_slim(tmp_path, name, monkeypatch):
     changes = [*CHANNEL, "prune.cut=share", "prune.keep=0.4", "prune.weigh=macs"]
     changes += ["pretrain.steps=5", "prune.steps=5", "finetune.steps=5", "finetune.iterates=[]"]
     context = toys.context(tmp_path, changes, builder=network)
-    made, scores = stages.run(context)
-    model = context.network(made.weights("finetune")).eval()
+    results, scores = stages.run(context)
+    model = context.network(results.weights("finetune")).eval()
     before, expected = multiply_adds(model, context.probe), model(context.probe)
     size = sum(p.numel() for p in model.parameters())
     slim(model, context.probe)
@@ -81,16 +81,16 @@ def test_a_mobile_network_is_pruned_and_slim(tmp_path, name, monkeypatch):
     assert scores.facts["density"]["macs"] <= 0.4
 
 
-def test_the_folder_of_a_slim_run_comes_back(tmp_path):
-    context, made, scores = run(tmp_path / "store", "prune.cut=share", "prune.keep=0.3")
-    runs.save(context, made, scores, tmp_path / "out")
+def test_the_run_folder_of_a_slim_model_can_be_loaded(tmp_path):
+    context, results, scores = run(tmp_path / "store", "prune.cut=share", "prune.keep=0.3")
+    runs.save(context, results, scores, tmp_path / "out")
     model = runs.load(tmp_path / "out")
-    expected = context.network(made.weights("finetune")).eval()(context.probe)
+    expected = context.network(results.weights("finetune")).eval()(context.probe)
     images = context.splits.train.take(torch.tensor([0, len(context.splits.train) - 1]))
     torch.testing.assert_close(model(images), expected)
 
 
-def test_a_step_on_channels_waits_for_nothing():
+def test_a_step_with_channel_masks_waits_for_nothing():
     model = builder("convnet", 2, {"width": 8}).build(0)
     x = torch.randn(4, 3, 8, 8)
     masks.attach(model, unit="channel", example=x)
@@ -103,10 +103,10 @@ def test_a_step_on_channels_waits_for_nothing():
         sum(search(batch, "masks").values()).backward()
 
 
-def test_resuming_a_search_on_channels_gives_the_same():
+def test_resuming_a_search_of_channel_masks_gives_the_same_masks():
     splits = toys.shapes_set(seed=1)
 
-    def searched(checkpointer):
+    def search(checkpointer):
         model = builder("convnet", 2, {"width": 8}).build(0)
         masks.attach(model, unit="channel", example=splits.train.images[:2] / 255)
         search = MaskSearch(model, head="head", sparsity=1e-6)
@@ -116,22 +116,22 @@ def test_resuming_a_search_on_channels_gives_the_same():
         return {name: p.detach() for name, p in masks.logits(model).items()}
 
     checkpointer = toys.MemoryCheckpointer()
-    whole = searched(checkpointer)
+    whole = search(checkpointer)
     assert checkpointer.saved is not None
-    resumed = searched(checkpointer)  # from step 7
+    resumed = search(checkpointer)  # from step 7
     assert toys.same(whole, resumed)
     assert not toys.same(whole, {name: torch.full_like(t, 1.5) for name, t in whole.items()})
 
 
 @pytest.mark.parametrize("change", ["plan=control", "prune.how=grasp"])
-def test_what_channels_cannot_do_is_said_before_anything_is_trained(tmp_path, change):
+def test_settings_that_channels_do_not_support_are_errors_before_training(tmp_path, change):
     with pytest.raises(RecipeError, match="channel"):
         run(tmp_path, change)
     assert not list(tmp_path.glob("mine-*"))
 
 
 @pytest.mark.parametrize("name", ["cmnist/1pct", "cifar10c/5pct"])
-def test_the_control_differs_from_slim_in_the_masks_alone(name):
+def test_the_control_recipe_differs_only_in_the_masks(name):
     slim_, control, plain = (
         recipes.load(f"{name}-{kind}").model_dump()
         for kind in ("slim", "slim-magnitude", "unspur-1")

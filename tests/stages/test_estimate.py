@@ -1,4 +1,4 @@
-"""The time that is announced: from steps that are timed, of what is still to be done."""
+"""The estimated time: measured steps times the number of remaining steps."""
 
 import time
 
@@ -18,7 +18,7 @@ def context(tmp_path):
     return toys.context(tmp_path)
 
 
-def test_a_step_is_timed_by_the_clock(context, monkeypatch):
+def test_the_time_of_a_step_is_measured(context, monkeypatch):
     batch = context.recipe.pretrain.batch
     assert step_timing.step_seconds(context, batch) > 0
     forward, pause = torch.nn.Module.__call__, 0.02
@@ -33,13 +33,13 @@ def test_a_step_is_timed_by_the_clock(context, monkeypatch):
     assert pause <= step_timing.step_seconds(context, batch) < 10 * pause
 
 
-def test_mean_of_the_steps_after_the_first_ones():
+def test_the_mean_excludes_the_warm_up_steps():
     timer = step_timing.StepTimer()
-    timer.ends = [9.0, 10.0, 11.0, 14.0]  # the first two warm up
+    timer.ends = [9.0, 10.0, 11.0, 14.0]  # the first two are warm-up steps
     assert timer.seconds == 2.0
 
 
-def test_a_resumed_stage_costs_what_is_left_of_it(context, monkeypatch):
+def test_a_resumed_stage_costs_its_remaining_steps(context, monkeypatch):
     monkeypatch.setattr(estimating, "step_seconds", lambda *_, **__: 1.0)
     run = stages.Run(context)
     whole = {row.stage: row for row in estimate(run)}
@@ -57,7 +57,7 @@ def test_a_resumed_stage_costs_what_is_left_of_it(context, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [None, b"damaged"])
-def test_no_step_is_done_without_a_readable_checkpoint(tmp_path, content):
+def test_without_a_readable_checkpoint_no_step_counts_as_done(tmp_path, content):
     target = tmp_path / "mine-1"
     if content:
         target.with_suffix(".partial").mkdir()
@@ -65,7 +65,7 @@ def test_no_step_is_done_without_a_readable_checkpoint(tmp_path, content):
     assert steps_done(target) == 0
 
 
-def test_relative_costs_measure_nothing_and_leave_out_what_is_stored(context, monkeypatch):
+def test_relative_costs_measure_nothing_and_exclude_stored_stages(context, monkeypatch):
     monkeypatch.setattr(estimating, "step_seconds", None)
     run = stages.Run(context)
     costs = relative_costs(run)
@@ -75,7 +75,7 @@ def test_relative_costs_measure_nothing_and_leave_out_what_is_stored(context, mo
     assert relative_costs(stages.Run(context)) == {}
 
 
-def test_scores_and_page_count_too(context, monkeypatch):
+def test_the_estimate_includes_scores_and_page(context, monkeypatch):
     monkeypatch.setattr(estimating, "step_seconds", lambda *_, **__: 1.0)
     assert closing_seconds(stages.Run(context)) > estimating.PAGE_SECONDS
 
@@ -93,31 +93,31 @@ def usual(monkeypatch):
     return count
 
 
-def test_the_threads_asked_for_are_set(usual):
+def test_the_requested_number_of_threads_is_set(usual):
     assert threads.choose_threads(3) == 3
 
 
 @pytest.mark.parametrize(("load", "chosen"), [(0.0, 4), (100.0, 1)])
-def test_a_busy_machine_gets_one_thread_where_that_is_faster(usual, monkeypatch, load, chosen):
+def test_a_busy_machine_uses_one_thread_if_that_is_faster(usual, monkeypatch, load, chosen):
     monkeypatch.setattr(threads.os, "getloadavg", lambda: (load, load, load))
     monkeypatch.setattr(threads, "_trial_seconds", lambda: float(usual[0]))
     assert threads.choose_threads() == chosen
 
 
-def test_a_busy_machine_keeps_its_threads_where_they_are_faster(usual, monkeypatch):
+def test_a_busy_machine_keeps_its_threads_if_they_are_faster(usual, monkeypatch):
     monkeypatch.setattr(threads.os, "getloadavg", lambda: (100.0, 0.0, 0.0))
     monkeypatch.setattr(threads, "_trial_seconds", lambda: 1.0 / usual[0])
     assert threads.choose_threads() == 4
 
 
-def test_the_environment_is_obeyed(usual, monkeypatch):
+def test_the_environment_variable_takes_precedence(usual, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "4")
     monkeypatch.setattr(threads, "is_busy", lambda: True)
     monkeypatch.setattr(threads, "_trial_seconds", lambda: float(usual[0]))
     assert threads.choose_threads() == 4
 
 
-def test_a_trial_takes_time_and_no_random_numbers():
+def test_a_trial_uses_no_random_numbers_of_the_global_stream():
     before = torch.get_rng_state()
     assert threads._trial_seconds() > 0
     assert torch.equal(before, torch.get_rng_state())

@@ -1,4 +1,4 @@
-"""kill -9 at any moment, then the same command again: the bits of an undisturbed run."""
+"""A run that is killed at any moment and started again gives the same bits as an uninterrupted run."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ CHANGES = [
 
 
 def tensors(store):
-    """What a store holds, by artifact; nothing may be left half-made (a free lock may stay)."""
+    """Return the tensors of a store by artifact; check that no partial artifact is left."""
     folders = [path for path in store.iterdir() if path.suffix != ".lock"]
     assert all(path.is_dir() and "." not in path.name for path in folders), folders
     left = {f.name for folder in folders for f in folder.iterdir()}
@@ -46,15 +46,15 @@ def steps(row):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The store of a run that nothing disturbed."""
+    """Return the store of an uninterrupted run."""
     store = tmp_path_factory.mktemp("whole")
-    made, _ = stages.run(toys.context(store, CHANGES))
-    assert "finetune" in made
+    results, _ = stages.run(toys.context(store, CHANGES))
+    assert "finetune" in results
     return store
 
 
-# One process warms up, then children of it die at one moment after another: a moment is right before
-# or right after a call that changes the disk.
+# One process loads all libraries. Then its child processes are killed at one moment after another: right
+# before or right after each call that changes the disk.
 DYING = """
 import os, signal, sys, tempfile
 from pathlib import Path
@@ -101,7 +101,7 @@ def arm(moment):
 
 
 def attempt(folder, moment):
-    \"\"\"Run in a child that dies at a moment; whether it came to its end.\"\"\"
+    \"\"\"Run in a child process that is killed at a moment; return whether it finished.\"\"\"
     if (child := os.fork()) == 0:
         arm(moment)
         stages.run(toys.context(folder, changes))
@@ -112,12 +112,12 @@ def attempt(folder, moment):
 
 
 moment = 1
-while not attempt(root / f"at-{moment}", moment):  # one store a moment; the second attempt lives
+while not attempt(root / f"at-{moment}", moment):  # one store for each moment; the second attempt finishes
     assert attempt(root / f"at-{moment}", 10**9)
     moment += stride
 
 deaths = 0
-while not attempt(root / "again", 2 * stride):  # one store; every attempt gets a little further
+while not attempt(root / "again", 2 * stride):  # one store; every attempt gets further than the last
     deaths += 1
     assert deaths < 50
 print(deaths)
@@ -129,7 +129,7 @@ def environment():
     return {**os.environ, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""}
 
 
-def test_death_at_any_write_changes_nothing(tmp_path, whole):
+def test_being_killed_at_any_write_does_not_change_the_result(tmp_path, whole):
     done = subprocess.run(
         [sys.executable, "-c", DYING, str(tmp_path), "37", *CHANGES],
         env=environment(),
@@ -163,7 +163,7 @@ stages.run(toys.context(Path(sys.argv[1]), sys.argv[2:]))
 
 
 def kill_when(store, condition):
-    """Start the run and kill it from outside once a condition holds; whether it was still running."""
+    """Start the run and kill it once a condition holds; return whether it was still running."""
     process = subprocess.Popen([sys.executable, "-c", RUN, str(store), *CHANGES], env=environment())
     end = time.monotonic() + 60
     while process.poll() is None and not condition():
@@ -173,7 +173,7 @@ def kill_when(store, condition):
     return process.wait() == -signal.SIGKILL
 
 
-def test_killed_from_outside_at_odd_times(tmp_path, whole):
+def test_being_killed_by_another_process_does_not_change_the_result(tmp_path, whole):
     store = tmp_path / "store"
     for stage, name in [("mine", "log.jsonl"), ("prune", "checkpoint.safetensors")]:
         pattern = f"{stage}-*.partial/{name}"

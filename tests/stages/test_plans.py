@@ -1,4 +1,4 @@
-"""Every plan from end to end: it runs, is scored, is kept once, comes back from its folder."""
+"""Every plan from end to end: it runs, is scored, is stored once, and loads from its folder."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def context(folder, plan, *changes, **kwargs):
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """A store that holds a run of every plan."""
+    """Return a store that holds a run of every plan."""
     folder = tmp_path_factory.mktemp("plans")
     for plan in plans():
         stages.run(context(folder, plan))
@@ -43,7 +43,7 @@ def store(tmp_path_factory):
 each_plan = pytest.mark.parametrize("plan", plans())
 
 
-def test_how_training_begins_is_part_of_the_key_where_it_is_set(tmp_path):
+def test_settings_of_the_start_are_in_the_key_if_they_are_set(tmp_path):
     def start(*changes):
         context = toys.context(tmp_path, changes)
         return stages.Run(context).keys["pretrain"].ingredients.get("start")
@@ -53,27 +53,27 @@ def test_how_training_begins_is_part_of_the_key_where_it_is_set(tmp_path):
     assert start("start.warmup=3") == {"warmup": 3, "head_first": 0}
 
 
-def test_a_warm_up_and_a_head_that_is_trained_first(tmp_path):
+def test_head_first_freezes_the_other_layers_for_its_steps(tmp_path):
     changed = {}
     for change in ("start.head_first=40", "start.head_first=20", "start.warmup=5"):
         context = toys.context(tmp_path, ["plan=erm", change])
         weights = stages.run(context)[0].final_weights
         changed[change] = not torch.equal(weights["conv.weight"], context.initial["conv.weight"])
     assert changed == {
-        "start.head_first=40": False,  # as long as pretraining takes
+        "start.head_first=40": False,  # as many steps as pretraining has
         "start.head_first=20": True,
         "start.warmup=5": True,
     }
 
 
 @each_plan
-def test_it_makes_its_stages_and_is_scored(store, plan):
-    made, scores = stages.run(context(store, plan))
-    assert tuple(made) == plans()[plan]
+def test_a_plan_runs_its_stages_and_is_scored(store, plan):
+    results, scores = stages.run(context(store, plan))
+    assert tuple(results) == plans()[plan]
     facts = scores.facts
-    assert (facts["ordinary"] is None) is ("pretrain" not in made)
-    assert (facts["pruned"] is None) is ("prune" not in made)
-    assert (facts["mining"] is None) is ("mine" not in made)
+    assert (facts["ordinary"] is None) is ("pretrain" not in results)
+    assert (facts["pruned"] is None) is ("prune" not in results)
+    assert (facts["mining"] is None) is ("mine" not in results)
     assert 0 <= facts["debiased"]["unbiased"] <= 1
     assert facts["selection"]["rule"] in ("last", "heldout")
     if plan in ALONE:
@@ -81,35 +81,35 @@ def test_it_makes_its_stages_and_is_scored(store, plan):
 
 
 @each_plan
-def test_it_is_made_once(store, plan):
+def test_a_plan_is_stored_and_not_run_again(store, plan):
     counting = Counting(store)
     stages.run(replace(context(store, plan), store=counting))
     assert counting.made == []
 
 
 @each_plan
-def test_it_comes_back_from_its_folder(store, plan, tmp_path):
-    made_in = context(store, plan)
-    made, scores = stages.run(made_in)
-    runs.save(made_in, made, scores, tmp_path)
+def test_a_plan_loads_from_its_run_folder(store, plan, tmp_path):
+    run_context = context(store, plan)
+    results, scores = stages.run(run_context)
+    runs.save(run_context, results, scores, tmp_path)
     model = unspur.load(tmp_path, model=toys.TinyNet())
-    assert runs.score(model, made_in.splits).as_json() == scores.facts["debiased"]
+    assert runs.score(model, run_context.splits).as_json() == scores.facts["debiased"]
     assert unspur.recipes.loading.load(str(tmp_path / "recipe.toml")).plan == plan
-    with pytest.raises(ModelError, match="made from a model object"):
+    with pytest.raises(ModelError, match="model object"):
         unspur.load(tmp_path)
 
 
-def test_two_encoders_come_back_without_being_given(tmp_path):
+def test_two_encoders_load_without_a_model(tmp_path):
     builder = models.builder("convnet", 2, {"width": 2, "kernel": 3})
-    made_in = context(tmp_path / "store", "disent", builder=builder)
-    made, scores = stages.run(made_in)
-    runs.save(made_in, made, scores, tmp_path / "out")
-    found = runs.score(unspur.load(tmp_path / "out"), made_in.splits)
+    run_context = context(tmp_path / "store", "disent", builder=builder)
+    results, scores = stages.run(run_context)
+    runs.save(run_context, results, scores, tmp_path / "out")
+    found = runs.score(unspur.load(tmp_path / "out"), run_context.splits)
     assert found.as_json() == scores.facts["debiased"]
 
 
 @each_plan
-def test_two_at_once_are_two_alone(store, plan, tmp_path):
+def test_two_runs_at_once_equal_two_runs_alone(store, plan, tmp_path):
     pairs = stages.run_together(
         [stages.Run(context(tmp_path, plan)), stages.Run(context(tmp_path, plan, "seed=1"))]
     )
@@ -135,52 +135,52 @@ def test_plans_share_their_pretraining(store):
 
 
 @each_plan
-def test_bias_labels_are_part_of_the_key_where_they_are_used_and_only_there(store, plan):
+def test_bias_labels_are_in_the_key_only_if_they_are_used(store, plan):
     splits = shapes_set(seed=1)
     other = replace(splits, bias={name: 1 - b for name, b in splits.bias.items()})
     keys, others = (
-        [made.store.path(i).name for i in toys.ingredients_of(made)]
-        for made in (context(store, plan, splits=s) for s in (splits, other))
+        [each.store.path(i).name for i in toys.ingredients_of(each)]
+        for each in (context(store, plan, splits=s) for s in (splits, other))
     )
     assert (keys[-1] != others[-1]) is (plan in NEEDS_LABELS)
     assert keys[:-1] == others[:-1]
 
 
 @pytest.mark.parametrize("plan", NEEDS_LABELS)
-def test_missing_bias_labels_are_named_before_anything_is_trained(tmp_path, plan):
+def test_missing_bias_labels_are_an_error_before_training(tmp_path, plan):
     splits = replace(shapes_set(seed=1), bias={})
     counting = Counting(tmp_path)
-    with pytest.raises(RecipeError, match=f'"{plan}" needs bias labels of the training split'):
+    with pytest.raises(RecipeError, match=f'"{plan}" needs bias labels'):
         stages.run(replace(context(tmp_path, plan, splits=splits), store=counting))
     assert counting.made == []
 
 
-# The pieces
+# Details
 
 
 def test_rewinding_starts_from_the_initial_weights(store):
-    made_in = context(store, "mrm", "finetune.start=initial", "finetune.rate=1e-12")
-    made, _ = stages.run(made_in)
-    keep = made.masks
+    run_context = context(store, "mrm", "finetune.start=initial", "finetune.rate=1e-12")
+    results, _ = stages.run(run_context)
+    keep = results.masks
     assert keep
-    for name, weight in made.weights("finetune").items():
+    for name, weight in results.weights("finetune").items():
         if name in keep:
-            torch.testing.assert_close(weight, made_in.initial[name] * keep[name])
+            torch.testing.assert_close(weight, run_context.initial[name] * keep[name])
 
 
-def test_jtt_starts_afresh_and_goes_on_without_suspects(tmp_path):
-    made, scores = stages.run(context(tmp_path, "jtt", splits=shapes_set(conflicting=0)))
-    assert set(made) == {"mine", "finetune"}
+def test_jtt_starts_from_the_initial_weights_and_works_without_suspects(tmp_path):
+    results, scores = stages.run(context(tmp_path, "jtt", splits=shapes_set(conflicting=0)))
+    assert set(results) == {"mine", "finetune"}
     assert scores.facts["mining"]["verdict"] == "nothing"
 
 
 @pytest.mark.parametrize("how", ["random", "magnitude"])
 @pytest.mark.parametrize("spread", ["layer", "global"])
 def test_control_masks_keep_as_many_weights(store, how, spread):
-    made, scores = stages.run(
+    results, scores = stages.run(
         context(store, "control", f"control.how={how}", f"control.spread={spread}")
     )
-    learned, keep = under(made["prune"].tensors, "keep."), made.masks
+    learned, keep = under(results["prune"].tensors, "keep."), results.masks
     assert masks.density(keep) == pytest.approx(masks.density(learned), abs=1e-9)
     assert scores.facts["density"]["overall"] == masks.density(keep)
     assert not same(learned, keep)
@@ -189,64 +189,64 @@ def test_control_masks_keep_as_many_weights(store, how, spread):
             n: int(k.sum()) for n, k in learned.items()
         }
     if how == "magnitude":
-        weights = made.weights("pretrain")
+        weights = results.weights("pretrain")
         kept = torch.cat([weights[n][k].abs() for n, k in keep.items()])
         cut = torch.cat([weights[n][~k].abs() for n, k in keep.items()])
         assert spread == "layer" or kept.min() >= cut.max()
 
 
 @pytest.mark.parametrize("how", ["magnitude", "random", "grasp"])
-def test_masks_that_are_not_learned_keep_their_share(store, how):
-    made, _ = stages.run(context(store, "mrm", f"prune.how={how}", "prune.keep=0.25"))
-    keep, weights = made.masks, made.weights("finetune")
+def test_masks_by_a_score_keep_their_share(store, how):
+    results, _ = stages.run(context(store, "mrm", f"prune.how={how}", "prune.keep=0.25"))
+    keep, weights = results.masks, results.weights("finetune")
     assert masks.density(keep) == pytest.approx(0.25, abs=0.01)
-    assert not any(name.startswith("logits.") for name in made["prune"].tensors)
+    assert not any(name.startswith("logits.") for name in results["prune"].tensors)
     for name, mask in keep.items():
         assert not weights[name][~mask].any()
 
 
-def test_weights_drop_out_where_nothing_is_pruned_too(store):
+def test_drop_works_without_pruning(store):
     plain, dropped = (
         stages.run(context(store, "unpruned", f"finetune.drop={drop}"))[0] for drop in (0.0, 0.5)
     )
     assert not same(plain["finetune"].tensors, dropped["finetune"].tensors)
 
 
-def built(made_in):
-    """LfF as a run builds it."""
+def build_lff(run_context):
+    """Build LfF as a run does."""
     own = own_stages()["lff"].own_stage
-    model = made_in.network(made_in.initial)
-    return own.build(model, ContextInputs(made_in), made_in.recipe.table("lff"))
+    model = run_context.network(run_context.initial)
+    return own.build(model, ContextInputs(run_context), run_context.recipe.table("lff"))
 
 
-def test_the_second_network_has_weights_of_its_own(tmp_path):
+def test_the_second_network_has_different_weights(tmp_path):
     builder = models.builder("convnet", 2, {"width": 2, "kernel": 3})
-    made_in = context(tmp_path, "lff", builder=builder)
-    method = built(made_in)
+    run_context = context(tmp_path, "lff", builder=builder)
+    method = build_lff(run_context)
     assert not same(method.model.state_dict(), method.biased.state_dict())
-    again = built(made_in)
+    again = build_lff(run_context)
     assert same(method.state_dict(), again.state_dict())
 
 
-def test_groups_are_drawn_equally_often(tmp_path):
-    made_in = context(tmp_path, "groupdro")
-    training = next(stage_records()["groupdro"].work(made_in, Results()))
+def test_groups_are_sampled_equally_often(tmp_path):
+    run_context = context(tmp_path, "groupdro")
+    training = next(stage_records()["groupdro"].work(run_context, Results()))
     index = training.order.draw(0, 200).flatten()
-    groups = made_in.splits.train.targets[index] * 2 + made_in.splits.bias["train"][index]
+    groups = run_context.splits.train.targets[index] * 2 + run_context.splits.bias["train"][index]
     share = torch.bincount(groups, minlength=4) / len(groups)
     assert share.tolist() == pytest.approx([0.25] * 4, abs=0.03)
 
 
-def test_a_head_refitted_on_validation_data(store):
-    made, scores = stages.run(context(store, "dfr", "refit.on=valid"))
+def test_a_head_can_be_refitted_on_validation_data(store):
+    results, scores = stages.run(context(store, "dfr", "refit.on=valid"))
     assert scores.facts["refit"]["strength"] > 0
-    before, after = made.weights("pretrain"), made.weights("refit")
+    before, after = results.weights("pretrain"), results.weights("refit")
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert changed == {"head.weight", "head.bias"}
 
 
-def test_a_head_is_refitted_when_other_samples_conflict(store):
-    """With "rare", which samples of the validation data conflict is a matter of the training labels."""
+def test_a_head_is_refitted_if_other_samples_are_conflicting(store):
+    """With "rare", the training labels decide which validation samples are conflicting."""
     three = {k: torch.where(torch.arange(240) % 3 == 0, 2, b) for k, b in shapes_set().bias.items()}
     first = replace(shapes_set(), conflict_when="rare", bias=three)
     turned = torch.where(three["train"] == 2, 2 * first.train.targets, three["train"])
@@ -274,7 +274,7 @@ def test_the_biased_network_starts_from_a_file(store, tmp_path):
         toys.ingredients_of(context(store, "rebias", "rebias.network.init=nowhere.safetensors"))
 
 
-def test_a_head_is_not_refitted_on_what_is_not_there(tmp_path):
+def test_refitting_on_a_missing_split_is_an_error(tmp_path):
     splits = toys.without_valid(shapes_set(seed=1))
     with pytest.raises(RecipeError, match="needs"):
         stages.run(context(tmp_path, "dfr", "refit.on=valid", "select.rule=last", splits=splits))

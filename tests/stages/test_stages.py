@@ -1,4 +1,4 @@
-"""The stages of a run: no work twice, no peeking, a defined answer to odd suspects, scores in full."""
+"""The stages of a run: no work is repeated, labels do not leak, unusual suspects, complete scores."""
 
 import importlib.util
 import json
@@ -34,14 +34,14 @@ ACCURACIES = {
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """A store that holds one plain run."""
+    """Return a store that holds one plain run."""
     folder = tmp_path_factory.mktemp("stored")
     stages.run(toys.context(folder))
     return folder
 
 
-def worked(context):
-    """Run a context; the stages that did work."""
+def run_and_list_stages(context):
+    """Run a context; return the stages that did work."""
     store = Counting(context.store.root)
     stages.run(replace(context, store=store))
     return store.made
@@ -49,52 +49,52 @@ def worked(context):
 
 def run(folder, changes=(), **kwargs):
     context = toys.context(folder, changes, **kwargs)
-    made, scores = stages.run(context)
-    return context, made, scores
+    results, scores = stages.run(context)
+    return context, results, scores
 
 
-# No work twice
+# No repeated work
 
 
 def test_a_first_run_does_all_the_work(tmp_path):
-    assert worked(toys.context(tmp_path)) == ALL
+    assert run_and_list_stages(toys.context(tmp_path)) == ALL
 
 
-def test_a_second_run_does_none(stored, monkeypatch):
+def test_a_second_run_does_no_work(stored, monkeypatch):
     fits = Counter()
     monkeypatch.setattr(stages.driver, "fit_together", lambda *a, **k: fits.update(["fit"]))
-    assert worked(toys.context(stored)) == []
+    assert run_and_list_stages(toys.context(stored)) == []
     assert not fits
 
 
-def test_a_second_run_gives_the_same(stored, tmp_path):
-    _, made, scores = run(stored)
+def test_a_second_run_gives_the_same_results(stored, tmp_path):
+    _, results, scores = run(stored)
     _, again, again_scores = run(tmp_path)
-    assert made.keys() == again.keys() == set(ALL) - {"evaluate"}
-    for stage, artifact in made.items():
+    assert results.keys() == again.keys() == set(ALL) - {"evaluate"}
+    for stage, artifact in results.items():
         assert artifact.path.name == again[stage].path.name
         assert same(artifact.tensors, again[stage].tensors)
         assert artifact.facts == again[stage].facts
     assert scores.facts == again_scores.facts
 
 
-# Several at once
+# Several runs at once
 
 
-def test_runs_made_together_are_the_runs_made_alone(tmp_path):
+def test_runs_together_give_the_same_results_as_alone(tmp_path):
     changes = [["seed=1"], ["seed=2"], ["seed=2", "finetune.share=0.5"]]
     contexts = [toys.context(tmp_path / "together", change) for change in changes]
-    for change, (made, scores) in zip(
+    for change, (results, scores) in zip(
         changes, stages.run_together(list(map(stages.Run, contexts))), strict=True
     ):
         _, alone, alone_scores = run(tmp_path / "alone", change)
-        for stage, artifact in made.items():
+        for stage, artifact in results.items():
             assert artifact.path.name == alone[stage].path.name
             assert same(artifact.tensors, alone[stage].tensors), stage
         assert scores.facts == alone_scores.facts
 
 
-def test_what_runs_have_in_common_is_made_once(tmp_path):
+def test_stages_that_runs_share_are_run_once(tmp_path):
     store = Counting(tmp_path)
     changes = [["finetune.rate=1e-3"], ["finetune.rate=1e-4"], ["finetune.rate=1e-4"]]
     contexts = [replace(toys.context(tmp_path, change), store=store) for change in changes]
@@ -103,7 +103,7 @@ def test_what_runs_have_in_common_is_made_once(tmp_path):
     assert runs[1][0]["finetune"] == runs[2][0]["finetune"] != runs[0][0]["finetune"]
 
 
-def test_what_is_done_is_not_lost_with_a_run_that_fails(tmp_path, monkeypatch):
+def test_finished_work_is_kept_if_another_run_fails(tmp_path, monkeypatch):
     plain = toys.context(tmp_path, ["plan=erm", "pretrain.rate=1e-3"])
     contexts = [plain, toys.at_rate(plain, "pretrain", 1e30)]
     with pytest.raises(TrainingError):
@@ -114,7 +114,7 @@ def test_what_is_done_is_not_lost_with_a_run_that_fails(tmp_path, monkeypatch):
     assert not steps
 
 
-def test_a_run_without_suspects_ends_while_the_others_go_on(tmp_path):
+def test_a_run_without_suspects_ends_while_the_others_continue(tmp_path):
     clean = shapes_set(conflicting=0)
     contexts = [toys.context(tmp_path), toys.context(tmp_path, splits=clean)]
     (found, _), (clean_run, scores) = stages.run_together(list(map(stages.Run, contexts)))
@@ -124,14 +124,14 @@ def test_a_run_without_suspects_ends_while_the_others_go_on(tmp_path):
 
 
 class Dropping(TinyNet):
-    """Draws from torch's own random stream wherever it trains."""
+    """A network that draws from torch's random stream in training."""
 
     def forward(self, x):
         dropped = nn.functional.dropout(x, 0.2, self.training)
         return self.head(torch.relu(self.norm(self.conv(dropped))).mean((2, 3)))
 
 
-def test_a_network_with_dropout_gives_the_same_whatever_the_global_stream_is_at(tmp_path):
+def test_a_network_with_dropout_does_not_depend_on_the_global_random_stream(tmp_path):
     torch.manual_seed(0)
     model, runs = Dropping(), []
     for seed in (1, 2):
@@ -141,9 +141,9 @@ def test_a_network_with_dropout_gives_the_same_whatever_the_global_stream_is_at(
         assert same(artifact.tensors, runs[1][stage].tensors), stage
 
 
-def test_the_plan_names_what_the_run_makes(stored):
+def test_the_plan_has_the_keys_of_the_run(stored):
     context = toys.context(stored)
-    assert [made["stage"] for made in toys.ingredients_of(context)] == ALL[:-1]
+    assert [ingredients["stage"] for ingredients in toys.ingredients_of(context)] == ALL[:-1]
     assert all(context.store.find(ingredients) for ingredients in toys.ingredients_of(context))
 
 
@@ -173,17 +173,17 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_changed_setting_reruns_exactly_its_descendants(stored, change):
-    assert worked(toys.context(stored, [change])) == CHANGES[change]
+def test_a_changed_setting_reruns_exactly_the_stages_that_depend_on_it(stored, change):
+    assert run_and_list_stages(toys.context(stored, [change])) == CHANGES[change]
 
 
 def test_another_normalisation_reruns_all(stored):
     changes = ["data.mean=[0.1, 0.1, 0.1]", "data.std=[0.5, 0.5, 0.5]"]
-    assert worked(toys.context(stored, changes)) == ALL
+    assert run_and_list_stages(toys.context(stored, changes)) == ALL
 
 
 class TwoHeads(TinyNet):
-    """Has two linear layers to take features from."""
+    """A network with two linear layers that could be the head."""
 
     def __init__(self):
         super().__init__()
@@ -194,15 +194,15 @@ class TwoHeads(TinyNet):
         return self.head(torch.tanh(self.neck(seen)))
 
 
-def test_features_of_another_layer_rerun_what_aligns_them(tmp_path):
+def test_another_head_reruns_the_stages_that_use_its_features(tmp_path):
     torch.manual_seed(0)
     model = TwoHeads()
-    assert worked(toys.context(tmp_path, model=model)) == ALL
-    assert worked(toys.context(tmp_path, ["model.head=neck"], model=model)) == PRUNED
+    assert run_and_list_stages(toys.context(tmp_path, model=model)) == ALL
+    assert run_and_list_stages(toys.context(tmp_path, ["model.head=neck"], model=model)) == PRUNED
 
 
-def changed(splits, name, **fields):
-    """The splits with one tensor of one of them replaced."""
+def replace_tensor(splits, name, **fields):
+    """Return the splits with one tensor of one split replaced."""
     part = splits.parts()[name]
     return replace(
         splits, **{name: Split(**{"images": part.images, "targets": part.targets} | fields)}
@@ -212,22 +212,22 @@ def changed(splits, name, **fields):
 def one_pixel(splits, name):
     images = splits.parts()[name].images.clone()
     images[3, 0, 0, 0] += 1
-    return changed(splits, name, images=images)
+    return replace_tensor(splits, name, images=images)
 
 
 def one_label(splits, name):
     targets = splits.parts()[name].targets.clone()
     targets[3] = 1 - targets[3]
-    return changed(splits, name, targets=targets)
+    return replace_tensor(splits, name, targets=targets)
 
 
 def another_order(splits, name):
     part = splits.parts()[name]
-    return changed(splits, name, images=part.images.flip(0), targets=part.targets.flip(0))
+    return replace_tensor(splits, name, images=part.images.flip(0), targets=part.targets.flip(0))
 
 
 def permuted(splits):
-    """The splits with their bias labels shuffled."""
+    """Return the splits with their bias labels shuffled."""
     g = torch.Generator().manual_seed(0)
     shuffled = {name: b[torch.randperm(len(b), generator=g)] for name, b in splits.bias.items()}
     return replace(splits, bias=shuffled)
@@ -251,14 +251,14 @@ DATA = {
 
 
 @pytest.mark.parametrize("what", DATA)
-def test_changed_data_reruns_what_saw_it(stored, what):
+def test_changed_data_reruns_the_stages_that_use_it(stored, what):
     change, expected = DATA[what]
-    assert worked(toys.context(stored, splits=change(shapes_set(seed=1)))) == expected
+    assert run_and_list_stages(toys.context(stored, splits=change(shapes_set(seed=1)))) == expected
 
 
 def test_other_initial_weights_rerun_all(stored):
     torch.manual_seed(1)
-    assert worked(toys.context(stored, model=TinyNet())) == ALL
+    assert run_and_list_stages(toys.context(stored, model=TinyNet())) == ALL
 
 
 BUILDER = """
@@ -295,23 +295,23 @@ def network(tmp_path):
 
 def test_a_changed_builder_reruns_all(tmp_path, network):
     kept = tmp_path / "store"
-    assert worked(toys.context(kept, builder=from_file(network))) == ALL
-    assert worked(toys.context(kept, builder=from_file(network))) == []
+    assert run_and_list_stages(toys.context(kept, builder=from_file(network))) == ALL
+    assert run_and_list_stages(toys.context(kept, builder=from_file(network))) == []
     network.write_text(BUILDER.replace("slope=0.1", "slope=0.2"))
-    assert worked(toys.context(kept, builder=from_file(network))) == ALL
+    assert run_and_list_stages(toys.context(kept, builder=from_file(network))) == ALL
 
 
 def test_another_builder_of_the_same_file_reruns_all(tmp_path, network):
-    """The initial weights are the same, and what is done with them is not."""
+    """The initial weights are the same, but the forward pass differs."""
     kept = tmp_path / "store"
-    assert worked(toys.context(kept, builder=from_file(network))) == ALL
-    assert worked(toys.context(kept, builder=from_file(network, "other"))) == ALL
+    assert run_and_list_stages(toys.context(kept, builder=from_file(network))) == ALL
+    assert run_and_list_stages(toys.context(kept, builder=from_file(network, "other"))) == ALL
 
 
 def test_other_options_of_a_builder_rerun_all(tmp_path, network):
     kept = tmp_path / "store"
-    assert worked(toys.context(kept, builder=from_file(network))) == ALL
-    assert worked(toys.context(kept, builder=from_file(network, slope=0.3))) == ALL
+    assert run_and_list_stages(toys.context(kept, builder=from_file(network))) == ALL
+    assert run_and_list_stages(toys.context(kept, builder=from_file(network, slope=0.3))) == ALL
 
 
 BLOCKS = """
@@ -354,23 +354,23 @@ def test_a_changed_part_of_a_given_model_reruns_all(tmp_path):
     with pytest.MonkeyPatch.context() as monkey:
         first = model("blocks_a", BLOCKS)
         second = model("blocks_b", BLOCKS.replace("torch.relu", "torch.tanh"))
-        done = worked(toys.context(kept, model=first))
+        done = run_and_list_stages(toys.context(kept, model=first))
         assert done[:2] == ["mine", "pretrain"]
-        assert worked(toys.context(kept, model=first)) == []
-        assert worked(toys.context(kept, model=second))[:2] == done[:2]
+        assert run_and_list_stages(toys.context(kept, model=first)) == []
+        assert run_and_list_stages(toys.context(kept, model=second))[:2] == done[:2]
 
 
-# No peeking
+# No leaks
 
 
 @pytest.mark.parametrize("change", [lambda s: s, without_valid], ids=["valid", "no valid"])
-def test_bias_labels_touch_nothing_but_the_scores(tmp_path, change):
+def test_bias_labels_only_change_the_scores(tmp_path, change):
     splits = change(shapes_set(seed=1))
-    _, made, scores = run(tmp_path / "a", splits=splits)
+    _, results, scores = run(tmp_path / "a", splits=splits)
     _, blind, blind_scores = run(tmp_path / "b", splits=permuted(splits))
     _, none, none_scores = run(tmp_path / "c", splits=replace(splits, bias={}))
-    assert len(made) == 4
-    for stage, artifact in made.items():
+    assert len(results) == 4
+    for stage, artifact in results.items():
         for other in (blind[stage], none[stage]):
             assert other.path.name == artifact.path.name
             assert same(other.tensors, artifact.tensors)
@@ -385,27 +385,27 @@ def test_bias_labels_touch_nothing_but_the_scores(tmp_path, change):
 
 
 def seen_by_training(monkeypatch, folder, **kwargs):
-    """Run; the lab, the scores, and how often each training sample was in a batch."""
+    """Run; return the context, the scores, and how often each training sample was in a batch."""
     seen = Counter()
     batch = Resident.batch
 
-    def spied(self, index, step):
+    def record(self, index, step):
         assert len(self.targets) == 240
         seen.update(index.tolist())
         return batch(self, index, step)
 
-    monkeypatch.setattr(Resident, "batch", spied)
+    monkeypatch.setattr(Resident, "batch", record)
     context, _, scores = run(folder, **kwargs)
     return context, scores.facts, seen
 
 
 @pytest.mark.parametrize("up", [0, 80])
-def test_samples_to_select_by_are_never_trained_on(tmp_path, monkeypatch, up):
+def test_held_out_samples_are_never_trained_on(tmp_path, monkeypatch, up):
     splits = without_valid(shapes_set(seed=1))
     changes = [f"prune.up={up}", f"finetune.up={up}"]
     context, scores, seen = seen_by_training(monkeypatch, tmp_path, changes=changes, splits=splits)
     out = set(context.kept_out.nonzero().squeeze(1).tolist())
-    assert 12 <= len(out) <= 36  # a tenth of 240, give or take
+    assert 12 <= len(out) <= 36  # about a tenth of 240
     assert set(seen) == set(range(240)) - out
     chosen = scores["selection"]
     assert chosen["rule"] == "heldout"
@@ -420,7 +420,7 @@ def test_with_a_validation_split_nothing_is_kept_out(tmp_path, monkeypatch):
     assert scores["selection"]["suspects"] + scores["selection"]["others"] == 240
 
 
-def test_with_the_last_iterate_nothing_is_kept_out(tmp_path, monkeypatch):
+def test_selecting_the_last_step_keeps_nothing_out(tmp_path, monkeypatch):
     splits = without_valid(shapes_set(seed=1))
     context, scores, seen = seen_by_training(
         monkeypatch, tmp_path, changes=["select.rule=last"], splits=splits
@@ -430,7 +430,7 @@ def test_with_the_last_iterate_nothing_is_kept_out(tmp_path, monkeypatch):
     assert scores["selection"] == {"rule": "last", "step": 30, "reason": "asked for"}
 
 
-def test_who_is_kept_out_depends_on_the_seed_alone(tmp_path):
+def test_held_out_samples_depend_on_the_seed_alone(tmp_path):
     splits = without_valid(shapes_set(seed=1))
     first, again = (
         toys.context(tmp_path, splits=s).kept_out for s in (splits, one_label(splits, "train"))
@@ -452,22 +452,24 @@ def test_one_of_each_class_is_trained_on(tmp_path):
     assert kept_out.sum() > 180
 
 
-def test_suspects_have_their_share_of_what_is_trained_on(tmp_path, monkeypatch):
+def test_suspects_have_their_share_of_the_batches(tmp_path, monkeypatch):
     splits = without_valid(shapes_set(seed=1))
-    drawn = []
+    all_odds = []
     monkeypatch.setattr(
-        sampling, "Weighted", lambda odds, **kwargs: drawn.append(odds) or Weighted(odds, **kwargs)
+        sampling,
+        "Weighted",
+        lambda odds, **kwargs: all_odds.append(odds) or Weighted(odds, **kwargs),
     )
     changes = ["mine.how=oracle", "select.share=0.4", "prune.up=0", "finetune.up=0"]
     run(tmp_path, changes, splits=splits)
     conflict, targets = splits.conflicting("train"), splits.train.targets
-    for odds in drawn:
+    for odds in all_odds:
         for c in (0, 1):
             share = odds[(targets == c) & conflict].sum() / odds[targets == c].sum()
             assert float(share) == pytest.approx(1 / 3)
 
 
-def test_an_empty_validation_split_is_none(tmp_path):
+def test_an_empty_validation_split_is_ignored(tmp_path):
     splits = shapes_set(seed=1)
     none = torch.zeros(0, dtype=torch.long)
     empty = replace(
@@ -478,10 +480,10 @@ def test_an_empty_validation_split_is_none(tmp_path):
     assert scores.facts == without.facts
 
 
-def test_pixels_that_are_no_numbers_are_refused():
+def test_pixels_that_are_not_finite_are_refused():
     images = torch.zeros(3, 1, 2, 2)
     images[1, 0, 0, 0] = float("nan")
-    with pytest.raises(DataError, match="1 of 3 images have pixels that are no numbers, image 1"):
+    with pytest.raises(DataError, match=r"1 of 3 images.*image 1"):
         Split(images, torch.zeros(3, dtype=torch.long))
 
 
@@ -489,28 +491,28 @@ def test_pixels_that_are_no_numbers_are_refused():
 
 
 class Standardising(TinyNet):
-    """Divides by the spread of an image, which a blank one does not have."""
+    """A network that divides by the standard deviation of an image, which is 0 for a blank one."""
 
     def forward(self, x):
         return super().forward(x / x.std((1, 2, 3), keepdim=True))
 
 
 @pytest.mark.parametrize("every", [10, 30], ids=["midway", "at the last step"])
-def test_no_prediction_for_a_sample_outside_training_is_an_error(tmp_path, every):
+def test_a_prediction_that_is_not_finite_for_a_held_out_sample_is_an_error(tmp_path, every):
     splits = shapes_set(seed=1)
     splits.valid.images[3] = 0
     every = f"select.every={every}"
     context = toys.context(tmp_path, [every], splits=splits, model=Standardising())
     for _ in range(2):
-        with pytest.raises(TrainingError, match=r"result of mine .* look at valid\.score"):
+        with pytest.raises(TrainingError, match=r"mine.*valid\.score"):
             stages.run(context)
 
 
 @pytest.mark.parametrize("change", [lambda s: s, without_valid], ids=["valid", "no valid"])
-def test_the_iterate_with_the_lowest_balanced_loss_is_kept(tmp_path, change):
+def test_the_step_with_the_lowest_balanced_loss_is_selected(tmp_path, change):
     changes = ["finetune.iterates=[5, 10, 15, 20, 25, 30]", "select.every=5", "finetune.rate=0.05"]
-    context, made, scores = run(tmp_path, changes, splits=change(shapes_set(seed=1)))
-    tuned = made["finetune"]
+    context, results, scores = run(tmp_path, changes, splits=change(shapes_set(seed=1)))
+    tuned = results["finetune"]
     rows = [row for row in tuned.log if "heldout_suspects" in row]
     assert [row["step"] for row in rows] == [5, 10, 15, 20, 25, 30]
     losses = {r["step"]: (r["heldout_suspects"] + r["heldout_others"]) / 2 for r in rows}
@@ -520,16 +522,16 @@ def test_the_iterate_with_the_lowest_balanced_loss_is_kept(tmp_path, change):
     assert same(
         under(tuned.tensors, "weights."), under(tuned.tensors, f"iterate.{chosen['step']}.")
     )
-    suspects, others = slow_heldout(context, made, chosen["step"])
+    suspects, others = slow_heldout(context, results, chosen["step"])
     assert chosen["loss"] == pytest.approx((suspects + others) / 2, rel=1e-4)
 
 
-def slow_heldout(context, made, step):
-    """Mean 1 - p over suspects and over others outside training, sample by sample."""
+def slow_heldout(context, results, step):
+    """Return the mean of 1 - p over held-out suspects and over other held-out samples, one by one."""
     name = "valid" if context.splits.valid else "train"
     among = torch.ones(240, dtype=torch.bool) if context.splits.valid else context.kept_out
-    model = context.network(under(made["finetune"].tensors, f"iterate.{step}.")).eval()
-    split, conflict = context.splits.parts()[name], made["mine"].tensors[f"{name}.conflict"]
+    model = context.network(under(results["finetune"].tensors, f"iterate.{step}.")).eval()
+    split, conflict = context.splits.parts()[name], results["mine"].tensors[f"{name}.conflict"]
     losses = {True: [], False: []}
     for i in among.nonzero().squeeze(1).tolist():
         with torch.no_grad():
@@ -538,18 +540,18 @@ def slow_heldout(context, made, step):
     return tuple(sum(each) / len(each) for each in (losses[True], losses[False]))
 
 
-def test_too_few_suspects_to_select_by_mean_the_last_iterate(stored):
+def test_too_few_held_out_suspects_select_the_last_step(stored):
     changes = ["select.minimum=1000", "finetune.iterates=[30]"]
-    _, made, scores = run(stored, changes)
+    _, results, scores = run(stored, changes)
     chosen = scores.facts["selection"]
     assert (chosen["rule"], chosen["step"]) == ("last", 30)
     assert "fewer than 1000 suspects" in chosen["reason"]
-    tensors = made["finetune"].tensors
+    tensors = results["finetune"].tensors
     assert same(under(tensors, "weights."), under(tensors, "iterate.30."))
 
 
 def test_a_validation_split_of_suspects_alone_selects_nothing(tmp_path):
-    """Failures gathered by hand: there is no loss on the others to balance against."""
+    """A user may collect only failures: then there are no other samples for the balanced loss."""
     splits = shapes_set(seed=1)
     odd = splits.conflicting("test")
     fooled = Split(splits.test.images[odd], splits.test.targets[odd])
@@ -560,13 +562,13 @@ def test_a_validation_split_of_suspects_alone_selects_nothing(tmp_path):
     assert scores.facts["debiased"]["average"] > 0
 
 
-def test_iterates_of_the_recipe_are_scored(stored):
-    _, made, scores = run(stored, ["select.rule=last"])
+def test_steps_listed_in_the_recipe_are_scored(stored):
+    _, results, scores = run(stored, ["select.rule=last"])
     assert set(scores.facts["iterates"]) == {"10", "30"}
     assert scores.facts["iterates"]["30"] == scores.facts["debiased"]
     for step, found in scores.facts["iterates"].items():
         assert found.keys() == ACCURACIES
-        weights = under(made["finetune"].tensors, f"iterate.{step}.")
+        weights = under(results["finetune"].tensors, f"iterate.{step}.")
         assert found["average"] == pytest.approx(slow_accuracy(weights))
 
 
@@ -581,12 +583,12 @@ def slow_accuracy(weights):
 # Suspects
 
 
-def ordinary_only(made, scores, code):
-    """The plan ended with the ordinary model, and the scores say all there is to say."""
+def ordinary_only(results, scores, code):
+    """Check that the plan ended with the ordinary model and that the scores are complete."""
     facts = scores.facts
-    assert list(made) == ["mine", "pretrain"]
+    assert list(results) == ["mine", "pretrain"]
     assert facts["mining"]["verdict"] == code
-    assert "The ordinary model is returned" in facts["mining"]["text"]
+    assert "ordinary model" in facts["mining"]["text"]
     assert facts["ordinary"].keys() == ACCURACIES
     assert facts["debiased"] == facts["ordinary"]
     assert facts["pruned"] is None
@@ -595,23 +597,23 @@ def ordinary_only(made, scores, code):
 
 
 @pytest.mark.parametrize("change", [lambda s: s, without_valid], ids=["valid", "no valid"])
-def test_no_suspects_mean_the_ordinary_model(tmp_path, change):
-    context, made, scores = run(tmp_path, splits=change(shapes_set(seed=1, conflicting=0)))
+def test_without_suspects_the_result_is_the_ordinary_model(tmp_path, change):
+    context, results, scores = run(tmp_path, splits=change(shapes_set(seed=1, conflicting=0)))
     assert scores.facts["mining"]["flagged"] == 0
     assert scores.facts["mining"]["precision"] is None
-    ordinary_only(made, scores, "nothing")
-    runs.save(context, made, scores, tmp_path / "out")
+    ordinary_only(results, scores, "nothing")
+    runs.save(context, results, scores, tmp_path / "out")
     model = runs.load(tmp_path / "out", model=TinyNet()).model
-    assert same(model.state_dict(), made["pretrain"].tensors)
+    assert same(model.state_dict(), results["pretrain"].tensors)
 
 
 @pytest.mark.parametrize("change", [lambda s: s, without_valid], ids=["valid", "no valid"])
-def test_too_many_suspects_mean_the_ordinary_model(tmp_path, change):
+def test_with_too_many_suspects_the_result_is_the_ordinary_model(tmp_path, change):
     changes = ["mine.steps=1", "mine.rate=1e-9"]
-    context, made, scores = run(tmp_path, changes, splits=change(shapes_set(seed=1)))
+    context, results, scores = run(tmp_path, changes, splits=change(shapes_set(seed=1)))
     assert scores.facts["mining"]["flagged"] > 0.35 * 240
-    ordinary_only(made, scores, "too-many")
-    runs.save(context, made, scores, tmp_path / "out")
+    ordinary_only(results, scores, "too-many")
+    runs.save(context, results, scores, tmp_path / "out")
 
 
 def flagged(k, n):
@@ -649,44 +651,44 @@ def test_verdicts(k, n, code):
         (0, 0, "usable"),
     ],
 )
-def test_a_second_opinion_tells_wrong_labels(against, of, code):
+def test_a_second_opinion_detects_wrong_labels(against, of, code):
     found = verdict(flagged(24, 240), opinion=torch.arange(of) < against)
     assert found.code == code
     assert found.usable
     assert ("wrong labels" in found.text) is (code == "noise")
 
 
-def test_no_opinion_makes_something_of_nothing():
+def test_a_second_opinion_does_not_change_the_other_verdicts():
     opinion = torch.ones(100, dtype=torch.bool)
     assert verdict(flagged(0, 240), opinion=opinion).code == "nothing"
     assert verdict(flagged(200, 240), opinion=opinion).code == "too-many"
 
 
-def test_wrong_labels_are_suspected_of_being_that(tmp_path):
-    """Colour and shape agree everywhere; a tenth of the labels is wrong."""
+def test_wrong_labels_give_the_verdict_noise(tmp_path):
+    """Colour and shape always agree; a tenth of the labels is wrong."""
     splits = shapes_set(seed=1, conflicting=0)
     for name in ("train", "valid"):
         targets = splits.parts()[name].targets.clone()
         targets[:24] = 1 - targets[:24]
-        splits = changed(splits, name, targets=targets)
-    _, made, scores = run(tmp_path, splits=splits)
+        splits = replace_tensor(splits, name, targets=targets)
+    _, results, scores = run(tmp_path, splits=splits)
     assert scores.facts["mining"]["verdict"] == "noise"
-    assert "finetune" in made
+    assert "finetune" in results
 
 
 # Miners
 
 
 @pytest.mark.parametrize("how", ["gce", "early-stopped", "epoch-ensemble"])
-def test_miners_find_most_of_what_contradicts_the_colour(tmp_path, how):
+def test_miners_find_most_conflicting_samples(tmp_path, how):
     steps = {"gce": 40, "early-stopped": 20, "epoch-ensemble": 40}[how]
     changes = [f"mine.how={how}", "mine.threshold=0.4", f"mine.steps={steps}"]
-    context, made, scores = run(tmp_path, changes)
+    context, results, scores = run(tmp_path, changes)
     found = scores.facts["mining"]
     assert found["precision"] > 0.6
     assert found["recall"] > 0.4
     for name in ("train", "valid"):
-        suspects = Suspects.of(made["mine"].tensors, name)
+        suspects = Suspects.of(results["mine"].tensors, name)
         targets = context.splits.parts()[name].targets
         assert len(suspects) == 240
         assert ((suspects.score >= 0) & (suspects.score <= 1)).all()
@@ -694,38 +696,40 @@ def test_miners_find_most_of_what_contradicts_the_colour(tmp_path, how):
             assert torch.equal(suspects.conflict, suspects.score > 0.4)
         else:
             assert torch.equal(suspects.conflict, suspects.predicted != targets)
-    assert found["flagged"] == int(made["mine"].tensors["train.conflict"].sum())
+    assert found["flagged"] == int(results["mine"].tensors["train.conflict"].sum())
     quality = metrics.mining_quality(
-        made["mine"].tensors["train.conflict"], context.splits.conflicting("train")
+        results["mine"].tensors["train.conflict"], context.splits.conflicting("train")
     )
     assert {k: found[k] for k in quality} == quality
 
 
-def test_the_two_forms_of_gce_are_two_miners(tmp_path):
+def test_the_two_forms_of_gce_give_different_suspects(tmp_path):
     _, released, _ = run(tmp_path)
     _, true, _ = run(tmp_path, ['mine.gce_form="exact"'])
     assert not same(released["mine"].tensors, true["mine"].tensors)
 
 
-def test_the_oracle_is_the_truth(tmp_path):
-    context, made, scores = run(tmp_path, ["mine.how=oracle"])
+def test_the_oracle_flags_the_conflicting_samples(tmp_path):
+    context, results, scores = run(tmp_path, ["mine.how=oracle"])
     for name in ("train", "valid"):
         assert torch.equal(
-            made["mine"].tensors[f"{name}.conflict"], context.splits.conflicting(name)
+            results["mine"].tensors[f"{name}.conflict"], context.splits.conflicting(name)
         )
     assert (scores.facts["mining"]["precision"], scores.facts["mining"]["recall"]) == (1.0, 1.0)
 
 
-def test_the_oracle_asks_anew_when_the_labels_change(tmp_path):
+def test_the_oracle_runs_again_if_the_bias_labels_change(tmp_path):
     splits = shapes_set(seed=1)
-    assert worked(toys.context(tmp_path, ["mine.how=oracle"], splits=splits)) == ALL
-    again = worked(toys.context(tmp_path, ["mine.how=oracle"], splits=permuted(splits)))
+    assert run_and_list_stages(toys.context(tmp_path, ["mine.how=oracle"], splits=splits)) == ALL
+    again = run_and_list_stages(
+        toys.context(tmp_path, ["mine.how=oracle"], splits=permuted(splits))
+    )
     assert again[0] == "mine"
     assert "pretrain" not in again
 
 
 @pytest.mark.parametrize("known", [(), ("test",), ("train",)], ids=lambda known: "-".join(known))
-def test_the_oracle_needs_labels_of_all_it_is_asked_about(tmp_path, known):
+def test_the_oracle_needs_bias_labels_of_every_split(tmp_path, known):
     splits = shapes_set(seed=1)
     splits = replace(splits, bias={name: splits.bias[name] for name in known})
     with pytest.raises(RecipeError, match=r"oracle.*needs bias labels"):
@@ -733,7 +737,7 @@ def test_the_oracle_needs_labels_of_all_it_is_asked_about(tmp_path, known):
 
 
 class Scripted:
-    """Stands for a method: pass k gives the true class the probability of row k."""
+    """A fake method: in pass k the label has the probability in row k."""
 
     def __init__(self, rows, labels, classes):
         self.rows, self.labels, self.classes, self.passes = rows, labels, classes, 0
@@ -746,7 +750,7 @@ class Scripted:
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), golden_values.cases("ecs_scores"))
-def test_epoch_scores_are_those_of_the_reference(inputs, outputs):
+def test_epoch_scores_equal_the_reference(inputs, outputs):
     rows, labels = (
         golden_values.floats(inputs["p_true_class_per_pass"]),
         torch.tensor(inputs["labels"]),
@@ -771,16 +775,16 @@ def test_epoch_scores_are_those_of_the_reference(inputs, outputs):
     assert quality["recall"] == pytest.approx(outputs["recall"])
 
 
-def test_passes_are_counted_over_what_is_trained_on(tmp_path, monkeypatch):
-    """Kept-out samples make a pass shorter; 240 samples in batches of 32 are a pass of 7 steps."""
+def test_a_pass_counts_only_samples_that_are_trained_on(tmp_path, monkeypatch):
+    """Kept-out samples make a pass shorter; 240 samples in batches of 32 make a pass of 7 steps."""
     periods = []
     original = EpochScores.__init__
 
-    def spied(self, *args, every, steps):
+    def record(self, *args, every, steps):
         periods.append(every)
         original(self, *args, every=every, steps=steps)
 
-    monkeypatch.setattr(EpochScores, "__init__", spied)
+    monkeypatch.setattr(EpochScores, "__init__", record)
     for splits in (shapes_set(seed=1), without_valid(shapes_set(seed=1))):
         context, _, _ = run(tmp_path, ["mine.how=epoch-ensemble"], splits=splits)
         assert periods[-1] == int((~context.kept_out).sum()) // 32
@@ -791,14 +795,14 @@ def test_passes_are_counted_over_what_is_trained_on(tmp_path, monkeypatch):
 
 
 def test_pruned_weights_are_exactly_zero_everywhere(stored):
-    _, made, scores = run(stored)
-    keep = under(made["prune"].tensors, "keep.")
+    _, results, scores = run(stored)
+    keep = under(results["prune"].tensors, "keep.")
     assert keep.keys() == {"conv.weight", "head.weight"}
     assert 0 < scores.facts["density"]["overall"] < 1
     weights = {
-        "pruned": under(made["prune"].tensors, "weights."),
-        "debiased": under(made["finetune"].tensors, "weights."),
-        "iterate": under(made["finetune"].tensors, "iterate.10."),
+        "pruned": under(results["prune"].tensors, "weights."),
+        "debiased": under(results["finetune"].tensors, "weights."),
+        "iterate": under(results["finetune"].tensors, "iterate.10."),
     }
     for found in weights.values():
         assert found.keys() == TinyNet().state_dict().keys()
@@ -807,20 +811,20 @@ def test_pruned_weights_are_exactly_zero_everywhere(stored):
             assert (found[name][mask] != 0).all()
 
 
-def test_survivors_are_the_pretrained_weights_until_fine_tuning(stored):
-    _, made, _ = run(stored)
-    keep, pruned = (under(made["prune"].tensors, p) for p in ("keep.", "weights."))
-    before, after = made["pretrain"].tensors, under(made["finetune"].tensors, "weights.")
+def test_kept_weights_do_not_change_before_fine_tuning(stored):
+    _, results, _ = run(stored)
+    keep, pruned = (under(results["prune"].tensors, p) for p in ("keep.", "weights."))
+    before, after = results["pretrain"].tensors, under(results["finetune"].tensors, "weights.")
     for name, mask in keep.items():
         assert torch.equal(pruned[name], before[name] * mask)
         assert not torch.equal(after[name], pruned[name])
-        assert torch.equal(mask, made["prune"].tensors[f"logits.{name}"] > 0)
+        assert torch.equal(mask, results["prune"].tensors[f"logits.{name}"] > 0)
     assert torch.equal(pruned["head.bias"], before["head.bias"])
 
 
 def test_density_is_counted(stored):
-    _, made, scores = run(stored)
-    keep = under(made["prune"].tensors, "keep.")
+    _, results, scores = run(stored)
+    keep = under(results["prune"].tensors, "keep.")
     kept = {name: int(mask.sum()) for name, mask in keep.items()}
     facts = scores.facts["density"]
     assert facts["overall"] == sum(kept.values()) / (162 + 12)
@@ -828,13 +832,13 @@ def test_density_is_counted(stored):
         "conv.weight": kept["conv.weight"] / 162,
         "head.weight": kept["head.weight"] / 12,
     }
-    assert facts["reachable"] == facts["overall"]  # here every weight touches data
+    assert facts["reachable"] == facts["overall"]  # here every weight is reachable
 
 
-def test_pruned_batch_norm_statistics_are_estimated_anew(stored):
-    context, made, _ = run(stored)
-    settings, conflict = context.recipe.prune, made["mine"].tensors["train.conflict"]
-    train, tensors = context.splits.train, under(made["prune"].tensors, "weights.")
+def test_batch_norm_statistics_are_re_estimated_after_pruning(stored):
+    context, results, _ = run(stored)
+    settings, conflict = context.recipe.prune, results["mine"].tensors["train.conflict"]
+    train, tensors = context.splits.train, under(results["prune"].tensors, "weights.")
     odds = sampling.derived_odds(conflict, train.targets, share=settings.share, cap=settings.cap)
     order = sampling.Weighted(odds, batch=settings.batch, seed=context.seed("prune"))
     means, variances = [], []
@@ -846,24 +850,24 @@ def test_pruned_batch_norm_statistics_are_estimated_anew(stored):
     torch.testing.assert_close(tensors["norm.running_mean"], torch.stack(means).mean(0))
     torch.testing.assert_close(tensors["norm.running_var"], torch.stack(variances).mean(0))
     assert int(tensors["norm.num_batches_tracked"]) == settings.batch_norm_batches
-    stale = made["pretrain"].tensors["norm.running_mean"]
+    stale = results["pretrain"].tensors["norm.running_mean"]
     assert not torch.allclose(tensors["norm.running_mean"], stale, rtol=1e-2)
 
 
 def test_a_network_without_batch_norm_is_pruned_too(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.ReLU(), nn.Linear(8, 2))
-    _, made, scores = run(tmp_path, model=model)
-    assert "finetune" in made
+    _, results, scores = run(tmp_path, model=model)
+    assert "finetune" in results
     assert scores.facts["pruned"].keys() == ACCURACIES
 
 
 # Scores
 
 
-def test_scores_hold_what_is_promised_and_little_else(stored, tmp_path):
-    context, made, scores = run(stored)
-    runs.save(context, made, scores, tmp_path)
+def test_scores_have_the_documented_fields(stored, tmp_path):
+    context, results, scores = run(stored)
+    runs.save(context, results, scores, tmp_path)
     facts = json.loads((tmp_path / "scores.json").read_text())
     promised = {"ordinary", "pruned", "debiased", "mining", "density", "selection"}
     assert facts.keys() == promised | {"evaluated_on", "iterates", "unseen"}
@@ -876,12 +880,12 @@ def test_scores_hold_what_is_promised_and_little_else(stored, tmp_path):
     assert facts["evaluated_on"] == "test"
 
 
-def test_scores_are_those_of_the_weights(stored):
-    _, made, scores = run(stored)
+def test_scores_equal_a_plain_evaluation_of_the_weights(stored):
+    _, results, scores = run(stored)
     weights = {
-        "ordinary": made["pretrain"].tensors,
-        "pruned": under(made["prune"].tensors, "weights."),
-        "debiased": under(made["finetune"].tensors, "weights."),
+        "ordinary": results["pretrain"].tensors,
+        "pruned": under(results["prune"].tensors, "weights."),
+        "debiased": under(results["finetune"].tensors, "weights."),
     }
     found = {name: scores.facts[name]["average"] for name in weights}
     assert found == pytest.approx({name: slow_accuracy(w) for name, w in weights.items()})
@@ -889,33 +893,33 @@ def test_scores_are_those_of_the_weights(stored):
 
 
 def test_an_ordinary_run_has_no_suspects_and_no_masks(tmp_path):
-    _, made, scores = run(tmp_path, ["plan=erm"])
-    assert list(made) == ["pretrain"]
+    _, results, scores = run(tmp_path, ["plan=erm"])
+    assert list(results) == ["pretrain"]
     assert scores.facts["mining"] is None
     assert scores.facts["pruned"] is None
     assert scores.facts["debiased"] == scores.facts["ordinary"]
 
 
 def test_plans_share_their_stages(stored):
-    assert worked(toys.context(stored, ["plan=erm"])) == ["evaluate"]
+    assert run_and_list_stages(toys.context(stored, ["plan=erm"])) == ["evaluate"]
 
 
-def test_without_test_data_the_best_there_is_is_scored(tmp_path):
+def test_without_test_data_the_next_best_split_is_scored(tmp_path):
     splits = shapes_set(seed=1)
     no_test = replace(splits, test=None, bias={n: splits.bias[n] for n in ("train", "valid")})
     _, _, scores = run(tmp_path, splits=no_test)
     assert scores.facts["evaluated_on"] == "valid"
     alone = without_valid(replace(no_test, bias={"train": splits.bias["train"]}))
-    context, made, scores = run(tmp_path, splits=alone)
+    context, results, scores = run(tmp_path, splits=alone)
     assert scores.facts["evaluated_on"] == "the training samples kept out of training"
-    model = context.network(made["pretrain"].tensors).eval()
+    model = context.network(results["pretrain"].tensors).eval()
     out = context.kept_out
     with torch.no_grad():
         right = model(alone.train.images[out] / 255).argmax(1) == alone.train.targets[out]
     assert scores.facts["ordinary"]["average"] == pytest.approx(float(right.double().mean()))
 
 
-# Trouble
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -926,23 +930,25 @@ def test_without_test_data_the_best_there_is_is_scored(tmp_path):
         ("finetune", {"mine", "pretrain", "prune"}),
     ],
 )
-def test_no_number_in_a_stage_leaves_the_store_clean(tmp_path, stage, finished):
+def test_a_loss_of_nan_leaves_no_artifact_of_the_stage(tmp_path, stage, finished):
     context = toys.at_rate(toys.context(tmp_path), stage, 1e30)
     with pytest.raises(TrainingError, match="since step"):
         stages.run(context)
     whole = [path for path in context.store.artifacts() if path.suffix == ""]
     assert {path.name.partition("-")[0] for path in whole} == finished
-    assert worked(toys.context(tmp_path)) == [stage for stage in ALL if stage not in finished]
+    assert run_and_list_stages(toys.context(tmp_path)) == [
+        stage for stage in ALL if stage not in finished
+    ]
 
 
 def test_a_model_of_the_wrong_width_is_refused_before_training(tmp_path):
-    with pytest.raises(ModelError, match="Give its last layer 2 outputs"):
+    with pytest.raises(ModelError, match="2 outputs"):
         run(tmp_path, model=TinyNet(classes=3))
     assert list(Store(tmp_path).artifacts()) == []
 
 
 class Headless(nn.Module):
-    """Ends in a convolution."""
+    """A network that ends in a convolution."""
 
     def __init__(self):
         super().__init__()

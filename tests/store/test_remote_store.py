@@ -36,7 +36,7 @@ def server() -> Iterator[str]:
         running.stop()
 
 
-@pytest.fixture(params=["memory", "s3"])
+@pytest.fixture(params=["memory", "file", "s3"])
 def address(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[str]:
@@ -50,6 +50,8 @@ def address(
         monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
         fsspec.filesystem("s3").makedirs("unspur-tests", exist_ok=True)
         yield f"s3://unspur-tests/{name}"
+    elif request.param == "file":
+        yield (tmp_path / "new" / "folder").as_uri()
     else:
         yield f"memory://{name}"
 

@@ -1,4 +1,4 @@
-"""Proposition 1: the flow against plain Euler steps and closed forms; its bounds along the way."""
+"""Proposition 1: compare the flow with Euler steps and closed forms; test its bounds."""
 
 import itertools
 import math
@@ -16,7 +16,7 @@ PS = (0.55, 0.6, 0.9, 0.99, 0.999999, 1.0)
 
 
 def start_of(p, d, seed=0):
-    """Unequal weights inside Proposition 1's assumption."""
+    """Return a start with unequal weights that satisfies the assumption of Proposition 1."""
     rng = np.random.default_rng([seed, d])
     top = min(float(flow.w_limit(p)), 0.5)
     return Start(p, float(rng.uniform(0.05, 1)), rng.uniform(0.1, 0.9, size=d) * top)
@@ -33,7 +33,7 @@ def paths():
 
 
 def loss(w, p):
-    """Exponential loss E e^{-Y wᵀX} by listing every input."""
+    """Return the exponential loss E e^{-Y wᵀX} over every input."""
     total = 0.0
     for bits in itertools.product((-1, 1), repeat=len(w) - 1):
         chance = math.prod(p if bit == 1 else 1 - p for bit in bits)
@@ -91,7 +91,7 @@ def test_at_p_one_the_ratio_rises_to_one():
     assert flow.ratio_lower_at_one(start, [1e300])[0, 0] < 1e-3
 
 
-def test_a_quantity_of_each_bit_is_conserved(paths):
+def test_the_quantity_of_each_bit_is_conserved(paths):
     for start, path in paths:
         constant = flow.conserved(start.p, path.w_inv, path.w_sp)
         assert constant.shape == path.w_sp.shape
@@ -100,15 +100,15 @@ def test_a_quantity_of_each_bit_is_conserved(paths):
         )
 
 
-def test_the_conserved_quantity_is_that_of_the_formula():
+def test_the_conserved_quantity_equals_the_formula():
     value = flow.conserved(0.8, 0.5, [0.2, 0.3])
     for got, s in zip(value, (0.2, 0.3), strict=True):
         expected = math.exp(0.5) * (0.8 * math.exp(-s) - 0.2 * math.exp(s))
         assert got == pytest.approx(expected)
 
 
-def test_the_solver_is_not_conserving_by_accident():
-    """A loose tolerance drifts: so the test above can fail."""
+def test_the_conserved_quantity_drifts_with_a_loose_tolerance():
+    """This shows that the test of conservation can fail."""
     start = start_of(0.9, 5)
     path = flow.integrate(start, [1e6], rtol=1e-2, atol=1e-2)
     constant = flow.conserved(0.9, path.w_inv, path.w_sp)
@@ -176,19 +176,19 @@ def test_bounds_against_plain_formulas():
 
 
 @pytest.mark.parametrize("d", [1, 2, 15])
-def test_the_bounds_at_p_one_are_the_limits_of_those_below(d):
+def test_the_bounds_at_p_one_are_the_limits_for_p_to_one(d):
     t = np.geomspace(1e-2, 10, 7)
     one, near = (equal_start(p, d, w_inv=0.3, w_sp=0.1) for p in (1.0, 1 - 1e-10))
     for bound in (lambda s: flow.w_sp_lower(s, t, 2.0), lambda s: flow.w_inv_bounds(s, t)[1]):
         np.testing.assert_allclose(bound(one), bound(near), rtol=1e-3)
     expected = 0.1 / np.log(np.exp(0.3) + t * np.exp(-0.1 * d))
     np.testing.assert_allclose(flow.ratio_lower_at_one(one, t)[:, 0], expected)
-    if d > 1:  # one bit alone keeps a term that the limit in the paper drops
+    if d > 1:  # with one bit a term remains that the paper's limit omits
         np.testing.assert_allclose(flow.ratio_lower(one, t, 2.0)[:, 0], expected)
     assert (flow.ratio_lower(one, t, 2.0)[:, 0] >= expected - 1e-12).all()
 
 
-def test_the_chain_at_p_one():
+def test_the_chain_of_bounds_at_p_one():
     horizon = 50.0
     start = Start(1.0, 0.4, np.array([0.1, 0.3, 0.2]))
     now = flow.ratio_lower_at_one(start, np.linspace(0, 0.999 * horizon, 20))
@@ -210,10 +210,10 @@ def test_the_ratio_falls_like_one_over_log_t():
     np.testing.assert_allclose(late, flow.w_limit(0.7), rtol=0.02)
 
 
-# Corners of the assumption
+# Outside of the assumption
 
 
-def test_beyond_its_horizon_the_spurious_bound_fails():
+def test_the_spurious_bound_fails_after_its_horizon():
     start = equal_start(0.9, 1, w_inv=0.3, w_sp=0.1)
     t = np.array([1.0, 1e3])
     path = flow.integrate(start, t)
@@ -222,8 +222,8 @@ def test_beyond_its_horizon_the_spurious_bound_fails():
     assert path.w_sp[1, 0] < bound[1, 0]
 
 
-def test_above_its_limit_the_upper_bound_fails():
-    """w_i(0) > ½ log(p/(1-p)): the weight falls, and w_inv grows faster than promised."""
+def test_the_upper_bound_fails_for_weights_above_their_limit():
+    """w_i(0) > ½ log(p/(1-p)): the weight decreases, and w_inv grows faster than its bound."""
     p, s, t = 0.7, 2.0, 0.1
     path = flow.integrate(equal_start(p, 3, w_inv=0.3, w_sp=s), [t])
     promised = math.log(math.exp(0.3) + t * (p * math.exp(-s) + math.sqrt(p * (1 - p))) ** 3)
@@ -232,7 +232,7 @@ def test_above_its_limit_the_upper_bound_fails():
 
 
 def test_with_a_negative_spurious_weight_the_ratio_bound_fails():
-    """A negative bound over a larger denominator is nearer to 0 than the ratio itself."""
+    """A negative bound divided by a larger denominator is closer to 0 than the ratio."""
     p, t, sp = 0.7, 0.02, [-0.7, *[0.3] * 14]
     path = flow.integrate(Start(p, 0.1, np.array(sp)), [t])
     product = math.prod(p * math.exp(-s) + math.sqrt(p * (1 - p)) for s in sp)
@@ -248,7 +248,7 @@ def test_with_a_negative_spurious_weight_the_ratio_bound_fails():
 @pytest.mark.parametrize(
     ("w_inv", "w_sp"), [(-0.1, 0.1), (0.0, 0.1), (0.3, -0.1), (0.3, 0.0), (0.3, 1.2)]
 )
-def test_the_bounds_ask_for_their_assumption(w_inv, w_sp):
+def test_the_bounds_check_their_assumption(w_inv, w_sp):
     start = equal_start(0.9, 2, w_inv=w_inv, w_sp=w_sp)
     assert not start.assumed
     for call in (

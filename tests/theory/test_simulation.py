@@ -1,4 +1,4 @@
-"""The appendix simulation against torch's own training; learned masks against closed forms."""
+"""Compare the appendix simulation with training in torch, and learned masks with closed forms."""
 
 import itertools
 import math
@@ -15,13 +15,13 @@ from unspur.theory.simulation import Rule
 
 
 def train_alone(p, seed, rule, *, d, samples, epochs, batch):
-    """One classifier in torch: a linear layer without bias, labels 0 and 1, BCE, torch's optimiser."""
+    """Train one classifier in torch: a linear layer without bias, labels 0 and 1, BCE, torch's optimiser."""
     agrees = torch.from_numpy(
         np.where(simulation.uniforms(seed, samples, d) < p, 1.0, -1.0)
     ).float()
     y = torch.where(
         torch.arange(samples) % 2 == 0, 1.0, -1.0
-    )  # any labels: the loss sees Y·X alone
+    )  # any labels: the loss depends on Y·X only
     x = torch.cat([y[:, None], y[:, None] * agrees], dim=1)
     layer = torch.nn.Linear(d + 1, 1, bias=False)
     layer.weight.data = torch.from_numpy(simulation.starting_weights(seed, d))[None].clone()
@@ -38,7 +38,7 @@ def train_alone(p, seed, rule, *, d, samples, epochs, batch):
 # Training
 
 
-def test_training_at_once_is_training_alone():
+def test_training_together_equals_training_alone():
     rules, ps, seeds = (Rule("sgd", 0.1), Rule("adam", 1e-2)), (0.6, 0.95), (0, 3)
     how = {"d": 4, "samples": 300, "epochs": 5, "batch": 64}
     whole = simulation.train(ps, seeds=seeds, rules=rules, **how)
@@ -50,7 +50,7 @@ def test_training_at_once_is_training_alone():
         np.testing.assert_allclose(whole[k, i, j], alone, rtol=1e-4, atol=1e-5)
 
 
-def test_a_part_of_the_problem_is_the_same_problem():
+def test_a_problem_does_not_depend_on_the_others():
     how = {"d": 3, "samples": 200, "epochs": 3, "batch": 50}
     whole = simulation.train((0.6, 0.9), seeds=(0, 1, 2), **how)
     part = simulation.train((0.9,), seeds=(2,), rules=(Rule("adam", 1e-3),), **how)
@@ -73,7 +73,7 @@ def test_training_keeps_the_number_of_threads():
     assert torch.get_num_threads() == before
 
 
-def test_starting_weights_are_those_of_a_linear_layer():
+def test_starting_weights_are_distributed_as_in_a_linear_layer():
     drawn = np.stack([simulation.starting_weights(seed, 15) for seed in range(200)])
     assert np.abs(drawn).max() <= 0.25
     assert drawn.std() == pytest.approx(0.25 / math.sqrt(3), rel=0.03)
@@ -81,7 +81,7 @@ def test_starting_weights_are_those_of_a_linear_layer():
 
 
 def test_the_paper_figure():
-    """Against an independent run of three seeds: its mean within three standard errors of ours."""
+    """The mean of an independent run with three seeds is within three standard errors of ours."""
     known = {  # p: ratio and accuracy with SGD 0.1, ratio with Adam 1e-3
         0.6: (0.035, 1.00, 0.07),
         0.7: (0.09, 1.00, 0.20),
@@ -129,7 +129,7 @@ def test_accuracy_is_one_minus_the_exact_error():
 
 
 def expected(loss, w, π, q):
-    """E loss(O) over every mask and input, with π and w as plain lists."""
+    """Return E loss(O) over every mask and input, with π and w as plain lists."""
     total = 0.0
     choices = [((0.0, 1 - π[0]), (w[0], π[0]))]
     for weight, keep in zip(w[1:], π[1:], strict=True):
@@ -147,7 +147,7 @@ LOSSES = {
 
 
 def slope(f, π, j):
-    """df/dπ_j by differences; exact for what is linear in each π."""
+    """Return df/dπ_j by finite differences; exact for functions that are linear in each π."""
     up, down = list(π), list(π)
     up[j], down[j] = π[j] + 1e-4, π[j] - 1e-4
     return (f(up) - f(down)) / 2e-4
@@ -182,7 +182,7 @@ def test_sampled_gradients_are_unbiased(objective):
         assert drawn[j] == pytest.approx(plain, abs=0.005)
 
 
-def test_the_exponential_loss_keeps_a_weight_up_to_its_critical_share():
+def test_the_exponential_loss_keeps_a_weight_up_to_its_critical_φ():
     p, w = 0.9, np.array([1.5, 0.2, 0.6, 1.0, 1.4])
     critical = pruning.critical_φ(w[1:], p)
     for weight, φ in zip(w[1:], critical, strict=True):
@@ -196,17 +196,19 @@ def test_the_exponential_loss_keeps_a_weight_up_to_its_critical_share():
     assert (π[:, 0] == 1).all()
 
 
-def test_larger_spurious_weights_go_sooner_and_all_before_the_limit():
+def test_larger_spurious_weights_are_removed_earlier_and_all_before_the_limit():
     critical = pruning.critical_φ(np.linspace(0.01, 3, 20), 0.9)
     assert (np.diff(critical) < 0).all()
     assert (critical < φ_limit(0.9)).all()
     assert pruning.critical_φ(0.0, 0.9) == pytest.approx(float(φ_limit(0.9)))
-    assert pruning.critical_φ(math.log(9) / 2, 0.9) > 0  # the limit of the flow survives φ = 0
+    assert (
+        pruning.critical_φ(math.log(9) / 2, 0.9) > 0
+    )  # a weight at the limit of the flow is kept at φ = 0
 
 
 @pytest.mark.parametrize("objective", ["bound", "exponential", "logistic"])
-def test_the_claim_seen(objective):
-    """Spurious weights survive biased data, and go where the bits are fair coins."""
+def test_spurious_weights_are_kept_on_biased_and_removed_on_fair_data(objective):
+    """Learned masks keep spurious weights on biased data and remove them if the bits are fair coins."""
     w = np.array([[1.2, *[0.7] * 8], [1.0, *[0.5] * 8]])
     agree = agreement(0.9, np.array([0.0, float(φ_limit(0.9))]))
     π = pruning.learn(w, agree, objective=objective, steps=1000, rate=1.0, batch=64)
@@ -219,14 +221,14 @@ def test_the_claim_seen(objective):
     assert (simulation.accuracy(w) < 0.8).all()
 
 
-def test_a_weight_of_no_use_goes_by_sparsity_alone():
+def test_a_weight_without_influence_is_removed_by_sparsity():
     π = pruning.learn([1.0, 0.0], 0.9, objective="exponential", steps=900, rate=1.0, sparsity=1e-3)
     assert π.tolist() == [1.0, 0.0]
     kept = pruning.learn([1.0, 0.0], 0.9, objective="exponential", steps=900, rate=1.0, sparsity=0)
     assert kept.tolist() == [1.0, 0.8]
 
 
-def test_learning_is_a_function_of_its_generator():
+def test_learning_depends_only_on_its_generator():
     runs = [
         pruning.learn([1.0, 0.5], 0.6, steps=5, rng=np.random.default_rng(seed))
         for seed in (1, 1, 2)
@@ -248,10 +250,10 @@ def test_wrong_parameters_of_training():
         ("epochs", "epochs"),
         ("batch", "batch"),
     ):
-        with pytest.raises(ValueError, match=f"{label} must be a whole number, 1 or more, not -1"):
+        with pytest.raises(ValueError, match=f"{label} must be .* not -1"):
             simulation.train((0.9,), **{name: -1})
     for empty in ({"p": ()}, {"p": (0.9,), "seeds": ()}, {"p": (0.9,), "rules": ()}):
-        with pytest.raises(ValueError, match="at least one p, one seed and one rule"):
+        with pytest.raises(ValueError, match="at least one"):
             simulation.train(**empty)
     with pytest.raises(ValueError, match="a rule is 'sgd' or 'adam', not 'lion'"):
         Rule("lion", 0.1)
@@ -262,9 +264,7 @@ def test_wrong_parameters_of_training():
 
 
 def test_wrong_parameters_of_learning():
-    with pytest.raises(
-        ValueError, match="objective must be one of bound, exponential, logistic, error"
-    ):
+    with pytest.raises(ValueError, match="objective must be one of"):
         pruning.learn([1, 1], 0.9, objective="hinge")
     with pytest.raises(ValueError, match="the bound needs w_inv > 0"):
         pruning.learn([-1, 1], 0.9, objective="bound")

@@ -1,4 +1,4 @@
-"""Trainings at the same time on a CPU: each has the bits that it has alone on one thread."""
+"""Simultaneous trainings on a CPU: each gives the same bits as alone on one thread."""
 
 import math
 
@@ -34,7 +34,7 @@ def weights(trainings):
     return [each.method.state_dict() for each in trainings]
 
 
-def test_every_training_has_the_bits_that_it_has_alone():
+def test_every_training_gives_the_same_bits_as_alone():
     alone, together = trainings(3), trainings(3)
     with one_thread():
         fit_together(alone)
@@ -44,7 +44,7 @@ def test_every_training_has_the_bits_that_it_has_alone():
     assert not same(*weights(together)[:2])
 
 
-def test_threads_and_random_stream_are_as_before():
+def test_threads_and_random_stream_are_restored():
     threads, stream = torch.get_num_threads(), torch.get_rng_state()
     some = trainings(2)
     stream = torch.get_rng_state()
@@ -68,16 +68,16 @@ def test_a_failure_of_one_stops_and_saves_the_others():
     assert kept[0].resume() is not None
 
 
-def test_progress_is_that_of_all():
-    told = []
+def test_progress_adds_up_all_trainings():
+    updates = []
 
     class Follower:
         def update(self, step, steps, loss):
-            told.append((step, steps, loss))
+            updates.append((step, steps, loss))
 
     first, second = shared_progress(Follower(), [10, 20])
     first.update(3, 10, 0.5)
     second.update(1, 20, math.nan)
     first.update(4, 10, 0.25)
-    assert [each[:2] for each in told] == [(3, 30), (4, 30), (5, 30)]
+    assert [each[:2] for each in updates] == [(3, 30), (4, 30), (5, 30)]
     assert shared_progress(None, [1, 2]) == [None, None]

@@ -1,4 +1,4 @@
-"""The one training loop: it learns, steps as a plain loop does, resumes bit for bit and stops politely."""
+"""The training loop: it learns, equals a plain loop, resumes bit for bit and stops at Ctrl-C."""
 
 import math
 import os
@@ -31,7 +31,7 @@ PLAN = FitOptions(steps=24, optimiser=Optimiser(rate=1e-2, schedule="cosine"), l
 
 
 def make(name, seed=0):
-    """A method by name; its random numbers are those of the seed."""
+    """Return a method by name, with random weights from the seed."""
     torch.manual_seed(seed)
     model = TinyNet()
     if name == "search":
@@ -63,7 +63,7 @@ def accuracy(method):
 
 
 class Seen(ERM):
-    """ERM that tells what passes through it."""
+    """ERM that records its batches and losses."""
 
     def __init__(self, model):
         super().__init__(model)
@@ -92,7 +92,7 @@ class Call:
         assert not state
 
 
-# Learning and telling
+# Learning, logging and progress
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
@@ -102,7 +102,7 @@ def test_it_learns(optimiser):
     rate = {"adam": 1e-2, "sgd": 5e-2}[optimiser]
     plan = FitOptions(steps=80, optimiser=Optimiser(name=optimiser, rate=rate))
     run(method, plan, augment="none", order=sampling.Passes(torch.arange(240), batch=32, seed=1))
-    assert accuracy(method) >= 0.88  # what the colour alone explains, and more
+    assert accuracy(method) >= 0.88  # more than the colour alone explains
     assert method.training is False
 
 
@@ -128,30 +128,30 @@ def test_named_losses_add_up_to_the_loss():
 
 class Follower:
     def __init__(self):
-        self.told = []
+        self.updates = []
 
     def update(self, step, steps, loss):
-        self.told.append((step, steps, loss))
+        self.updates.append((step, steps, loss))
 
 
-def test_progress_is_told_after_the_first_step_and_where_losses_are_read(monkeypatch):
-    monkeypatch.setattr(loop_state, "SHOWN_EVERY", 1e6)
+def test_progress_is_shown_after_the_first_step_and_with_every_new_loss(monkeypatch):
+    monkeypatch.setattr(loop_state, "SHOW_EVERY", 1e6)
     follower, checkpointer = Follower(), MemoryCheckpointer()
     run(make("erm"), checkpointer=checkpointer, progress=follower)
-    (step, steps, loss), *rest = follower.told
+    (step, steps, loss), *rest = follower.updates
     assert (step, steps) == (1, 24)
     assert math.isnan(loss)
     assert rest == [(row["step"], 24, row["loss"]) for row in checkpointer.rows]
 
 
-def test_progress_is_told_by_the_clock_between_two_readings(monkeypatch):
-    monkeypatch.setattr(loop_state, "SHOWN_EVERY", 0.0)
+def test_progress_is_shown_at_intervals_between_two_losses(monkeypatch):
+    monkeypatch.setattr(loop_state, "SHOW_EVERY", 0.0)
     follower = Follower()
     run(make("erm"), progress=follower)
-    assert [step for step, _, _ in follower.told] == list(range(1, 25))
+    assert [step for step, _, _ in follower.updates] == list(range(1, 25))
 
 
-def test_watchers_see_an_evaluating_method_every_so_often_and_last():
+def test_watchers_see_the_method_in_eval_mode_at_intervals_and_at_the_end():
     checkpointer, seen = MemoryCheckpointer(), []
 
     def look(method, step):
@@ -164,7 +164,7 @@ def test_watchers_see_an_evaluating_method_every_so_often_and_last():
     assert method.training
 
 
-def test_a_watcher_changes_nothing():
+def test_a_watcher_does_not_change_the_result():
     looked = run(make("tuned"), watchers=[Call(lambda method, step: accuracy(method) and None)])
     assert same(looked.state_dict(), run(make("tuned")).state_dict())
 
@@ -173,7 +173,7 @@ def test_a_watcher_changes_nothing():
 
 
 class Slide(Method):
-    """Loses its weight: with plain SGD every step subtracts the learning rate."""
+    """A method whose loss is its weight: with plain SGD every step subtracts the learning rate."""
 
     def __init__(self):
         super().__init__()
@@ -201,7 +201,7 @@ def test_schedules_follow_their_formula(name):
     assert slide.weight.item() == pytest.approx(-sum(rates), rel=1e-9)
 
 
-def test_a_warm_up_rises_to_the_rate_of_the_schedule():
+def test_the_warm_up_rises_to_the_rate_of_the_schedule():
     plain = Optimiser(name="sgd", rate=0.1, momentum=0.0, schedule="cosine")
     warm = replace(plain, warmup=4)
     shares = [min(1.0, (t + 1) / 5) for t in range(24)]
@@ -230,9 +230,9 @@ def test_the_head_is_trained_first(name):
         assert changed & {"head", "conv"} == moved & {"head", "conv"}
 
 
-def test_a_head_without_a_lead_is_trained_as_ever():
-    alike = [run(method).model.state_dict() for method in (headed(), make("erm"))]
-    assert same(*alike)
+def test_naming_the_head_without_head_first_changes_nothing():
+    states = [run(method).model.state_dict() for method in (headed(), make("erm"))]
+    assert same(*states)
 
 
 def test_head_first_resumes_bit_for_bit():
@@ -251,7 +251,7 @@ def test_a_step_schedule_without_a_period_is_constant():
 
 
 def plain_loop(method, optimiser, rates, order, source):
-    """What training is, written down once more."""
+    """Train with a plain loop, as a reference."""
     method.train()
     for t, rate in enumerate(rates):
         for group in optimiser.param_groups:
@@ -287,7 +287,7 @@ def test_training_equals_a_plain_loop(name):
 
 
 class Duel(Method):
-    """min over a, max over b of ab: what b does shows whether it saw a's step."""
+    """min over a, max over b of ab: the step of b depends on whether it uses the new a."""
 
     def __init__(self):
         super().__init__()
@@ -345,7 +345,7 @@ def test_mask_search_changes_the_logits_and_nothing_else():
 
 
 class Stops(Workspace):
-    """Dies right after its first checkpoint."""
+    """A workspace that raises an error right after its first checkpoint."""
 
     def checkpoint(self, tensors, facts):
         super().checkpoint(tensors, facts)
@@ -360,13 +360,13 @@ def watched(every=4, steps=(3, 8, 17, 24)):
 
 
 def log_of(workspace):
-    """The log without the clock on the wall."""
+    """Return the log without the seconds."""
     lines = (workspace.path / "log.jsonl").read_text().splitlines()
     return [line.partition(', "seconds"')[0] for line in lines]
 
 
 def assert_resumes(tmp_path, name, plan, stop):
-    """A run that dies at a step and goes on in a fresh process equals one that does not."""
+    """Check that a run that fails at a step and is resumed equals an uninterrupted run."""
     plan = replace(plan, checkpoint_every=stop)
     whole, whole_watchers = make(name), watched()
     whole_workspace = Workspace(tmp_path / "whole")
@@ -374,7 +374,7 @@ def assert_resumes(tmp_path, name, plan, stop):
     with pytest.raises(InterruptedError):
         run(make(name), plan, watchers=watched(), checkpointer=Stops(tmp_path / "cut"))
     torch.manual_seed(99)
-    resumed, watchers = make(name, seed=1), watched()  # nothing of the first attempt is left
+    resumed, watchers = make(name, seed=1), watched()  # no state of the first attempt is reused
     workspace = Workspace(tmp_path / "cut")
     run(resumed, plan, watchers=watchers, checkpointer=workspace)
     assert same(resumed.state_dict(), whole.state_dict())
@@ -393,21 +393,21 @@ def assert_resumes(tmp_path, name, plan, stop):
 @pytest.mark.parametrize("stop", [1, 4, 13, 23])
 @pytest.mark.parametrize("optimiser", ["adam", "sgd"])
 @pytest.mark.parametrize("name", ["erm", "search", "tuned"])
-def test_resumed_equals_undisturbed(tmp_path, name, optimiser, stop):
+def test_resumed_equals_uninterrupted(tmp_path, name, optimiser, stop):
     plan = replace(PLAN, optimiser=replace(PLAN.optimiser, name=optimiser))
     assert_resumes(tmp_path, name, plan, stop)
 
 
 @pytest.mark.parametrize("stop", [BLOCK - 1, BLOCK, BLOCK + 1])
-def test_resumed_equals_undisturbed_where_indices_are_drawn_anew(tmp_path, stop):
+def test_resumed_equals_uninterrupted_at_a_new_block_of_indices(tmp_path, stop):
     assert_resumes(tmp_path, "erm", replace(PLAN, steps=BLOCK + 4), stop)
 
 
-def test_resumed_equals_undisturbed_for_a_network_with_dropout(tmp_path):
+def test_resumed_equals_uninterrupted_for_a_network_with_dropout(tmp_path):
     assert_resumes(tmp_path, "dropout", PLAN, 13)
 
 
-def test_resumed_equals_undisturbed_for_two_players():
+def test_resumed_equals_uninterrupted_for_two_players():
     plan = replace(DUEL, optimiser=Optimiser(rate=1e-2))
     whole, checkpointer = run(Duel(), plan), MemoryCheckpointer()
 
@@ -428,7 +428,7 @@ def test_resumed_equals_undisturbed_for_two_players():
 
 
 @pytest.mark.parametrize("name", ["erm", "search", "tuned", "dropout"])
-def test_twice_is_the_same_run_whatever_the_global_stream_is_at(name):
+def test_a_run_does_not_depend_on_the_global_random_stream(name):
     first = make(name)
     torch.manual_seed(1)
     run(first)
@@ -438,7 +438,7 @@ def test_twice_is_the_same_run_whatever_the_global_stream_is_at(name):
     assert same(first.state_dict(), second.state_dict())
 
 
-def test_batches_are_those_of_the_order_and_the_clock():
+def test_batches_follow_the_order_and_the_step():
     method = Seen(TinyNet())
     run(method)
     order, source = oversampled(), resident(SPLITS, augment="crop-flip", seed=3)
@@ -448,7 +448,7 @@ def test_batches_are_those_of_the_order_and_the_clock():
         assert torch.equal(x, source.batch(index, torch.tensor(step)).x)
 
 
-def test_training_that_is_over_does_nothing_more():
+def test_a_finished_training_does_nothing():
     checkpointer, plan = MemoryCheckpointer(), replace(PLAN, steps=13)
     method = make("erm")
     loop = Loop(Training(method, resident(SPLITS), oversampled(), plan, checkpointer=checkpointer))
@@ -459,11 +459,11 @@ def test_training_that_is_over_does_nothing_more():
     )
 
 
-# What is no number
+# Values that are not finite
 
 
 class Poisoned(ERM):
-    """Its loss is no number from one step on; with `late` only the gradient is, at that step."""
+    """A method whose loss is NaN from step `at` on; with `late` only the gradient of that step is."""
 
     def __init__(self, at, late=False):
         super().__init__(TinyNet())
@@ -480,7 +480,7 @@ class Poisoned(ERM):
 
 @pytest.mark.parametrize("at", [0, 2, 3, 5, 13, 23])
 @pytest.mark.parametrize("log_every", [1, 4, 100])
-def test_no_number_stops_training_and_keeps_the_checkpoint_before(at, log_every):
+def test_a_loss_of_nan_stops_training_and_keeps_the_checkpoint_before(at, log_every):
     checkpointer = MemoryCheckpointer()
     plan = replace(PLAN, log_every=log_every, checkpoint_every=3)
     with pytest.raises(TrainingError, match=rf"since step {at}\. .*learning rate"):
@@ -491,7 +491,7 @@ def test_no_number_stops_training_and_keeps_the_checkpoint_before(at, log_every)
     assert all(math.isfinite(row["loss"]) for row in checkpointer.rows)
 
 
-def test_infinity_is_no_number_either():
+def test_an_infinite_loss_stops_training():
     method = make("erm")
     with torch.no_grad():
         method.model.head.bias.fill_(math.inf)
@@ -500,8 +500,8 @@ def test_infinity_is_no_number_either():
 
 
 @pytest.mark.parametrize("at", [5, 23])
-def test_weights_that_are_no_number_are_not_kept(at):
-    """The loss of a step is finite and its gradient is not: the damage shows a step later."""
+def test_weights_that_are_not_finite_are_not_checkpointed(at):
+    """The loss of a step is finite but its gradient is not: the loss shows it one step later."""
     checkpointer = MemoryCheckpointer()
     with pytest.raises(TrainingError):
         run(Poisoned(at, late=True), replace(PLAN, checkpoint_every=3), checkpointer=checkpointer)
@@ -521,9 +521,9 @@ def press_at(step):
 
 
 @pytest.mark.parametrize("step", [1, 8, 10, 24])
-def test_interrupting_keeps_the_work(step):
+def test_ctrl_c_writes_a_checkpoint(step):
     checkpointer, before = MemoryCheckpointer(), signal.getsignal(signal.SIGINT)
-    with pytest.raises(Interrupted, match=f"step {step} of 24. Give the same command again"):
+    with pytest.raises(Interrupted, match=rf"step {step} of 24\. .+"):
         run(make("tuned"), checkpointer=checkpointer, watchers=[press_at(step)])
     assert signal.getsignal(signal.SIGINT) is before
     assert checkpointer.saved[1]["step"] == step
@@ -531,7 +531,7 @@ def test_interrupting_keeps_the_work(step):
     assert same(resumed.state_dict(), run(make("tuned")).state_dict())
 
 
-def test_interrupting_twice_ends_at_once():
+def test_ctrl_c_twice_stops_at_once():
     def press(method, step):
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGINT)
@@ -550,7 +550,7 @@ def test_it_trains_outside_the_main_thread():
     assert same(method.state_dict(), run(make("erm")).state_dict())
 
 
-# What happens inside a step
+# Inside a step
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -569,7 +569,7 @@ def test_a_step_waits_for_nothing(name, optimiser, precision):
     assert int(loop.clock) == 2
 
 
-def test_the_guard_against_waiting_bites():
+def test_the_guard_against_waiting_finds_a_wait():
     with NoSync():
         x = torch.ones(3)
         for wait in (lambda: x.sum().item(), lambda: x[x > 0], lambda: bool(x[0]), x.nonzero):
@@ -605,7 +605,7 @@ def test_augmentation_is_a_function_of_seed_and_step(how):
     assert not torch.equal(pixels(0), resident(SPLITS).batch(index, torch.tensor(0)).x)
 
 
-def test_flips_take_about_half_of_the_images_whole():
+def test_about_half_of_the_images_are_flipped():
     source = resident(SPLITS, augment="flip", seed=3)
     plain = resident(SPLITS).batch(torch.arange(240), torch.tensor(0)).x
     x = source.batch(torch.arange(240), torch.tensor(0)).x
@@ -635,7 +635,7 @@ def test_crops_are_windows_of_the_image_in_a_black_border():
 
 
 @pytest.mark.parametrize("name", ["search", "tuned"])
-def test_masks_follow_the_clock(name):
+def test_masks_follow_the_step(name):
     method, used = make(name), []
     mask = method.model.conv.parametrizations.weight[0]
     forward = method.forward
@@ -661,7 +661,7 @@ def test_masks_follow_the_clock(name):
 
 
 @pytest.mark.parametrize("warn", [False, True])
-def test_torch_gets_its_settings_back(warn):
+def test_torchs_settings_are_restored(warn):
     torch.use_deterministic_algorithms(True, warn_only=warn)
     try:
         with deterministic(False):

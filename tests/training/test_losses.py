@@ -1,4 +1,4 @@
-"""Losses against the reference implementations, plain double loops and closed forms."""
+"""Compare losses with the reference implementations, plain double loops and closed forms."""
 
 import math
 
@@ -11,7 +11,7 @@ from unspur.training import losses
 
 
 def batch(seed, size, width, classes, *, scale=1.0):
-    """Random features, targets and flags in float64."""
+    """Return random features, targets and flags in float64."""
     generator = torch.Generator().manual_seed(seed)
     x = scale * torch.randn(size, width, generator=generator, dtype=torch.float64)
     targets = torch.randint(classes, (size,), generator=generator)
@@ -83,7 +83,7 @@ def test_gce_of_a_hopeless_sample_has_no_gradient(loss):
     assert grad[1].abs().min() > 0
 
 
-def test_half_precision_is_lifted():
+def test_half_precision_is_converted_to_float32():
     logits, targets, _ = batch(3, 6, 4, 4)
     for loss in (losses.cross_entropy, losses.gce, losses.gce_released):
         half = loss(logits.bfloat16(), targets)
@@ -101,14 +101,14 @@ def test_confident_cross_entropy_golden(inputs, outputs):
         targets = torch.tensor(given["labels"])
         loss = losses.confident_cross_entropy(logits, targets, eta=inputs["eta"])
         (grad,) = torch.autograd.grad(loss, logits)
-        # The reference gives NaN where nothing is selected; ours is 0, with the same zero gradient.
+        # The reference gives NaN if no sample is selected; ours is 0, with a zero gradient.
         close(loss, 0.0 if expected["loss"] is None else expected["loss"])
         close(grad, expected["grad_logits"])
         picked = [any(row) for row in grad.tolist()]
         assert picked == [bool(flag) for flag in expected["selected"]]
 
 
-def test_confident_cross_entropy_picks_above_eta():
+def test_confident_cross_entropy_uses_samples_above_eta():
     p = torch.tensor([0.04, 0.049, 0.051, 0.06, 0.9], dtype=torch.float64)
     logits = torch.stack([p, 1 - p], dim=1).log()
     loss = losses.confident_cross_entropy(logits, torch.zeros(5, dtype=torch.long), eta=0.05)
@@ -142,7 +142,7 @@ def test_group_cross_entropy_with_one_group_only(flag, factor):
     assert loss.item() == pytest.approx(factor * 3.0)
 
 
-def test_masked_mean_ignores_what_is_not_marked():
+def test_masked_mean_ignores_other_entries():
     values = torch.tensor([1.0, math.nan, 5.0, math.inf], requires_grad=True)
     mean = losses.masked_mean(values, torch.tensor([True, False, True, False]))
     mean.backward()
@@ -155,7 +155,7 @@ def test_masked_mean_ignores_what_is_not_marked():
 
 
 def slow_contrast(features, positive, temperature):
-    """The loss of each anchor by its formula: a loop over anchors, positives and the denominator."""
+    """Return the loss of each anchor by its formula: a loop over anchors, positives and the denominator."""
     z, size = features.tolist(), len(features)
     dot = [
         [sum(a * b for a, b in zip(z[i], z[j], strict=True)) for j in range(size)]
@@ -216,7 +216,7 @@ def test_alignment_golden_column(inputs, outputs):
         raw, *golden_flags(inputs), temperature=inputs["temperature"], positives="column"
     )
     (grad,) = torch.autograd.grad(loss, raw)
-    # The reference gives NaN where no anchor has a positive; ours is 0.
+    # The reference gives NaN if no anchor has a positive; ours is 0.
     close(loss, 0.0 if outputs["loss"] is None else outputs["loss"])
     close(grad, outputs["grad_features_raw"])
 
@@ -229,7 +229,7 @@ def test_alignment_golden_either(inputs, outputs):
     )
     (grad,) = torch.autograd.grad(loss, raw)
     close(loss, 0.0 if outputs["either_loss"] is None else outputs["either_loss"])
-    # The golden gradient is of the normalised features: carry it through the normalisation.
+    # The golden gradient is with respect to the normalised features: apply the normalisation's Jacobian.
     z, g = floats(inputs["features"]), floats(outputs["either_grad_features"])
     length = floats(inputs["features_raw"]).norm(dim=1, keepdim=True)
     close(grad, ((g - (g * z).sum(1, keepdim=True) * z) / length).tolist(), atol=1e-11)
@@ -271,7 +271,7 @@ def test_alignment_against_a_loop(seed, positives):
     close(loss, sum(found) / len(found))
 
 
-def test_alignment_pulls_by_the_gradient_it_claims():
+def test_the_gradient_of_alignment_agrees_with_finite_differences():
     raw, targets, conflict = batch(7, 8, 3, 2)
     raw.requires_grad_()
     assert torch.autograd.gradcheck(lambda x: losses.alignment(x, targets, conflict), (raw,))
@@ -296,13 +296,13 @@ def test_alignment_without_a_pair_is_zero_with_a_zero_gradient(size):
 
 
 def test_alignment_of_two_of_a_class_is_zero():
-    """The one other sample is the whole denominator."""
+    """The denominator consists of the one other sample."""
     raw, _, _ = batch(8, 2, 3, 1)
     loss = losses.alignment(raw, torch.tensor([4, 4]), torch.tensor([True, False]))
     assert loss.item() == pytest.approx(0, abs=1e-12)
 
 
-def test_alignment_survives_a_feature_of_zeros():
+def test_alignment_is_finite_for_a_feature_of_zeros():
     features = torch.zeros(4, 3).index_fill(0, torch.tensor([0, 2]), 1.0).requires_grad_()
     loss = losses.alignment(features, torch.zeros(4, dtype=torch.long), torch.tensor([True] * 4))
     loss.backward()

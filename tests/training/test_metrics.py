@@ -1,4 +1,4 @@
-"""Accuracies against the reference implementations, and what happens where labels are missing."""
+"""Compare accuracies with the reference implementations, and test missing labels."""
 
 import math
 
@@ -31,12 +31,12 @@ def golden_scores(inputs):
 @pytest.mark.parametrize(("inputs", "outputs"), cases("group_metrics"))
 def test_scores_golden(inputs, outputs):
     found = golden_scores(inputs)
-    # Every filled cell counts the same in `unbiased`; the reference calls the plain accuracy over
-    # an unbiased test set by that name, which is our `average`.
+    # Every group with samples counts the same in `unbiased`. The reference uses this name for the accuracy
+    # over an unbiased test set, which is our `average`.
     close(found.unbiased, outputs["cell_mean_accuracy"])
     close(found.aligned, outputs["sample_weighted_align"])
     close(found.conflicting, outputs["sample_weighted_conflict"])
-    # An empty cell is left out, where group_DRO counts it as 0 (so its worst group is 0).
+    # An empty group is left out; group_DRO counts it as 0, so that its worst group is 0.
     close(found.worst_group, outputs["worst_nonempty_group"])
     close(found.average, outputs["jtt_average"])
     close(found.average, outputs["groupdro_average"])
@@ -64,8 +64,8 @@ def test_group_matrix_golden(inputs, outputs):
     assert golden_scores(inputs).groups == [
         [None if a is None else pytest.approx(a) for a in row] for row in outputs["group_accuracy"]
     ]
-    # The released code takes means over cells where ours are over samples, and NaN for an empty
-    # cell; its numbers follow from the matrix.
+    # The released code takes means over groups, ours are over samples; an empty group is NaN there.
+    # Its numbers follow from the matrix.
     own = torch.eye(n, dtype=torch.bool)
     close_or_nan(matrix[own].mean(), outputs["dcwp_align"])
     close_or_nan(matrix[~own].mean(), outputs["dcwp_conflict"])
@@ -78,7 +78,7 @@ def close_or_nan(actual, expected):
         close(actual, expected, rtol=0, atol=1e-6)
 
 
-def test_empty_cells_are_left_out():
+def test_empty_groups_are_left_out():
     targets, bias = torch.tensor([0, 0, 1]), torch.tensor([0, 0, 2])
     found = scores(
         torch.tensor([0, 1, 1]),
@@ -95,7 +95,7 @@ def test_empty_cells_are_left_out():
     assert found.average_train_weighted == pytest.approx((6 * 0.5 + 2 * 1.0) / 8)
 
 
-def test_a_side_of_the_shortcut_without_samples_has_no_accuracy():
+def test_without_aligned_or_conflicting_samples_that_accuracy_is_none():
     targets = torch.tensor([0, 1, 1])
     found = scores(
         torch.tensor([0, 1, 0]),
@@ -109,7 +109,7 @@ def test_a_side_of_the_shortcut_without_samples_has_no_accuracy():
     assert found.average_train_weighted is None
 
 
-def test_no_group_of_the_training_data_in_the_test_data():
+def test_test_data_without_any_group_of_the_training_data():
     bias = torch.tensor([1, 1])
     found = scores(
         torch.tensor([0, 0]),
@@ -132,8 +132,8 @@ def test_without_bias_labels_only_the_average_is_known():
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), cases("group_metrics")[1:2])
-def test_conflict_turned_round_swaps_only_the_two_sides(inputs, outputs):
-    """On CelebA a sample contradicts the shortcut where target and bias are equal."""
+def test_inverted_conflict_swaps_aligned_and_conflicting(inputs, outputs):
+    """On CelebA a sample contradicts the shortcut if target and bias are equal."""
     targets, bias = torch.tensor(inputs["labels"]), torch.tensor(inputs["bias"])
     turned = scores(
         torch.tensor(inputs["predictions"]),
@@ -164,7 +164,7 @@ def test_mining_quality_golden(inputs, outputs):
     assert found["recall"] == pytest.approx(outputs["recall"])
 
 
-def test_mining_quality_of_an_empty_side():
+def test_mining_quality_without_suspects_or_conflicting_samples():
     none, some = torch.zeros(3, dtype=torch.bool), torch.tensor([True, False, True])
     assert mining_quality(none, some) == {"precision": None, "recall": 0.0}
     assert mining_quality(some, none) == {"precision": 0.0, "recall": None}

@@ -1,4 +1,4 @@
-"""Who is in which batch: complete passes, the asked odds, and the same batches however drawn."""
+"""Samples of batches: complete passes, the given odds, and the same batches for any block size."""
 
 import math
 
@@ -41,7 +41,7 @@ def test_every_pass_and_every_seed_has_its_own_permutation():
     assert (lines == torch.arange(50)).double().mean() < 0.15
 
 
-def test_every_place_of_the_permutation_is_fair():
+def test_permutations_are_uniform():
     lines = Passes(torch.arange(8), batch=8, seed=1).draw(0, 8000)
     for place in range(8):
         assert abs(chi_square_z(torch.bincount(lines[:, place]), 1000)) < 4
@@ -61,7 +61,7 @@ def test_passes_block_equals_single_draws(size, batch):
     assert torch.equal(torch.cat(backwards).flip(0), block)
 
 
-def test_a_permutation_is_made_once_a_pass(monkeypatch):
+def test_a_permutation_is_computed_once_per_pass(monkeypatch):
     made, bits = [], noise.bits
     monkeypatch.setattr(noise, "bits", lambda *a, **k: made.append(a[1]) or bits(*a, **k))
     order = Passes(torch.arange(40), batch=4, seed=0)
@@ -98,7 +98,7 @@ def test_extreme_words_stay_inside_the_odds(word, monkeypatch):
     assert drawn == (1 if word < 0 else 3)
 
 
-def test_rare_samples_of_a_large_set_are_drawn_as_often_as_asked():
+def test_rare_samples_of_a_large_set_follow_the_odds():
     odds = torch.ones(60_000)
     odds[::200] = 80.0
     drawn = Weighted(odds, batch=256, seed=5).draw(0, 400).flatten()
@@ -124,7 +124,7 @@ def test_another_seed_draws_other_samples():
 
 
 def labelled(*classes):
-    """Targets and flags of classes given as (members, suspects), shuffled."""
+    """Return shuffled targets and flags of classes, each given as (members, suspects)."""
     targets = torch.cat([torch.full((n,), c) for c, (n, _) in enumerate(classes)])
     conflict = torch.cat([torch.arange(n) < k for n, k in classes])
     order = torch.randperm(len(targets), generator=torch.Generator().manual_seed(1))
@@ -147,7 +147,7 @@ def test_a_third_of_the_draws_of_each_class_are_suspects():
     )
 
 
-def test_drawn_batches_hold_the_asked_share():
+def test_batches_contain_the_requested_share_of_suspects():
     conflict, targets = labelled((3000, 30), (2000, 100))
     odds = derived_odds(conflict, targets, share=0.4)
     drawn = Weighted(odds, batch=256, seed=0).draw(0, 200).flatten()
@@ -157,7 +157,7 @@ def test_drawn_batches_hold_the_asked_share():
         assert abs(found - 0.4) < 4 * math.sqrt(0.4 * 0.6 / len(mine))
 
 
-def test_the_cap_limits_how_often_a_suspect_repeats():
+def test_the_cap_limits_how_often_a_suspect_is_drawn():
     conflict, targets = labelled((10_000, 2), (100, 10))
     odds = derived_odds(conflict, targets, cap=50.0)
     first, second = targets == 0, targets == 1
@@ -198,7 +198,7 @@ def test_fixed_odds():
 
 
 def test_graded_suspects_are_drawn_in_proportion_to_their_grades():
-    """Each class keeps its share of suspects; within it the grades decide, whatever their scale."""
+    """Each class keeps its share of suspects; within a class only the ratio of grades matters."""
     targets = torch.tensor([0] * 50 + [1] * 50)
     conflict = torch.zeros(100, dtype=torch.bool)
     conflict[[0, 1, 50, 51, 52]] = True

@@ -1,4 +1,4 @@
-"""What an audit costs, from a few measured steps: the trainings that are not stored yet, by name."""
+"""Estimate the cost of an audit from a few measured steps. Trainings that are stored cost nothing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .audit_networks import BORDER_NETWORKS, MINER, AuditNetwork
 from .crossfit import CrossFit
 from .half_training import HalfTraining, half_trainings, lanes, progress_name
 
-FURTHER = 3  # the phase from which on networks are trained only where the verdict is open
+LATER_PHASE = 3  # from this phase on, networks are trained only if the verdict is still open
 
 
 @dataclass(frozen=True)
 class AuditCost:
-    """What an audit costs at most: trainings of so many steps, and seconds of those that go on at once.
+    """The largest cost that an audit can have: the number of trainings, the steps of each, and the time.
 
-    The parts have the names that the progress of these trainings shows.
+    `parts` maps each name that the progress bar will show to estimated seconds.
     """
 
     steps: int
@@ -32,18 +32,18 @@ class AuditCost:
 
     @property
     def seconds(self) -> float:
-        """About how long all of them take."""
+        """Return the estimated seconds of all trainings."""
         return sum(self.parts.values())
 
     @property
     def miner_seconds(self) -> float:
-        """About how long the miner takes, which settles some audits alone."""
+        """Return the estimated seconds of the miner, which alone decides some audits."""
         names = (f"{MINER} ", audit_networks.find(MINER).title)
         return sum(cost for name, cost in self.parts.items() if name.startswith(names))
 
 
 def audit_cost(context: Context, networks: Sequence[AuditNetwork] = ()) -> AuditCost:
-    """Estimate what an audit costs at most, or some networks of it."""
+    """Estimate the largest cost of an audit, or of some of its networks."""
     at_once, batch = lanes(context), context.recipe.pretrain.batch
     left = _trainings_left(context, networks)
     with one_thread() if at_once > 1 else nullcontext():
@@ -59,18 +59,18 @@ def audit_cost(context: Context, networks: Sequence[AuditNetwork] = ()) -> Audit
 def _trainings_left(
     context: Context, networks: Sequence[AuditNetwork]
 ) -> list[tuple[HalfTraining, int]]:
-    """Return trainings that are not stored, with their steps.
+    """Return the trainings that are not stored, with the steps that remain.
 
-    Where the networks of every audit are stored, it is known that the further looks were not wanted.
+    If all networks of the first phases are stored, the audit did not need those of the later phases.
     """
-    first = [each for each in audit_networks.every() if each.phase < FURTHER]
-    wanted = _missing(half_trainings(CrossFit(context), networks or first))
-    if networks or not wanted:
-        return wanted
-    further = [each for each in audit_networks.every() if each.phase >= FURTHER]
+    first = [each for each in audit_networks.every() if each.phase < LATER_PHASE]
+    left = _missing(half_trainings(CrossFit(context), networks or first))
+    if networks or not left:
+        return left
+    later = [each for each in audit_networks.every() if each.phase >= LATER_PHASE]
     at_border = [audit_networks.find(name) for name in BORDER_NETWORKS]
-    more = half_trainings(CrossFit(context), further)
-    return wanted + _missing(more + half_trainings(CrossFit(context, border_only=True), at_border))
+    more = half_trainings(CrossFit(context), later)
+    return left + _missing(more + half_trainings(CrossFit(context, border_only=True), at_border))
 
 
 def _missing(trainings: Sequence[HalfTraining]) -> list[tuple[HalfTraining, int]]:
@@ -78,7 +78,7 @@ def _missing(trainings: Sequence[HalfTraining]) -> list[tuple[HalfTraining, int]
 
 
 def _steps_left(training: HalfTraining) -> int:
-    """Return the steps after the last checkpoint of a training; 0 if it is stored."""
+    """Return the steps that remain after the last checkpoint of a training; 0 if it is stored."""
     store = training.crossfit.context.store
     path = store.path(training.ingredients())
     done = from_first(lambda: None if store.has(path) else steps_done(path))

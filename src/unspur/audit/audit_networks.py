@@ -15,7 +15,7 @@ from .views import Transform
 
 MINER, DEPRIVED = "mine", "deprived"  # the evidence refers to these two by name
 CENTRE = "centre"
-# Networks of a look at the border alone: two that see it, and one that sees the rest.
+# The networks of the border search: the first two see only the border, the third only the centre.
 BORDER_NETWORKS = (MINER, DEPRIVED, CENTRE)
 
 Samples = Literal["all", "without suspects", "suspects oversampled", "matched oversampled"]
@@ -23,26 +23,24 @@ Samples = Literal["all", "without suspects", "suspects oversampled", "matched ov
 
 @dataclass(frozen=True)
 class AuditNetwork:
-    """One network: what it is trained on, what it is compared with, and how texts speak of it.
+    """One network: what it is trained on, what it is compared with, and the words that describe it.
 
-    `control` is the network that its gain is measured against; a network without one is itself only a
-    reference. `sees_all` is the network, without a view, that its reliance is measured against.
+    `control` is the network that its gain is measured against; a network without one serves only as
+    a reference. `sees_all` is the network without a view that its reliance is measured against.
     """
 
     name: str  # part of the keys of the store
-    phase: (
-        int  # networks of a phase are trained side by side; later ones only where it is still open
-    )
-    samples: Samples  # of its half
+    phase: int  # networks of one phase are trained together, the phases in order
+    samples: Samples  # the samples of its half that it is trained on
     role: str  # on the page, under its title
-    title: str = ""  # on the page, where it differs from the name
+    title: str = ""  # on the page, if it differs from the name
     view: Transform | None = None
     control: str | None = None
     sees_all: str | None = None
-    difference: str = ""  # from its control, after "a network ..."
-    label: str = ""  # the same for a chart
-    filter: str = ""  # a suspect that it gets right, as a filter of the gallery
-    mark: str = ""  # the same, under a picture
+    difference: str = ""  # how it differs from its control; completes "a network ..."
+    label: str = ""  # the same as a label in a chart
+    filter: str = ""  # the name of a gallery filter: suspects that it gets right
+    mark: str = ""  # the same as a caption under a picture
     hidden: str = ""  # what its view hides
     hint: str = ""  # where to look for the shortcut, if this network shows one
 
@@ -57,7 +55,7 @@ class AuditNetwork:
 
 
 def behind_view(name: str, view: Transform, *, phase: int = 2, **words: str) -> AuditNetwork:
-    """Return a network behind a view: trained like the deprived one, which is its control."""
+    """Return a network that sees images through a view; its control is the deprived network."""
     return AuditNetwork(
         name,
         phase=phase,
@@ -75,27 +73,27 @@ NETWORKS: tuple[AuditNetwork, ...] = (
         phase=1,
         samples="all",
         title="miner",
-        role="learns what is easy first; what it gets wrong are the suspects",
+        role="learns easy features first; the images that it gets wrong are the suspects",
     ),
     AuditNetwork(
         DEPRIVED,
         phase=2,
         samples="without suspects",
-        role="has not seen the suspects of its half",
+        role="trained without the suspects of its half",
     ),
     AuditNetwork(
         "matched",
         phase=2,
         samples="matched oversampled",
-        role="has seen other images more often, as many of each class as there are suspects",
+        role="trained on random images more often, as many of each class as there are suspects",
     ),
     AuditNetwork(
         "taught",
         phase=2,
         samples="suspects oversampled",
         control="matched",
-        role="has seen the suspects of its half more often; its control network is matched",
-        difference="that is shown others like them more often",
+        role="trained on the suspects of its half more often; its control network is matched",
+        difference="that is trained on similar images more often",
         label="sees suspects more often",
         filter="right when taught",
         mark="✓ taught",
@@ -103,7 +101,7 @@ NETWORKS: tuple[AuditNetwork, ...] = (
     behind_view(
         "grey",
         views.grey,
-        role="as deprived, and sees no colours; its control network is deprived",
+        role="like deprived, but sees no colours; its control network is deprived",
         difference="that sees no colours",
         label="sees no colours",
         filter="right without colours",
@@ -114,22 +112,22 @@ NETWORKS: tuple[AuditNetwork, ...] = (
     behind_view(
         CENTRE,
         views.centre,
-        role="as deprived, and sees no border; its control network is deprived",
-        difference="that sees the centre alone",
+        role="like deprived, but sees no border; its control network is deprived",
+        difference="that sees only the centre",
         label="sees no border",
         filter="right without the border",
         mark="✓ centre",
         hidden="the border",
-        hint="Look around the centre first.",
+        hint="Look at the border first.",
     ),
     behind_view(
         "detail",
         views.detail,
-        role="as deprived, and sees no light, shade or colour of large areas; its control network is "
+        role="like deprived, but sees no light, shade or colour of large areas; its control network is "
         "deprived",
-        difference="that sees detail alone",
-        label="sees nothing coarse",
-        filter="right from detail alone",
+        difference="that sees only fine detail",
+        label="sees only fine detail",
+        filter="right from fine detail",
         mark="✓ detail",
         hidden="light, shade and the colour of large areas",
         hint="Look at light, shade and the colour of large areas first.",
@@ -138,13 +136,13 @@ NETWORKS: tuple[AuditNetwork, ...] = (
         "coarse",
         views.coarse,
         phase=3,
-        role="as deprived, and sees light and colour of large areas alone; its control network is deprived",
-        difference="that sees nothing fine",
-        label="sees nothing fine",
-        filter="right from large areas alone",
+        role="like deprived, but sees only light and colour of large areas; its control network is deprived",
+        difference="that sees only large areas",
+        label="sees only large areas",
+        filter="right from large areas",
         mark="✓ coarse",
-        hidden="texture and small things",
-        hint="Look at texture and small things first.",
+        hidden="texture and small objects",
+        hint="Look at texture and small objects first.",
     ),
 )
 
@@ -166,10 +164,10 @@ def compared() -> list[AuditNetwork]:
 
 
 def viewed() -> list[AuditNetwork]:
-    """Return the networks behind a view."""
+    """Return the networks that see images through a view."""
     return [network for network in NETWORKS if network.view]
 
 
 def find(name: str) -> AuditNetwork:
-    """Return the network of a name; KeyError if there is none."""
+    """Return the network with this name; raise KeyError if there is none."""
     return {network.name: network for network in NETWORKS}[name]

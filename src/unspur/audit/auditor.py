@@ -1,10 +1,9 @@
 """Audit data: is there a shortcut, and which samples contradict it?
 
-Small networks are trained on either half of the training split and asked about the other
-(half_training.py). evidence.py turns their answers into numbers, questions.py has the rule of the verdict.
-Networks are trained phase by phase, later ones only where they can change the verdict: where the miner
-settles it alone, no other network is trained. Where no shortcut is found, border_look.py looks at the border
-alone.
+Small networks are trained on one half of the training split and predict the other half (half_training.py).
+evidence.py turns their predictions into numbers, and questions.py has the rule of the verdict. Networks are
+trained phase by phase, a later phase only if it can change the verdict: if the miner alone decides it, no
+other network is trained. If no shortcut is found, border_look.py trains networks that see only the border.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from dataclasses import replace
 from ..stages.context import Context
 from ..store import Artifact
 from . import audit_networks
-from .border_look import look_at_borders
+from .border_look import search_borders
 from .crossfit import CrossFit
 from .half_training import half_trainings, train_all
 from .result import Audit, TrainingRecord
 from .verdict import is_open, judge, rests_on_border
 
-TOGETHER = 16  # trainings side by side on a GPU
+TOGETHER = 16  # trainings at the same time on a GPU
 
 
 def audit(context: Context) -> Audit:
@@ -33,26 +32,26 @@ def audit_together(contexts: Sequence[Context], *, together: int = 1) -> list[Au
     """Audit several contexts of one store; on a GPU, train up to `together` networks at a time."""
     crossfits = [CrossFit(context) for context in contexts]
     for number, phase in enumerate(audit_networks.phases(), 1):
-        open_ = [each for each in crossfits if number == 1 or is_open(each.evidence(), number)]
+        undecided = [each for each in crossfits if number == 1 or is_open(each.evidence(), number)]
         train_all(
-            [training for each in open_ for training in half_trainings(each, phase)], together
+            [training for each in undecided for training in half_trainings(each, phase)], together
         )
-    looks = look_at_borders(crossfits, together)
-    return [_result(crossfit, look) for crossfit, look in zip(crossfits, looks, strict=True)]
+    at_border = search_borders(crossfits, together)
+    return [_result(crossfit, other) for crossfit, other in zip(crossfits, at_border, strict=True)]
 
 
-def _result(crossfit: CrossFit, look: CrossFit | None) -> Audit:
-    """Return what was found; the suspects are those of the border where the verdict rests on it."""
+def _result(crossfit: CrossFit, at_border: CrossFit | None) -> Audit:
+    """Return the audit; its suspects are those of the border networks if the verdict rests on the border."""
     evidence = crossfit.evidence()
-    found = look if look is not None and rests_on_border(evidence) else crossfit
-    names = dict.fromkeys(name for name, _ in found.artifacts)
-    trainings = _records(crossfit) + (_records(look, "border: ") if look else ())
+    decisive = at_border if at_border is not None and rests_on_border(evidence) else crossfit
+    names = dict.fromkeys(name for name, _ in decisive.artifacts)
+    trainings = _records(crossfit) + (_records(at_border, "border: ") if at_border else ())
     return Audit(
         finding=judge(evidence),
         evidence=evidence,
-        suspects=found.flagged(),
-        mistakes=found.suspects.conflict,
-        predictions={name: found.predictions(name) for name in names},
+        suspects=decisive.flagged(),
+        mistakes=decisive.suspects.conflict,
+        predictions={name: decisive.predictions(name) for name in names},
         trainings=trainings,
     )
 

@@ -1,10 +1,11 @@
-"""The evidence of a second look, at the border of the images alone.
+"""The evidence of networks that see only the border of the images.
 
-A network that sees everything may learn the object first and never follow a small sign at the border, though
-the sign gives the class away. So where nothing else was found, a miner is trained that sees the border alone.
-If it is right on most images, the question is what its mistakes are. Hard images have small margins, so its
-*insistence* is low. Exceptions to a shortcut in the border are insisted on, and a network that sees only the
-centre doubts the answer (*separation*). Wrong labels are insisted on too, but nobody doubts them.
+A network that sees the whole image may learn the object first and ignore a small sign at the border, even if
+the sign predicts the class. So if no shortcut was found, a miner is trained that sees only the border. If it
+is right on most images, its mistakes have one of three causes. Hard images have small margins, so the
+*insistence* is low. Images that contradict a shortcut in the border have full margins, and a network that
+sees only the centre doubts the answer (*separation*). Wrong labels have full margins too, but no network
+doubts the answer. evidence.py defines these numbers.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from .statistics import Statistic
 
 @dataclass(frozen=True)
 class BorderEvidence:
-    """What networks say that see the border alone."""
+    """The numbers given by networks that see only the border."""
 
     error: float  # of the miner
     suspects: int = 0
     clear: int = 0  # suspects to which the deprived network clearly gives the miner's answer
     full: int = 0  # of these, with a full margin
-    separation: Statistic | None = None  # by a network that sees the centre alone
+    separation: Statistic | None = None  # by a network that sees only the centre
 
     @property
     def insistence(self) -> float:

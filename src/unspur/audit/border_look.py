@@ -1,7 +1,7 @@
-"""Look at the border of the images alone, where no shortcut was found in the whole of them.
+"""Search for a shortcut in the border of the images, if none was found in the whole images.
 
-The first training is a miner on one half. Where it errs too often the border gives nothing away, and the
-look is over: an ordinary audit without a shortcut pays one training more.
+The first training is a miner on one half. If it makes too many mistakes, the border does not predict the
+class, and the search ends: most audits without a shortcut need only one training more.
 """
 
 from __future__ import annotations
@@ -17,40 +17,43 @@ from .thresholds import THRESHOLDS
 from .verdict import wants_border
 
 
-def look_at_borders(crossfits: Sequence[CrossFit], together: int) -> list[CrossFit | None]:
-    """Train the networks that see borders alone, where wanted, and add their evidence to each crossfit."""
-    looks = [
+def search_borders(crossfits: Sequence[CrossFit], together: int) -> list[CrossFit | None]:
+    """Train networks that see only the border, and add their evidence to each crossfit.
+
+    Return the crossfits of these networks; None if they cannot change the verdict.
+    """
+    at_border = [
         CrossFit(each.context, border_only=True) if wants_border(each.evidence()) else None
         for each in crossfits
     ]
-    open_ = [look for look in looks if look is not None]
+    left = [each for each in at_border if each is not None]
     for half in range(HALVES):
-        train_all([HalfTraining(look, find(MINER), half) for look in open_], together)
-        open_ = [look for look in open_ if _error(look) <= THRESHOLDS.error]
-    open_ = [look for look in open_ if look.suspects.conflict.sum() >= THRESHOLDS.fewest]
+        train_all([HalfTraining(each, find(MINER), half) for each in left], together)
+        left = [each for each in left if _error(each) <= THRESHOLDS.error]
+    left = [each for each in left if each.suspects.conflict.sum() >= THRESHOLDS.fewest]
     for name in (DEPRIVED, CENTRE):
-        train_all([each for look in open_ for each in half_trainings(look, [find(name)])], together)
-    for crossfit, look in zip(crossfits, looks, strict=True):
-        crossfit.border = _evidence(look) if look is not None else None
-    return looks
+        train_all([t for each in left for t in half_trainings(each, [find(name)])], together)
+    for crossfit, other in zip(crossfits, at_border, strict=True):
+        crossfit.border = _evidence(other) if other is not None else None
+    return at_border
 
 
-def _error(look: CrossFit) -> float:
-    """Return the error of the miners that are trained so far."""
+def _error(crossfit: CrossFit) -> float:
+    """Return the error of the miners that have been trained so far."""
     wrong = total = 0
     for half in range(HALVES):
-        if (MINER, half) in look.artifacts:
-            unseen = look.half_of != half
-            predicted = look.artifacts[MINER, half].tensors["predicted"]
-            wrong += int((predicted != look.targets[unseen]).sum())
+        if (MINER, half) in crossfit.artifacts:
+            unseen = crossfit.half_of != half
+            predicted = crossfit.artifacts[MINER, half].tensors["predicted"]
+            wrong += int((predicted != crossfit.targets[unseen]).sum())
             total += len(predicted)
     return wrong / total
 
 
-def _evidence(look: CrossFit) -> BorderEvidence:
-    error = _error(look)
-    if (CENTRE, 0) not in look.artifacts:
+def _evidence(crossfit: CrossFit) -> BorderEvidence:
+    error = _error(crossfit)
+    if (CENTRE, 0) not in crossfit.artifacts:
         return BorderEvidence(error)
-    seen = look.evidence()
+    seen = crossfit.evidence()
     separation = seen.networks[CENTRE].separation
     return BorderEvidence(error, seen.suspects, seen.clear, seen.full, separation)

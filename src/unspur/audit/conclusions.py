@@ -1,6 +1,6 @@
-"""The conclusions an audit can come to: the verdict, why, what it means, and what to do next.
+"""The conclusions of an audit: the verdict, its reason, what it means, and what to do next.
 
-questions.py says which answer leads to which conclusion.
+questions.py defines which answer leads to which conclusion.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .evidence import Evidence, NumberName
 from .statistics import strongest
 
 VerdictCode = Literal["shortcut", "nothing", "noise", "unclear"]
-# Commands that a user can go on with; the page and the terminal spell them out.
+# The command that a user should run next; the page and the terminal print it in full.
 Command = Literal["debias", "debias anyway", "debias anyway without suspects", "again", "longer"]
 
 
 @dataclass(frozen=True)
 class VerdictKind:
-    """A verdict: its headline, and why debiasing is not worth while (empty where it is)."""
+    """A verdict: its headline, and the reason against debiasing, if there is one."""
 
     headline: str
     against_debiasing: str = ""
@@ -34,7 +34,7 @@ VERDICTS: dict[VerdictCode, VerdictKind] = {
     ),
     "noise": VerdictKind(
         "The labels look noisy",
-        "Debiasing would train on the suspects more often, and so on their wrong labels.",
+        "Debiasing would train on the suspects, and on their wrong labels, more often.",
     ),
     "unclear": VerdictKind(
         "Cannot tell",
@@ -45,7 +45,7 @@ VERDICTS: dict[VerdictCode, VerdictKind] = {
 
 @dataclass(frozen=True)
 class Conclusion:
-    """A verdict, why it is given, what it means for training on these images, and what to do next."""
+    """A verdict, its reason, what it means for training on these images, and what to do next."""
 
     verdict: VerdictCode
     why: Callable[[Evidence], str]
@@ -64,65 +64,68 @@ def _suspects(e: Evidence) -> str:
 
 
 def _agreement(e: Evidence) -> str:
-    return f"A network that has not seen them fully agrees on {e.full}"
+    return (
+        f"A second network, trained without them, gives {e.full} of them the same class as the first "
+        "network, with full confidence"
+    )
 
 
 LEARNED_NOTHING = Conclusion(
     "unclear",
     lambda e: (
-        f"a network that learns what is easy gets {e.error:.0%} of unseen images wrong, about as many as "
-        "without looking. Give it more steps, or another network."
+        f"a network that learns easy features first gets {e.error:.0%} of unseen images wrong, about as "
+        "many as by always predicting the largest class. Train it longer, or use another network."
     ),
-    meaning="The network learned next to nothing, so nothing follows from its mistakes.",
-    advice="Ask again with longer training:",
+    meaning="The network learned almost nothing, so its mistakes show nothing.",
+    advice="Run the audit again with longer training:",
     command="longer",
 )
 
 NOTHING_EASY = Conclusion(
     "nothing",
     lambda e: (
-        "nothing easy gives the class away. A network that looks for it gets "
+        "no easy feature predicts the class. A network that learns easy features first gets "
         f"{e.error:.0%} of unseen images wrong."
     ),
-    meaning="No easy thing gives the class away. A shortcut that nearly all images follow would have left "
-    "fewer mistakes.",
-    advice="There is nothing to remove. To debias all the same:",
+    meaning="No easy feature predicts the class. With a shortcut that nearly all images follow, the network "
+    "would have made fewer mistakes.",
+    advice="There is nothing to remove. To debias anyway:",
     command="debias anyway without suspects",
 )
 
 TOO_FEW_SUSPECTS = Conclusion(
     "unclear",
     lambda e: (
-        f"{_suspects(e)}, too few to judge by. There is no shortcut, or one that all images follow; only "
-        "images from elsewhere can show which."
+        f"{_suspects(e)}, too few for a verdict. Either there is no shortcut, or all images follow it. Only "
+        "images from another source can show which."
     ),
-    meaning="Nearly all images agree with what is learned first. Either that is what makes the class, or "
-    "they all share a shortcut: images of the same kind cannot show which.",
-    advice="Add images from elsewhere (other places, cameras, times) and ask again:",
+    meaning="Nearly all images agree with what a network learns first. Either that defines the class, or "
+    "all images share a shortcut: images from the same source cannot show which.",
+    advice="Add images from another source (other places, cameras, times) and run the audit again:",
     command="again",
 )
 
 MERELY_HARD = Conclusion(
     "nothing",
     lambda e: (
-        f"{_suspects(e)}, but they are merely hard. {_agreement(e)}, and seeing them more often does not "
-        "help with others like them."
+        f"{_suspects(e)}, but these images are only hard. {_agreement(e)}, and training on them more often "
+        "does not help with similar images."
     ),
-    meaning="What a network gets wrong at first are hard images, not exceptions to something easy. As far as "
-    "this can tell, the images can be trained on as they are.",
-    advice="There is nothing to remove. To debias all the same:",
+    meaning="The images that a network gets wrong at first are hard; they do not contradict a shortcut. As "
+    "far as the audit can tell, you can train on these images without changes.",
+    advice="There is nothing to remove. To debias anyway:",
     command="debias anyway without suspects",
 )
 
 WRONG_LABELS = Conclusion(
     "noise",
     lambda e: (
-        f"{_suspects(e)}. {_agreement(e)}, and no other network sees what should be different about these "
-        "images. If it is a shortcut all the same, it has too few exceptions to tell."
+        f"{_suspects(e)}. {_agreement(e)}, and no other network finds anything unusual about these images. "
+        "If there is a shortcut after all, too few images contradict it to tell."
     ),
-    meaning="A network is sure that these labels are wrong, and nothing about the images speaks for the "
-    "labels. A classifier trained on them learns the mistakes, too.",
-    advice='Repair the labels that are wrong, or flag these suspects "exclude" and go on with:',
+    meaning="A network is sure that these labels are wrong, and nothing in the images supports the labels. "
+    "A classifier trained on them learns the wrong labels, too.",
+    advice='Correct the labels that are wrong, or flag these suspects "exclude", and continue with:',
     command="debias anyway",
 )
 
@@ -130,9 +133,9 @@ WRONG_LABELS = Conclusion(
 def _weak_doubt(e: Evidence) -> str:
     value = e.separation[1].value if e.separation else 0.5
     return (
-        f"{_suspects(e)}. {_agreement(e)}; others doubt that answer, but not clearly "
-        f"(separation {value:.2f}, by chance 0.50). They may be hard, mislabelled, or exceptions to a weak "
-        "shortcut: look at them."
+        f"{_suspects(e)}. {_agreement(e)}. Other networks doubt that class, but not clearly "
+        f"(separation {value:.2f}, by chance 0.50). These images may be hard, have wrong labels, or "
+        "contradict a weak shortcut: look at them."
     )
 
 
@@ -140,35 +143,35 @@ def _far(e: Evidence) -> str:
     far = e.far_labels
     assert far is not None, "the labels were counted"
     return (
-        f"nothing easy gives the class away. Of the {far.mistakes} mistakes that a network is surest of, "
-        f"{far.far} have a label from the half of the classes that it finds less likely. If {far.share:.0%} "
-        "of them were wrong labels there would be so many; hard images have far fewer."
+        f"no easy feature predicts the class. Of the {far.mistakes} most confident mistakes of a network, "
+        f"{far.far} have a label from the half of the classes that it finds less likely. That is as many as "
+        f"if {far.share:.0%} of them had wrong labels; among hard images there are far fewer."
     )
 
 
 WRONG_LABELS_AMONG_HARD = Conclusion(
     "noise",
     _far,
-    meaning="Some labels look wrong, though most images are hard, so that it cannot be said of each image. A "
-    "classifier trained on them learns the mistakes, too.",
-    advice="Look through the suspects with the highest scores, repair the labels that are wrong, or flag "
-    'them "exclude" and go on with:',
+    meaning="Some labels look wrong. As most images are hard, the audit cannot tell which labels. A "
+    "classifier trained on them learns the wrong labels, too.",
+    advice="Look through the suspects with the highest scores. Correct the labels that are wrong, or flag "
+    'these suspects "exclude", and continue with:',
     command="debias anyway",
 )
 
 WEAK_DOUBT = Conclusion(
     "unclear",
     _weak_doubt,
-    meaning="Some images stand out, but not so that exceptions to a shortcut, wrong labels and hard images "
-    "could be told apart.",
-    advice="Look through the suspects. If they have something in common, debias with them; if their labels "
+    meaning="Some images stand out, but the audit cannot tell whether they contradict a shortcut, have wrong "
+    "labels, or are hard.",
+    advice="Look through the suspects. If they have something in common, debias with them. If their labels "
     'are wrong, flag them "exclude" first:',
     command="debias anyway",
 )
 
 
 def _shortcut(number: NumberName, reason: Callable[[Evidence, str], str]) -> Conclusion:
-    """Return the conclusion that there is a shortcut, as the strongest network shows it by a number."""
+    """Return the conclusion that there is a shortcut, shown by the strongest network in a number."""
 
     def why(e: Evidence) -> str:
         found = strongest(e.numbers(number))
@@ -189,30 +192,32 @@ def _shortcut(number: NumberName, reason: Callable[[Evidence, str], str]) -> Con
 
 
 SHORTCUT_MEANING = (
-    "Something easy gives the class away in nearly all of these images, and some images contradict it. A "
-    "classifier trained on them is likely to go by it, and to fail where it does not hold."
+    "An easy feature predicts the class in nearly all of these images, and some images contradict it. A "
+    "classifier trained on them is likely to rely on that feature, and to fail where it does not hold."
 )
 
 
 def _border(e: Evidence) -> str:
     seen = e.border
-    assert seen is not None, "the border was looked at"
-    assert seen.separation is not None, "some suspects are insisted on"
+    assert seen is not None, "the border networks were trained"
+    assert seen.separation is not None, "some suspects have a full margin"
     return (
-        f"a network that sees the border alone gets {1 - seen.error:.1%} of unseen images right, and is sure "
-        f"of another class for {seen.full} of the {seen.suspects} others. A network that sees the centre "
-        f"alone doubts that (separation {seen.separation.value:.2f}, by chance 0.50; "
-        f"p = {seen.separation.p_value:.1g}). A small network that sees everything learns something else "
-        "first; others may not. Look at the border first."
+        f"a network that sees only the border gets {1 - seen.error:.1%} of unseen images right, and is sure "
+        f"of a wrong class for {seen.full} of the {seen.suspects} others. A network that sees only the "
+        f"centre doubts that (separation {seen.separation.value:.2f}, by chance 0.50; "
+        f"p = {seen.separation.p_value:.1g}). A small network that sees whole images learns something else "
+        "first; other networks may learn the border. Look at the border first."
     )
 
 
 SHORTCUT_IN_BORDER = Conclusion(
     "shortcut",
     _border,
-    meaning="The border gives the class away in nearly all of these images, and some images contradict it. A "
-    "small network learns something else first; a larger one, or longer training, may go by the border.",
-    advice="Look through the suspects, correct their flags, then debias with them, or remove the border:",
+    meaning="The border predicts the class in nearly all of these images, and some images contradict it. A "
+    "small network learns something else first; a larger network, or longer training, may rely on the "
+    "border.",
+    advice="Remove the border from the images; or look through the suspects, correct their flags, then "
+    "debias with them:",
     command="debias",
 )
 
@@ -220,19 +225,19 @@ SHORTCUT_BY_GAIN = _shortcut(
     "gain",
     lambda e, name: (
         f"A network {audit_networks.find(name).difference} gets {e.networks[name].right:.0%} of them right, "
-        f"another {e.networks[name].before:.0%}"
+        f"its control network {e.networks[name].before:.0%}"
     ),
 )
 SHORTCUT_BY_RELIANCE = _shortcut(
     "reliance",
     lambda e, name: (
-        f"{_agreement(e)}. Hiding {audit_networks.find(name).hidden} takes more of that answer from them "
-        "than from ordinary images"
+        f"{_agreement(e)}. Hiding {audit_networks.find(name).hidden} lowers that confidence more than the "
+        "confidence in ordinary images"
     ),
 )
 SHORTCUT_BY_SEPARATION = _shortcut(
     "separation",
     lambda e, name: (
-        f"{_agreement(e)}, one {audit_networks.find(name).difference} doubts that answer"
+        f"{_agreement(e)}, but a network {audit_networks.find(name).difference} doubts that class"
     ),
 )

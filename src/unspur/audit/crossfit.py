@@ -1,4 +1,4 @@
-"""Collect what networks say of the half of the data that they were not trained on."""
+"""Collect the predictions of networks for the half of the data that they were not trained on."""
 
 from __future__ import annotations
 
@@ -25,19 +25,17 @@ class CrossFit:
 
     context: Context
     artifacts: dict[tuple[str, int], Artifact] = field(default_factory=dict)  # by network and half
-    border_only: bool = (
-        False  # whether its networks see nothing but the border, unless they have a view
-    )
-    border: BorderEvidence | None = None  # of a second look at the same images
+    border_only: bool = False  # whether networks without a view see only the border
+    border: BorderEvidence | None = None  # evidence of networks that see only the border
 
     def __post_init__(self) -> None:
         check(self.context)
         self.targets = self.context.splits.train.targets
         self.half_of = cut_in_halves(self.targets, seed=self.context.seed("audit/folds"))
 
-    def held_out(self, name: str, what: str) -> Tensor:
-        """Gather a tensor of both networks of a name, each for the half it was not trained on."""
-        parts = [self.artifacts[name, half].tensors[what] for half in range(HALVES)]
+    def held_out(self, name: str, key: str) -> Tensor:
+        """Return a stored tensor for all samples, each half from the network trained on the other half."""
+        parts = [self.artifacts[name, half].tensors[key] for half in range(HALVES)]
         whole = torch.zeros(len(self.half_of), dtype=parts[0].dtype)
         for half, part in enumerate(parts):
             whole[self.half_of != half] = part
@@ -60,27 +58,27 @@ class CrossFit:
         return matched_sample(self.suspects.conflict, groups, seed=seed)
 
     def flagged(self) -> Suspects:
-        """Return the suspects, flagged where the deprived network contradicts the label too."""
+        """Return the suspects; only those that the deprived network gets wrong as well are flagged."""
         suspects = self.suspects
         if (DEPRIVED, 0) not in self.artifacts:
             return suspects
-        again = self.held_out(DEPRIVED, "predicted") != self.targets
-        return replace(suspects, conflict=suspects.conflict & again)
+        confirmed = self.held_out(DEPRIVED, "predicted") != self.targets
+        return replace(suspects, conflict=suspects.conflict & confirmed)
 
     def flagged_in(self, split: str) -> Suspects:
-        """Return the suspects of another split; each sample is judged by the networks of one half."""
+        """Return the suspects of a split; outside training, the two halves judge alternate samples."""
         if split == "train":
             return self.flagged()
         targets = self.context.splits.parts()[split].targets.cpu()
-        predicted = self._by_turns(MINER, f"{split}.predicted")
-        again = self._by_turns(DEPRIVED, f"{split}.predicted") != targets
-        score = self._by_turns(MINER, f"{split}.score")
-        return Suspects(score, (predicted != targets) & again, predicted)
+        predicted = self._alternate(MINER, f"{split}.predicted")
+        confirmed = self._alternate(DEPRIVED, f"{split}.predicted") != targets
+        score = self._alternate(MINER, f"{split}.score")
+        return Suspects(score, (predicted != targets) & confirmed, predicted)
 
-    def _by_turns(self, name: str, what: str) -> Tensor:
-        """Take a tensor of either network of a name in turn, so that nothing depends on both."""
-        whole = self.artifacts[name, 0].tensors[what].clone()
-        whole[1::HALVES] = self.artifacts[name, 1].tensors[what][1::HALVES]
+    def _alternate(self, name: str, key: str) -> Tensor:
+        """Return a tensor whose rows come alternately from the two halves, so that no row depends on both."""
+        whole = self.artifacts[name, 0].tensors[key].clone()
+        whole[1::HALVES] = self.artifacts[name, 1].tensors[key][1::HALVES]
         return whole
 
     def evidence(self) -> Evidence:
@@ -88,7 +86,7 @@ class CrossFit:
         return replace(self._weigh(), border=self.border, far_labels=self._far_labels())
 
     def _far_labels(self) -> FarLabels | None:
-        """Count labels that the miner finds unlikely; None for trainings stored before that was asked."""
+        """Count labels that the miner finds unlikely; None if an earlier version stored the trainings."""
         miners = [self.artifacts[MINER, half].tensors for half in range(HALVES)]
         if any("far" not in tensors for tensors in miners):
             return None
@@ -100,14 +98,14 @@ class CrossFit:
     def _weigh(self) -> Evidence:
         if (DEPRIVED, 0) not in self.artifacts:
             return weigh(self.targets, self.suspects)
-        said = {name: self.predictions(name) for name, half in self.artifacts if half == 0}
+        predictions = {name: self.predictions(name) for name, half in self.artifacts if half == 0}
         comparisons = {
             each.name: Comparison(
-                said[each.name],
-                control=said[each.control],
-                sees_all=said.get(each.sees_all) if each.sees_all else None,
+                predictions[each.name],
+                control=predictions[each.control],
+                sees_all=predictions.get(each.sees_all) if each.sees_all else None,
             )
             for each in audit_networks.compared()
-            if each.control and each.name in said
+            if each.control and each.name in predictions
         }
-        return weigh(self.targets, self.suspects, said[DEPRIVED], comparisons)
+        return weigh(self.targets, self.suspects, predictions[DEPRIVED], comparisons)

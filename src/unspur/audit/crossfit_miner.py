@@ -1,4 +1,4 @@
-"""Find the suspects of a run as an audit does: by networks that have not seen the sample they judge."""
+"""Find the suspects of a run as an audit does: each sample is judged by networks not trained on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NETWORKS = (MINER, DEPRIVED)  # a sample that both get wrong is a suspect
 
 
 def choose(recipe: Recipe, images: Part) -> Recipe:
-    """Return a recipe that mines as an audit of these images does, if they can be audited."""
+    """Return the recipe with the settings of an audit's miner, unchanged if the images cannot be audited."""
     if not is_enough(images):
         return recipe
     settings = {"how": "crossfit", **mining(len(images.targets))}
@@ -28,7 +28,7 @@ def choose(recipe: Recipe, images: Part) -> Recipe:
 
 
 def is_wanted(recipe: Recipe) -> bool:
-    """Return whether a recipe mines as an audit does."""
+    """Return whether a recipe finds its suspects as an audit does."""
     return recipe.mine.how == "crossfit" and "mine" in recipe.stages
 
 
@@ -41,7 +41,7 @@ def of(audit: Context, recipe: Recipe) -> CrossFitMiner:
 
 @dataclass(frozen=True)
 class CrossFitMiner:
-    """The four trainings of an audit that find suspects; those of an earlier audit are used again."""
+    """The four trainings of an audit that find suspects; trainings of an earlier audit are reused."""
 
     context: Context  # of an audit
 
@@ -51,9 +51,9 @@ class CrossFitMiner:
 
     @cached_property
     def keys(self) -> Mapping[str, str]:
-        """The artifacts that the suspects are made of, trained or not."""
-        wanted = half_trainings(self._crossfit, [find(name) for name in NETWORKS])
-        return {f"{each.network.name}/{each.half}": each.key for each in wanted}
+        """The keys of the artifacts that give the suspects, whether they are stored or not."""
+        trainings = half_trainings(self._crossfit, [find(name) for name in NETWORKS])
+        return {f"{each.network.name}/{each.half}": each.key for each in trainings}
 
     def __call__(self) -> Mapping[str, Suspects]:
         """Return the suspects of every split."""
@@ -63,12 +63,12 @@ class CrossFitMiner:
     def _suspects(self) -> Mapping[str, Suspects]:
         crossfit = self._crossfit
         for name in NETWORKS:
-            wanted = half_trainings(crossfit, [find(name)])
-            train_all(wanted, len(wanted))
+            trainings = half_trainings(crossfit, [find(name)])
+            train_all(trainings, len(trainings))
         return {split: crossfit.flagged_in(split) for split in self.context.splits.parts()}
 
     def parts(self) -> dict[str, float]:
-        """Return about the seconds of the trainings that are not stored yet, by name."""
+        """Return the estimated seconds of the trainings that are not stored yet, by name."""
         return self._cost.parts
 
     @cached_property
@@ -76,6 +76,6 @@ class CrossFitMiner:
         return audit_cost(self.context, [find(name) for name in NETWORKS])
 
     def cost(self) -> tuple[int, float]:
-        """Return the steps and about the seconds of the trainings that are not stored yet."""
-        found = self._cost
-        return found.trainings * found.steps, found.seconds
+        """Return the steps and the estimated seconds of the trainings that are not stored yet."""
+        cost = self._cost
+        return cost.trainings * cost.steps, cost.seconds

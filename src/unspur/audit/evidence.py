@@ -1,45 +1,48 @@
-"""The evidence of an audit: what networks say of samples they were not trained on, in numbers.
+"""The evidence of an audit: numbers from the predictions of networks for samples not in their training.
 
-The training data are cut into two halves. Each network is trained on one half and asked about the other:
+The training data are cut into two halves. Each network is trained on one half and predicts the other:
 
-    miner           learns what is easy; the samples it gets wrong are the suspects
-    deprived        an ordinary network that has not seen the suspects of its half
-    grey, centre,   as deprived, but they see no colours, no border, nothing coarse (light and shade, large
+    miner           learns easy features; the samples it gets wrong are the suspects
+    deprived        an ordinary network, trained without the suspects of its half
+    grey, centre,   like deprived, but they see no colours, no border, nothing coarse (light and shade, large
       detail,       areas), or nothing fine
       coarse
-    taught          an ordinary network that has seen the suspects more often
-    matched         an ordinary network that has seen as many random samples of each class more often
+    taught          an ordinary network, trained on the suspects more often
+    matched         an ordinary network, trained on as many random samples of each class more often
 
-audit_networks.py has the table of them. Exceptions to a shortcut, hard samples and wrong labels differ in
-four numbers.
+audit_networks.py has the table of them. A suspect contradicts a shortcut, is a hard sample, or has a wrong
+label. Four numbers distinguish these causes.
 
 *Gain* of a network over its control network (of taught over matched, of the views over deprived): the
 accuracy gained on suspects plus the change on all other samples. On hard samples it is about 0: a network
-that has seen similar samples more often trades one mistake for another, and a network that sees less makes
-a few other mistakes. On wrong labels it is about 0, too: a network says a wrong label only where it errs,
-and it errs as often on other samples. That is the null of its p-value. The gain is large if suspects have
-something in common that the control network could not learn, or ignored for something easier: a shortcut.
+trained on similar samples more often trades one mistake for another, and a network that sees less makes a
+few other mistakes. On wrong labels it is about 0, too: a network predicts a wrong label only by mistake, and
+it makes as many mistakes on other samples. That is the null hypothesis of its p-value. The gain is large if
+suspects have something in common that the control network could not learn, or ignored in favour of
+something easier: a shortcut.
 
-The other three numbers look at the margin of the miner's answer: its logit less the best other logit,
-relative to the margins of ordinary samples with that answer. They find shortcuts so strong, or with so few
-exceptions, that no network learns to contradict them.
+The other three numbers use the margin of the miner's answer: its logit minus the best other logit, relative
+to the margins of ordinary samples with that answer. They find shortcuts that are so strong, or contradicted
+by so few samples, that no network learns to contradict them.
 
 *Insistence*: of the suspects to which the deprived network clearly gives the miner's answer, the share to
-which it gives that answer with a full margin. Mistakes near a boundary get rarer with the margin, so
-insistence is low for hard samples. It is high for exceptions to a shortcut, as without them the shortcut
-always holds, and for wrong labels, as those images are ordinary.
+which it gives that answer with a full margin (the *insisted* suspects). Mistakes near a decision boundary get
+rarer with the margin, so insistence is low for hard samples. It is high for samples that contradict a
+shortcut, as the shortcut always holds in the rest of the data, and for wrong labels, as the images
+themselves are ordinary.
 
 *Separation*: the chance that a network gives an insisted suspect a smaller margin than an ordinary sample
-with the same answer. Where labels are wrong at random nothing separates the two: it is 1/2 for any network,
-the null of its p-value. Where there is a shortcut, the images differ in everything else, and a network that
-was taught or cannot see the shortcut notices. Hard samples are separated as well, but have a lower
-insistence: what hard samples and wrong labels reach together is a line, insistence + separation.
+with the same answer. If labels are wrong at random, nothing separates the two: it is 1/2 for any network,
+which is the null hypothesis of its p-value. If there is a shortcut, the images differ in everything else, and
+a network that was taught, or that cannot see the shortcut, gives them smaller margins. Hard samples are
+separated as well, but have a lower insistence: mixtures of hard samples and wrong labels stay below a limit
+of insistence + separation.
 
 *Reliance* on what a view hides: the chance that an insisted suspect loses more of its margin than an
-ordinary sample with the same answer does, from the matched network, which sees everything, to the one
-behind the view. It is 1/2 for wrong labels and no more for hard samples: neither network had a part in the
-choice of the suspects, so both find them hard. It is larger if the miner's answers depend on what is
-hidden.
+ordinary sample with the same answer, from the matched network, which sees the whole image, to the network
+that sees it through the view. It is 1/2 for wrong labels and at most that for hard samples: neither network
+took part in choosing the suspects, so both find them hard. It is larger if the miner's answers depend on
+what is hidden.
 """
 
 from __future__ import annotations
@@ -65,14 +68,14 @@ NumberName = Literal["gain", "separation", "reliance"]
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a network says of samples outside its training: their class, and the margin of an answer."""
+    """The predictions of a network for samples outside its training: classes and margins."""
 
     predicted: Tensor
     margin: Tensor
 
     @staticmethod
     def from_logits(logits: Tensor, answer: Tensor | None = None) -> Predictions:
-        """Compute predictions; `answer` is the class whose margin is wanted, by default the one predicted."""
+        """Compute predictions; margins are those of the class `answer`, by default the predicted class."""
         predicted = logits.argmax(1)
         column = (predicted if answer is None else answer)[:, None]
         others = logits.scatter(1, column, -math.inf).amax(1)
@@ -88,7 +91,7 @@ class Comparison:
 
     network: Predictions
     control: Predictions
-    sees_all: Predictions | None = None  # for a network behind a view, one without it
+    sees_all: Predictions | None = None  # of the network without a view, if this one has a view
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,8 @@ class NetworkEvidence:
     """The numbers that one network gives for the suspects."""
 
     gain: Statistic
-    separation: Statistic | None  # None where no suspect is insisted on
-    reliance: Statistic | None  # on what it does not see; None also where it sees everything
+    separation: Statistic | None  # None if there is no insisted suspect
+    reliance: Statistic | None  # on what its view hides; None also if it has no view
     before: float  # accuracy of its control network on the suspects
     right: float  # its own accuracy on the suspects
 
@@ -111,10 +114,10 @@ class Evidence:
     error: float  # of the miner
     blind: float  # error of always predicting the largest class
     clear: int = 0  # suspects to which the deprived network clearly gives the miner's answer
-    full: int = 0  # of these, with a full margin: the insisted ones
+    full: int = 0  # of these, with a full margin: the insisted suspects
     networks: Mapping[str, NetworkEvidence] = field(default_factory=dict)  # taught, grey, ...
-    border: BorderEvidence | None = None  # of a second look, where nothing else was found
-    far_labels: FarLabels | None = None  # None where there are too few classes
+    border: BorderEvidence | None = None  # None unless no other shortcut was found
+    far_labels: FarLabels | None = None  # None if there are too few classes or mistakes
 
     @property
     def insistence(self) -> float:
@@ -127,17 +130,17 @@ class Evidence:
 
     @property
     def gain(self) -> tuple[str, Statistic] | None:
-        """Return the network with the strongest gain, its p-value corrected for the choice of a network."""
+        """Return the network with the strongest gain; the p-value is corrected for the number of networks."""
         return strongest(self.numbers("gain"))
 
     @property
     def separation(self) -> tuple[str, Statistic] | None:
-        """Return the network with the strongest separation, likewise."""
+        """Return the network with the strongest separation, with the corrected p-value."""
         return strongest(self.numbers("separation"))
 
     @property
     def reliance(self) -> tuple[str, Statistic] | None:
-        """Return the network with the strongest reliance on what its view hides, likewise."""
+        """Return the network with the strongest reliance, with the corrected p-value."""
         return strongest(self.numbers("reliance"))
 
 
@@ -147,30 +150,30 @@ def weigh(
     deprived: Predictions | None = None,
     others: Mapping[str, Comparison] | None = None,
 ) -> Evidence:
-    """Compute everything the verdict depends on; all margins are those of the miner's answers."""
+    """Compute all numbers that the verdict depends on; all margins are those of the miner's answers."""
     conflict, n = suspects.conflict, len(suspects)
-    of_miner = Evidence(
+    miner_evidence = Evidence(
         samples=n,
         suspects=int(conflict.sum()),
         error=float(conflict.double().mean()),
         blind=1 - int(torch.bincount(targets).max()) / n,
     )
     if deprived is None or not conflict.any():
-        return of_miner
+        return miner_evidence
     margin = relative_margin(deprived.margin, conflict, suspects.predicted)
     full = margin >= FULL_MARGIN
     return replace(
-        of_miner,
+        miner_evidence,
         clear=int((conflict & (margin >= CLEAR_MARGIN)).sum()),
         full=int((conflict & full).sum()),
         networks={
-            name: _of_network(comparison, targets, suspects, full)
+            name: _network_evidence(comparison, targets, suspects, full)
             for name, comparison in (others or {}).items()
         },
     )
 
 
-def _of_network(
+def _network_evidence(
     comparison: Comparison, targets: Tensor, suspects: Suspects, full: Tensor
 ) -> NetworkEvidence:
     """Compute the numbers of one network; `full` marks samples with a full margin in the deprived one."""
@@ -187,7 +190,7 @@ def _of_network(
 
 
 def _reliance(comparison: Comparison, suspects: Suspects, full: Tensor) -> Statistic | None:
-    """Separate suspects from ordinary samples by the margin lost behind a view; None without a view."""
+    """Separate suspects from ordinary samples by the margin lost through a view; None without a view."""
     if comparison.sees_all is None:
         return None
     conflict, answer = suspects.conflict, suspects.predicted
@@ -198,5 +201,5 @@ def _reliance(comparison: Comparison, suspects: Suspects, full: Tensor) -> Stati
     return statistics.separation(whole - view, conflict, answer, among=full)
 
 
-def _share(of: Tensor) -> float:
-    return float(of.double().mean())
+def _share(selected: Tensor) -> float:
+    return float(selected.double().mean())

@@ -1,10 +1,10 @@
-"""Explain the suspects: which property of the images predicts, within a class, who is one?
+"""Explain the suspects: which property of an image predicts, within its class, that it is a suspect?
 
 For each column, a rule picks the kinds that are more frequent among the suspects of a class than among its
-other images. *Advantage* is the share of suspects that the rule finds less the share of other images that it
-picks: 1 for a column that tells them apart, 0 for one that says nothing. A rule chosen on the same images has
-some advantage by chance. So the p-value comes from random choices of as many suspects of each class (an exact
-test by simulation), and the advantage shown is corrected by their mean. Holm's method corrects the p-values
+other images. *Advantage* is the share of suspects that the rule picks minus the share of other images that it
+picks: 1 for a column that separates them completely, 0 for an uninformative one. A rule chosen on the same
+images has some advantage by chance. So the p-value comes from random choices of as many suspects of each
+class (a permutation test), and the advantage is corrected by their mean. Holm's method corrects the p-values
 for the number of columns.
 """
 
@@ -20,12 +20,12 @@ from torch import Tensor
 
 from .explanation_columns import Column
 
-LEVEL = 0.01  # largest corrected p-value of a column that is named
-LEAST = 0.1  # smallest advantage of a column that is named
-FEWEST = 10  # suspects that an explanation needs
-DRAWS, BLOCK = 10_000, 1_000  # random choices of suspects at most, and at a time
-ENOUGH = 20  # random choices as good as the suspects after which no more are made
-MOST_CLASSES = 100  # those with the most suspects
+LEVEL = 0.01  # largest corrected p-value of a column that counts as an explanation
+LEAST = 0.1  # smallest advantage of such a column
+FEWEST = 10  # smallest number of suspects that can be explained
+DRAWS, BLOCK = 10_000, 1_000  # largest number of random choices of suspects, and how many at a time
+ENOUGH = 20  # stop after this number of random choices that are as good as the suspects
+MOST_CLASSES = 100  # classes that are used, those with the most suspects
 
 Counts = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class KindExample:
-    """The kind of a column that suspects of one class have most more often than its other images."""
+    """The class and the kind of a column for which suspects differ most from other images."""
 
     label: str
     kind: str
@@ -47,15 +47,15 @@ class ColumnEvidence:
 
     name: str
     origin: str
-    advantage: float  # corrected for chance: 0 for nothing, 1 for all
-    found: float  # share of the suspects that the best rule by this column picks
+    advantage: float  # corrected for chance, from 0 to 1
+    found: float  # share of the suspects that the rule of this column picks
     picked: float  # share of the other images that the rule picks
     p_value: float  # corrected for the number of columns
     example: KindExample
 
     @property
     def counts(self) -> bool:
-        """Return whether the column is named as an explanation."""
+        """Return whether the column counts as an explanation."""
         return self.p_value <= LEVEL and self.advantage >= LEAST
 
 
@@ -66,7 +66,7 @@ class Explanation:
     columns: tuple[ColumnEvidence, ...]
     suspects: int
     table: str = ""  # the user's table, if there is one
-    missing: int = 0  # images that have no row in it
+    missing: int = 0  # images without a row in it
 
     @property
     def named(self) -> list[ColumnEvidence]:
@@ -98,16 +98,16 @@ def explain(
     flags, labels = suspects.cpu().numpy(), targets.cpu().numpy()
     if int(flags.sum()) < FEWEST:
         return Explanation((), int(flags.sum()))
-    chosen = _largest(flags, labels)
+    class_numbers = _largest(flags, labels)
     found = [
-        _weigh(each, flags, labels, chosen, classes, np.random.default_rng([seed, number]))
+        _weigh(each, flags, labels, class_numbers, classes, np.random.default_rng([seed, number]))
         for number, each in enumerate(columns)
     ]
     return Explanation(_holm([each for each in found if each]), int(flags.sum()))
 
 
 def _largest(flags: NDArray[np.bool_], labels: Counts) -> list[int]:
-    """Return the classes that have suspects and others, those with most suspects first."""
+    """Return the classes that have both suspects and other images, those with most suspects first."""
     totals = np.bincount(labels)
     counts = np.bincount(labels[flags], minlength=len(totals))
     mixed = [c for c in np.argsort(-counts, kind="stable").tolist() if 0 < counts[c] < totals[c]]
@@ -116,7 +116,7 @@ def _largest(flags: NDArray[np.bool_], labels: Counts) -> list[int]:
 
 @dataclass(frozen=True)
 class Stratum:
-    """One class: how many of its images are of each kind of a column, and of its suspects."""
+    """One class: for each kind of a column, the number of its images and of its suspects."""
 
     label: int
     totals: Counts
@@ -127,12 +127,12 @@ def _weigh(
     column: Column,
     flags: NDArray[np.bool_],
     labels: Counts,
-    chosen: Sequence[int],
+    class_numbers: Sequence[int],
     classes: Sequence[str],
     rng: np.random.Generator,
 ) -> ColumnEvidence | None:
-    """Return the evidence of one column; None where it is constant within every class."""
-    strata = list(_strata(column, flags, labels, chosen))
+    """Return the evidence of one column; None if it is constant within every class."""
+    strata = list(_strata(column, flags, labels, class_numbers))
     if not strata:
         return None
     found, picked = _rule(strata)
@@ -146,11 +146,11 @@ def _weigh(
 
 
 def _strata(
-    column: Column, flags: NDArray[np.bool_], labels: Counts, chosen: Sequence[int]
+    column: Column, flags: NDArray[np.bool_], labels: Counts, class_numbers: Sequence[int]
 ) -> Iterator[Stratum]:
     """Yield the classes in which the column is not constant."""
     kinds = len(column.kind_names)
-    for label in chosen:
+    for label in class_numbers:
         here = labels == label
         totals = np.bincount(column.kinds[here], minlength=kinds)
         if np.count_nonzero(totals) > 1:
@@ -158,7 +158,7 @@ def _strata(
 
 
 def _rule(strata: Sequence[Stratum]) -> tuple[float, float]:
-    """Return the share of suspects and of other images that the best rule picks, by class."""
+    """Return the share of suspects and of other images that the best rule within each class picks."""
     weight = sum(int(each.suspects.sum()) for each in strata)
     found = picked = 0.0
     for each in strata:
@@ -170,7 +170,7 @@ def _rule(strata: Sequence[Stratum]) -> tuple[float, float]:
 
 
 def _shares(suspects: Counts, totals: Counts) -> tuple[Array, Array]:
-    """Return the share of each kind among suspects and among others, along the last axis."""
+    """Return the share of each kind among suspects and among other images, along the last axis."""
     others = totals - suspects
     return (
         suspects / suspects.sum(-1, keepdims=True),
@@ -183,14 +183,14 @@ def _by_chance(
 ) -> tuple[float, float]:
     """Return the p-value and the mean advantage of suspects that are chosen at random in each class.
 
-    Stops early where chance is clearly as good; the p-value is valid then as well (Besag and Clifford, 1991).
+    Stops early once chance is clearly as good; the p-value remains valid (Besag and Clifford, 1991).
     """
-    drawn, hits, total = 0, 0, 0.0
-    while drawn < DRAWS and hits < ENOUGH:
+    count, hits, total = 0, 0, 0.0
+    while count < DRAWS and hits < ENOUGH:
         advantages = _random_advantages(strata, rng)
-        drawn, total = drawn + BLOCK, total + float(advantages.sum())
+        count, total = count + BLOCK, total + float(advantages.sum())
         hits += int((advantages >= observed - 1e-12).sum())
-    return (hits + 1) / (drawn + 1), total / drawn
+    return (hits + 1) / (count + 1), total / count
 
 
 def _random_advantages(strata: Sequence[Stratum], rng: np.random.Generator) -> Array:
@@ -205,7 +205,7 @@ def _random_advantages(strata: Sequence[Stratum], rng: np.random.Generator) -> A
 
 
 def _example(strata: Sequence[Stratum], column: Column, classes: Sequence[str]) -> KindExample:
-    """Return the kind and the class in which suspects differ most, counted in images."""
+    """Return the class and the kind in which suspects differ most, counted in images."""
     best, most = KindExample("", "", 0.0, 0.0), -1.0
     for each in strata:
         ones, others = _shares(each.suspects, each.totals)
@@ -219,7 +219,7 @@ def _example(strata: Sequence[Stratum], column: Column, classes: Sequence[str]) 
 
 
 def _holm(found: Sequence[ColumnEvidence]) -> tuple[ColumnEvidence, ...]:
-    """Correct the p-values for the number of columns, and sort: named columns first, by advantage."""
+    """Correct the p-values for the number of columns, and sort: explanations first, then by advantage."""
     ordered = sorted(found, key=lambda each: each.p_value)
     largest, corrected = 0.0, []
     for place, each in enumerate(ordered):

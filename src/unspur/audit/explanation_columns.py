@@ -1,7 +1,7 @@
 """Columns that may explain suspects: a user's table, groups of the data, files, folders, brightness, colour.
 
-A column has one value for each training image, as a small number of kinds: numbers are cut at their tenths,
-of texts the most frequent stay, and images without a value are a kind of their own.
+A column has one value for each training image, reduced to a few kinds: numbers are cut at their deciles, only
+the most frequent texts are kept, and a missing value is a separate kind.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Column:
 
 
 def column(name: str, origin: Origin, cells: Sequence[Cell]) -> Column | None:
-    """Return cells as a column; None where all images are of one kind."""
+    """Return cells as a column; None if all images are of one kind."""
     numbers = [_number(cell) for cell in cells]
-    given = [cell for cell in cells if cell not in (None, "")]
+    present = [cell for cell in cells if cell not in (None, "")]
     distinct = len(set(numbers))
-    numeric = bool(given) and sum(n is not None for n in numbers) == len(given)
+    numeric = bool(present) and sum(n is not None for n in numbers) == len(present)
     texts = _cut(numbers) if numeric and distinct > MOST_KINDS else [_text(cell) for cell in cells]
     frequent = [text for text, _ in Counter(t for t in texts if t != NONE).most_common(MOST_KINDS)]
     names = [*frequent, OTHER, NONE]
@@ -77,7 +77,7 @@ def _text(cell: Cell) -> str:
 
 
 def _cut(numbers: Sequence[float | None]) -> list[str]:
-    """Name the tenth of the data that each number is in, by its bounds."""
+    """Return for each number the decile that it lies in, named by its bounds."""
     known = np.array([number for number in numbers if number is not None])
     edges = np.unique(np.quantile(known, np.linspace(0, 1, MOST_KINDS + 1)))
     names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
@@ -96,9 +96,9 @@ def _cut(numbers: Sequence[float | None]) -> list[str]:
 def find_columns(
     splits: Splits, paths: Mapping[str, Path], table: SampleTable | None = None
 ) -> list[Column]:
-    """Return every column that is known of the training images and has more than one kind.
+    """Return every known column of the training images that has more than one kind.
 
-    `paths` are the files of the images by name; images that are in no file are left out of it.
+    `paths` maps names of images to files; images that are not in a file are missing from it.
     """
     cells: Iterator[tuple[str, Origin, Sequence[Cell]]] = _all_cells(splits, paths, table)
     found = [column(name, origin, values) for name, origin, values in cells]
@@ -136,13 +136,13 @@ def _file_cells(
 def pixel_values(part: Part) -> dict[str, list[Cell]]:
     """Return brightness, contrast, colour and sharpness of every image, between 0 and 1."""
     chunks = torch.split(torch.arange(len(part)), CHUNK)
-    measured = torch.cat([_measure(colours(part.take(index).cpu()) / 255) for index in chunks])
+    measurements = torch.cat([_measure(colours(part.take(index).cpu()) / 255) for index in chunks])
     names = ("brightness", "contrast", "red", "green", "blue", "saturation", "sharpness")
-    return {name: list(values) for name, values in zip(names, measured.T.tolist(), strict=True)}
+    return {name: list(values) for name, values in zip(names, measurements.T.tolist(), strict=True)}
 
 
 def _measure(images: Tensor) -> Tensor:
-    """Measure images (N, 3, H, W): one row each. A colour is its channel less the brightness."""
+    """Return one row of measurements per image (N, 3, H, W); colours are channels minus the brightness."""
     grey = images.mean(1)
     channels = images.mean((2, 3)) - grey.mean((1, 2))[:, None]
     saturation = (images.amax(1) - images.amin(1)).mean((1, 2))

@@ -1,9 +1,10 @@
 """Labels that a confident network finds unlikely: wrong labels among many hard images.
 
-Where a network errs on most images, wrong labels drown among hard ones. But even where a confident network
-is wrong, the label of a hard image is usually among the likely classes. A wrong label is any class. So of the
-mistakes that the network is surest of, the share with an unlikely label tells how many look like wrong
-labels. Only classes that the network recognises count: one that it never learned is unlikely for every image.
+If a network is wrong on most images, single wrong labels cannot be distinguished from hard images. But even
+if a confident network is wrong on a hard image, the label is usually one of the likely classes. A wrong label
+can be any class. So the share of unlikely labels among the most confident mistakes shows how many labels are
+wrong. Only classes that the network recognises count: a class that it never learned is unlikely for every
+image.
 """
 
 from __future__ import annotations
@@ -15,25 +16,23 @@ from torch import Tensor
 
 from .statistics import wilson
 
-CONFIDENT = 0.1  # share of the images, those with the largest margins
+CONFIDENT = 0.1  # share of the images that is used, those with the largest margins
 FEWEST_CLASSES, FEWEST_MISTAKES = 5, 30
-RECOGNISED = (
-    0.5  # accuracy on a class, as a share of the accuracy on all images, that it takes to count
-)
+RECOGNISED = 0.5  # smallest accuracy on a class that counts, relative to the accuracy on all images
 
 
 @dataclass(frozen=True)
 class FarLabels:
-    """Of the mistakes that a network is surest of, how many have a label from the less likely half."""
+    """How many of the most confident mistakes have a label from the less likely half of the classes."""
 
-    confident: int  # images
-    mistakes: int
-    far: int
+    confident: int  # images with the largest margins
+    mistakes: int  # among these
+    far: int  # mistakes with an unlikely label
     chance: float  # that a wrong label is from the less likely half
 
     @property
     def share(self) -> float:
-        """Return the share of these mistakes that would be wrong labels."""
+        """Return the estimated share of wrong labels among these mistakes."""
         return self.far / self.mistakes / self.chance
 
     @property
@@ -43,9 +42,9 @@ class FarLabels:
 
 
 def label_distance(logits: Tensor, targets: Tensor) -> dict[str, Tensor]:
-    """Return for each image whether its label is unlikely (1) or not (0), -1 for classes that do not count.
+    """Return as `far` whether each label is unlikely: 1 for yes, 0 for no, -1 for classes that do not count.
 
-    Also the chance that a wrong label is unlikely; 0 where the network recognises too few classes.
+    `far_chance` is the chance that a wrong label is unlikely; 0 if the network recognises too few classes.
     """
     right = logits.argmax(1) == targets
     classes = [
@@ -56,23 +55,23 @@ def label_distance(logits: Tensor, targets: Tensor) -> dict[str, Tensor]:
     far = torch.full((len(targets),), -1, dtype=torch.int8)
     if len(classes) < FEWEST_CLASSES:
         return {"far": far, "far_chance": torch.zeros(1)}
-    counted, places = torch.isin(targets, torch.tensor(classes)), len(classes) // 2
-    among = logits[counted][:, classes]
-    own = logits[counted].gather(1, targets[counted, None])
-    far[counted] = ((among > own).sum(1) >= len(classes) - places).to(torch.int8)
+    usable, places = torch.isin(targets, torch.tensor(classes)), len(classes) // 2
+    among = logits[usable][:, classes]
+    own = logits[usable].gather(1, targets[usable, None])
+    far[usable] = ((among > own).sum(1) >= len(classes) - places).to(torch.int8)
     return {"far": far, "far_chance": torch.tensor([places / (len(classes) - 1)])}
 
 
 def count_far_labels(far: Tensor, margin: Tensor, wrong: Tensor, chance: float) -> FarLabels | None:
-    """Count the unlikely labels of the surest mistakes; None where there are too few to say anything."""
-    counted = (far >= 0).nonzero().squeeze(1)
-    confident = int(CONFIDENT * len(counted))
-    surest = counted[torch.argsort(margin[counted], descending=True, stable=True)[:confident]]
-    mistakes = int(wrong[surest].sum())
+    """Count the unlikely labels among the most confident mistakes; None if there are too few mistakes."""
+    usable = (far >= 0).nonzero().squeeze(1)
+    confident = int(CONFIDENT * len(usable))
+    top = usable[torch.argsort(margin[usable], descending=True, stable=True)[:confident]]
+    mistakes = int(wrong[top].sum())
     if mistakes < FEWEST_MISTAKES or not chance:
         return None
-    return FarLabels(confident, mistakes, int((far[surest] > 0).sum()), chance)
+    return FarLabels(confident, mistakes, int((far[top] > 0).sum()), chance)
 
 
-def _share(of: Tensor) -> float:
-    return float(of.double().mean())
+def _share(selected: Tensor) -> float:
+    return float(selected.double().mean())

@@ -8,7 +8,7 @@ MOST_DIGITS = 6
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    """Format a share; the percent sign stays on the line of its number."""
+    """Format a share in percent; the percent sign stays on the line of its number."""
     return "–" if value is None else f"{100 * value:.{digits}f}\N{NO-BREAK SPACE}%"
 
 
@@ -19,7 +19,7 @@ def signed(value: float, digits: int = 2) -> str:
 
 
 def digits_apart(value: float, threshold: float, digits: int = 2) -> int:
-    """Return how many digits it takes to see on which side of a threshold a number is."""
+    """Return how many digits are needed to see on which side of a threshold a number lies."""
     while digits < MOST_DIGITS and value != threshold and _alike(value, threshold, digits):
         digits += 1
     return digits
@@ -30,17 +30,17 @@ def _alike(value: float, threshold: float, digits: int) -> bool:
 
 
 def beside(value: float, threshold: float) -> str:
-    """Format a number so that it does not look like a threshold that it misses or passes."""
+    """Format a number with enough digits to differ visibly from a threshold."""
     return signed(value, digits_apart(value, threshold))
 
 
 def percent_beside(value: float, threshold: float) -> str:
-    """Format a share so that it does not look like a threshold that it misses or passes."""
+    """Format a share in percent with enough digits to differ visibly from a threshold."""
     return percent(value, digits_apart(100 * value, 100 * threshold, digits=1))
 
 
 def unbroken(text: str) -> str:
-    """Keep powers of ten, as in 4e-09, on one line."""
+    """Keep numbers such as 4e-09 on one line."""
     return re.sub(r"(?<=\de)-(?=\d)", "\N{NON-BREAKING HYPHEN}", text)
 
 

@@ -1,7 +1,7 @@
-"""Train one network of an audit on one half of the data, and ask it about the other half.
+"""Train one network of an audit on one half of the data, and predict the other half.
 
-Every training is an artifact of the store, so an audit that was stopped goes on where it was, and a second
-one does no work.
+Every training is an artifact of the store, so an audit that was stopped resumes, and a repeated audit trains
+nothing.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from .halves import HALVES
 from .preparation import NETWORK
 from .views import Transform, ViewedNetwork, border
 
-VERSION = 1  # raised where the same settings would give another result
+VERSION = 1  # increase it if the same settings give another result
 
 
 @dataclass(frozen=True)
 class HalfTraining:
-    """One network to train on one half and to ask about the other."""
+    """One network, to be trained on one half and to predict the other."""
 
     crossfit: CrossFit
     network: AuditNetwork
@@ -53,11 +53,11 @@ class HalfTraining:
 
     @property
     def seed_name(self) -> str:
-        """Name the seed; all networks of a half but the miner start from the same weights."""
+        """Return the name of the seed; all networks of a half but the miner have the same initial weights."""
         return f"audit/{'mine' if self.network.is_miner else 'ordinary'}/{self.half}"
 
     def ingredients(self) -> dict[str, Any]:
-        """Return everything the result depends on."""
+        """Return everything that the result depends on."""
         context = self.crossfit.context
         recipe = context.recipe
         odds = recipe.finetune.model_dump(mode="json", include={"share", "cap"})
@@ -74,7 +74,7 @@ class HalfTraining:
             "deterministic": recipe.deterministic,
             "compile": recipe.compile,
             "data": context.splits.train.digest,
-            **self._asked_key(),
+            **self._other_splits_key(),
             "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
             **({"sees": "border"} if self.crossfit.border_only else {}),
             "builder": context.builder.source,
@@ -83,23 +83,23 @@ class HalfTraining:
 
     @property
     def key(self) -> str:
-        """Return the name of its artifact, trained or not."""
+        """Return the name of its artifact, whether it is stored or not."""
         return self.crossfit.context.store.path(self.ingredients()).name
 
     def _miners(self) -> dict[str, str]:
         miners = half_trainings(self.crossfit, [find(MINER)])
         return {f"{MINER}/{each.half}": each.key for each in miners}
 
-    def _asked_key(self) -> dict[str, Any]:
-        """Add the other splits it is asked about to the key, if there are any."""
-        digests = {name: part.digest for name, part in self._asked().items()}
+    def _other_splits_key(self) -> dict[str, Any]:
+        """Return the part of the key for the other splits that it predicts, if there are any."""
+        digests = {name: part.digest for name, part in self._other_splits().items()}
         return {"asked": digests} if digests else {}
 
-    def _asked(self) -> dict[str, Part]:
-        """Return the splits outside training that it is asked about: all, if it has a say in suspects."""
+    def _other_splits(self) -> dict[str, Part]:
+        """Return the other splits that it predicts: all if it helps to find suspects, else none."""
         parts = self.crossfit.context.splits.parts()
-        flags = self.network.name in (MINER, DEPRIVED)
-        return {name: part for name, part in parts.items() if flags and name != "train"}
+        finds_suspects = self.network.name in (MINER, DEPRIVED)
+        return {name: part for name, part in parts.items() if finds_suspects and name != "train"}
 
     def training(self) -> Training:
         """Return the inputs of the training: method, data, order and plan."""
@@ -121,11 +121,11 @@ class HalfTraining:
 
     @property
     def _view(self) -> Transform | None:
-        """Return what its input goes through: its own view, or that of all networks of the crossfit."""
+        """Return the view through which it sees images, if there is one."""
         return self.network.view or (border if self.crossfit.border_only else None)
 
     def _order(self, seed: int) -> sampling.Order:
-        """Return the order of its samples, as the table of networks says."""
+        """Return the order of its samples, as the table of networks defines it."""
         crossfit, device = self.crossfit, self.crossfit.context.device
         here = crossfit.half_of == self.half
         if self.network.oversamples:
@@ -137,19 +137,19 @@ class HalfTraining:
         return sampling.Passes(index, batch=self.settings.batch, seed=seed)
 
     def _odds(self, here: Tensor) -> Tensor:
-        """Return how often each sample is drawn if suspects, or as many other samples, are oversampled."""
+        """Return the odds of each sample; suspects, or as many random samples, are oversampled."""
         crossfit, finetune = self.crossfit, self.crossfit.context.recipe.finetune
         suspects = self.network.samples == "suspects oversampled"
-        often = crossfit.suspects.conflict if suspects else crossfit.matched
+        oversampled = crossfit.suspects.conflict if suspects else crossfit.matched
         return sampling.derived_odds(
-            often & here, crossfit.targets, share=finetune.share, cap=finetune.cap
+            oversampled & here, crossfit.targets, share=finetune.share, cap=finetune.cap
         )
 
     def ask(self, method: Method) -> dict[str, Tensor]:
-        """Return what the trained network says of the other half."""
+        """Return the predictions of the trained network for the other half, and for the other splits."""
         unseen = self.crossfit.half_of != self.half
         logits = predict(method.eval().predict, self.crossfit.context.train.plain(among=unseen))
-        others = self._ask_other_splits(method)
+        others = self._predict_other_splits(method)
         if self.network.is_miner:
             score = surprise(logits, self.crossfit.targets[unseen])
             far = label_distance(logits, self.crossfit.targets[unseen])
@@ -157,10 +157,10 @@ class HalfTraining:
         answer = self.crossfit.suspects.predicted[unseen]
         return {**Predictions.from_logits(logits, answer).tensors(), **others}
 
-    def _ask_other_splits(self, method: Method) -> dict[str, Tensor]:
-        """Return the class and the surprise for every sample of the validation and the test split."""
+    def _predict_other_splits(self, method: Method) -> dict[str, Tensor]:
+        """Return the predicted class and the score of every sample of the validation and the test split."""
         answers = {}
-        for name, part in self._asked().items():
+        for name, part in self._other_splits().items():
             logits = predict(method.predict, self.crossfit.context.source(part).plain())
             answers[f"{name}.predicted"] = logits.argmax(1)
             answers[f"{name}.score"] = surprise(logits, part.targets.cpu())
@@ -168,18 +168,18 @@ class HalfTraining:
 
 
 def half_trainings(crossfit: CrossFit, networks: Sequence[AuditNetwork]) -> list[HalfTraining]:
-    """Return the trainings of some networks, two of each."""
+    """Return the trainings of some networks: one on each half."""
     return [HalfTraining(crossfit, network, h) for network in networks for h in range(HALVES)]
 
 
 def train_all(trainings: Sequence[HalfTraining], together: int) -> None:
-    """Train networks, or find them in the store, and give each to its crossfit."""
+    """Train networks, or find them in the store, and add the artifact of each to its crossfit."""
     for training, artifact in zip(trainings, train(trainings, together), strict=True):
         training.crossfit.artifacts[training.network.name, training.half] = artifact
 
 
 def train(trainings: Sequence[HalfTraining], together: int) -> Iterator[Artifact]:
-    """Yield the artifact of every training, in their order: stored ones, and the rest trained."""
+    """Yield the artifact of every training, in order; train those that are not stored."""
     if not trainings:
         return
     context = trainings[0].crossfit.context
@@ -191,41 +191,41 @@ def train(trainings: Sequence[HalfTraining], together: int) -> Iterator[Artifact
 
 
 def lanes(context: Context) -> int:
-    """Return how many networks are trained at a time on a CPU: one a thread if it is the audit's own network.
+    """Return how many networks are trained at a time on a CPU: one per thread for the default network.
 
-    A small network gains little from a second thread; two networks gain all of it. Several processes train
-    one network at a time, as they must exchange in one order.
+    A small network gains little from a second thread, so two networks share two threads better. With several
+    processes one network is trained at a time, as all processes must communicate in the same order.
     """
-    own = context.builder.how.get("name") == NETWORK and process_count() == 1
-    return torch.get_num_threads() if own and context.device.type == "cpu" else 1
+    is_default = context.builder.how.get("name") == NETWORK and process_count() == 1
+    return torch.get_num_threads() if is_default and context.device.type == "cpu" else 1
 
 
 def _train_at_once(trainings: Sequence[HalfTraining], at_once: int) -> Iterator[Artifact]:
-    """Find or make the artifacts of some trainings, all at the same time."""
+    """Find the artifacts of some trainings, or train them all at the same time."""
     context = trainings[0].crossfit.context
     ingredients = [training.ingredients() for training in trainings]
     paths = [context.store.path(each) for each in ingredients]
-    wanted = dict(zip(paths, zip(trainings, ingredients, strict=True), strict=True))
-    with context.store.making([i for _, i in wanted.values()]) as (found, workspaces):
+    jobs = dict(zip(paths, zip(trainings, ingredients, strict=True), strict=True))
+    with context.store.making([i for _, i in jobs.values()]) as (found, workspaces):
         fits = {
-            path: replace(wanted[path][0].training(), checkpointer=workspace)
+            path: replace(jobs[path][0].training(), checkpointer=workspace)
             for path, workspace in workspaces.items()
         }
         for workspace in workspaces.values():
             workspace.beside = len(workspaces)
         if fits:
-            name = progress_name([wanted[path][0] for path in fits])
+            name = progress_name([jobs[path][0] for path in fits])
             with context.training(name) as progress:
                 fit_together(list(fits.values()), progress=progress, lanes=at_once)
         for path, fit in fits.items():
-            training, about = wanted[path]
+            training, about = jobs[path]
             answers = training.ask(fit.method)
             found[path] = workspaces[path].promote(path, about, answers, {})
     yield from (found[path] for path in paths)
 
 
 def progress_name(trainings: Sequence[HalfTraining]) -> str:
-    """Name trainings that go side by side, for the progress bar."""
+    """Return the name of some simultaneous trainings for the progress bar."""
     first = trainings[0]
     if len(trainings) == 1:
         return f"{first.network.name} {first.half + 1}/{HALVES}"

@@ -1,4 +1,4 @@
-"""Cut the training data into two halves, and draw random samples to compare suspects with."""
+"""Cut the training data into two halves, and choose random samples to compare suspects with."""
 
 from __future__ import annotations
 

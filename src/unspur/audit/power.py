@@ -1,7 +1,7 @@
-"""What an audit would find: shortcuts planted into a user's own images, by kind and share of exceptions.
+"""How often an audit finds shortcuts that were planted into a user's own images.
 
-power_measurement.py plants and audits. A planted shortcut counts as found where the verdict is a shortcut and
-at least half of the planted exceptions are flagged: images that have another shortcut already do not count.
+power_measurement.py plants and audits. A planted shortcut counts as found if the verdict is a shortcut and at
+least half of the conflicting images are flagged, so that another shortcut of the same images does not count.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from ..errors import UsageError
 from .statistics import wilson
 
 KINDS = tuple(SIZED_KINDS)
-RATES = (0.005, 0.02, 0.1)  # share of images that contradict the shortcut
+RATES = (0.005, 0.02, 0.1)  # shares of conflicting images
 LOWEST, HIGHEST = 0.001, 0.5
 MOST_REPEATS = 1000
-USUAL_REPEATS = (2, 10)  # where the user does not say how many
-USUAL_SECONDS = 3600.0  # that they should take
-FLAGGED = 0.5  # share of the planted exceptions that must be flagged
+USUAL_REPEATS = (2, 10)  # fewest and most, if the user does not choose a number
+USUAL_SECONDS = 3600.0  # time that these repeats may take
+FLAGGED = 0.5  # share of the conflicting images that must be flagged
 
 
 @dataclass(frozen=True)
 class PowerPlan:
-    """What is planted: kinds of shortcuts, shares of exceptions, and how often each; 0 is as time allows."""
+    """The shortcuts to plant: kinds, shares of conflicting images (`rates`), and repeats of each.
+
+    If `repeats` is 0, there are as many as the usual time allows.
+    """
 
     kinds: tuple[str, ...] = KINDS
     rates: tuple[float, ...] = RATES
@@ -38,11 +41,11 @@ class PowerPlan:
                 f"there is no shortcut {unknown[0]!r} to plant. Choose from {', '.join(KINDS)}."
             )
         if not self.kinds or not self.rates:
-            raise UsageError("nothing is to be planted. Give at least one kind and one rate.")
+            raise UsageError("there is nothing to plant. Give at least one kind and one rate.")
         for rate in self.rates:
             if not LOWEST <= rate <= HIGHEST:
                 raise UsageError(
-                    f"a rate of {100 * rate:g} % of exceptions cannot be planted. Give a rate from "
+                    f"a share of {100 * rate:g} % conflicting images cannot be planted. Give a rate from "
                     f"{100 * LOWEST:g} to {100 * HIGHEST:g} %."
                 )
         if not 0 <= self.repeats <= MOST_REPEATS:
@@ -53,7 +56,7 @@ class PowerPlan:
         return len(self.kinds) * len(self.rates)
 
     def cases(self) -> list[PlantedCase]:
-        """Return everything to plant; after each repeat of all of them there is a whole table."""
+        """Return every shortcut to plant; after each repeat of all kinds and rates the table is complete."""
         repeats = range(self.repeats)
         return [PlantedCase(k, r, n) for n, r, k in product(repeats, self.rates, self.kinds)]
 
@@ -76,7 +79,7 @@ class PlantedAudit:
     repeat: int
     verdict: str
     exceptions: int
-    flagged: float  # share of the exceptions that the audit flags
+    flagged: float  # share of the conflicting images that the audit flags
     seconds: float
 
     @property
@@ -86,7 +89,7 @@ class PlantedAudit:
 
 @dataclass(frozen=True)
 class PowerRow:
-    """How often a kind of shortcut with a share of exceptions is found."""
+    """How often a kind of shortcut with a share of conflicting images is found."""
 
     kind: str
     rate: float
@@ -101,12 +104,12 @@ class Power:
     """Everything that was planted and found."""
 
     images: int
-    classes: int  # that shortcuts were planted into
+    classes: int  # classes that shortcuts were planted into
     all_classes: int
     audits: tuple[PlantedAudit, ...]
 
     def rows(self) -> list[PowerRow]:
-        """Count what is found of each kind and rate."""
+        """Count the shortcuts found of each kind and rate."""
         cells = dict.fromkeys((each.kind, each.rate) for each in self.audits)
         return [self._row(kind, rate) for kind, rate in sorted(cells, key=_order)]
 

@@ -1,7 +1,7 @@
 """Plant known shortcuts into a user's images, and audit each result.
 
-Every planted audit is an artifact of the store, found again by its content: a measurement that was stopped
-goes on where it was. After each repeat of all kinds and rates the table is complete.
+Every planted audit is an artifact of the store, so a measurement that was stopped resumes. After each repeat
+of all kinds and rates the table is complete.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from .power import USUAL_REPEATS, USUAL_SECONDS, PlantedAudit, PlantedCase, Powe
 from .result import Audit
 from .thresholds import THRESHOLDS
 
-VERSION = 1  # raised where the same settings would give another result
-SIDE_BY_SIDE = 8  # planted audits at once on a GPU
-MOST_STREAMED = 10_000  # images that are taken of a set too large for memory
+VERSION = 1  # increase it if the same settings give another result
+SIDE_BY_SIDE = 8  # planted audits at the same time on a GPU
+MOST_STREAMED = 10_000  # images that are used of a set too large for memory
 
 
 @dataclass(frozen=True)
 class PowerCost:
-    """Planted audits that are still to be done, of how many, and about the seconds they take at most."""
+    """The number of planted audits that are not stored, of all, and the most seconds that they take."""
 
     missing: int
     cases: int
@@ -47,12 +47,12 @@ class PowerCost:
 class PowerMeasurement:
     """The planted audits of one set of images."""
 
-    context: Context  # of the audit of the images as they are
+    context: Context  # of the audit of the unchanged images
     plan: PowerPlan
 
     @cached_property
-    def _chosen(self) -> Tensor:
-        """The images to plant into: those of the ten largest classes, all that memory holds."""
+    def _index(self) -> Tensor:
+        """The images to plant into: those of the ten largest classes, or a sample if they exceed memory."""
         part = self.context.splits.train
         largest = torch.bincount(part.targets).argsort(descending=True, stable=True)[:STYLES]
         index = torch.isin(part.targets, largest).nonzero().squeeze(1)
@@ -70,37 +70,38 @@ class PowerMeasurement:
                 f"shortcuts can be planted into images of bytes in grey or colour, not into "
                 f"{part.shape[0]} channels of {part.dtype}. Give image files, or uint8 pixels."
             )
-        images = part.take(self._chosen)
-        return Split(images.expand(-1, 3, -1, -1).contiguous(), part.targets[self._chosen])
+        images = part.take(self._index)
+        return Split(images.expand(-1, 3, -1, -1).contiguous(), part.targets[self._index])
 
     @cached_property
-    def settled(self) -> PowerPlan:
-        """The plan with a number of repeats; one that was chosen by time is kept in the store."""
+    def final_plan(self) -> PowerPlan:
+        """The plan with a fixed number of repeats; a number that was chosen by time is kept in the store."""
         if self.plan.repeats:
             return self.plan
         about = {**self._about(), "stage": "audit-power-plan", "plan": asdict(self.plan)}
-        made = self.context.store.make(about, lambda workspace: ({}, self._affordable()))
-        return replace(self.plan, repeats=int(made.facts["repeats"]))
+        artifact = self.context.store.make(about, lambda workspace: ({}, self._affordable()))
+        return replace(self.plan, repeats=int(artifact.facts["repeats"]))
 
     def _affordable(self) -> dict[str, int]:
+        """Return the number of repeats that the usual time allows."""
         fewest, most = USUAL_REPEATS
         once = self.plan.cells * self._seconds
         return {"repeats": max(fewest, min(most, int(USUAL_SECONDS / max(once, 1e-9))))}
 
     @cached_property
     def _seconds(self) -> float:
-        """About the seconds of one audit, at most."""
+        """The estimated seconds of one audit, at most."""
         return audit_cost(self.context).seconds
 
     def cost(self) -> PowerCost:
-        """Return what is still to be done, measured on a few steps of training."""
-        cases = self.settled.cases()
+        """Estimate the cost of the planted audits that are not stored, from a few steps of training."""
+        cases = self.final_plan.cases()
         missing = self._missing(cases)
         return PowerCost(missing, len(cases), missing * self._seconds if missing else 0.0)
 
-    def carry_out(self, tell: Callable[[int, int, float], None] = lambda *_: None) -> Power:
-        """Do all planted audits; `tell` gets how many are done, of how many, and the seconds left."""
-        cases, done, spent, new = self.settled.cases(), [], 0.0, 0
+    def carry_out(self, report: Callable[[int, int, float], None] = lambda *_: None) -> Power:
+        """Run all planted audits; `report` gets the number done, the total, and the seconds left."""
+        cases, done, spent, new = self.final_plan.cases(), [], 0.0, 0
         count = SIDE_BY_SIDE if self.context.device.type == "cuda" else 1
         missing = self.cost().missing
         for start in range(0, len(cases), count):
@@ -111,42 +112,42 @@ class PowerMeasurement:
             spent, new = spent + (time.perf_counter() - began if fresh else 0.0), new + fresh
             left = (missing - new) * spent / new if new else (missing - new) * self._seconds
             if fresh:
-                tell(len(done), len(cases), left)
-        everything = self.context.splits.classes
+                report(len(done), len(cases), left)
+        all_classes = self.context.splits.classes
         planted_into = len(torch.unique(self._base.targets))
-        return Power(len(self._base), planted_into, len(everything), tuple(done))
+        return Power(len(self._base), planted_into, len(all_classes), tuple(done))
 
     def _missing(self, cases: Sequence[PlantedCase]) -> int:
-        """Return how many of some cases are not stored, as the first process sees it."""
+        """Return how many of some cases are not in the store, as seen by the first process."""
         store, paths = self.context.store, [self.context.store.path(self._key(c)) for c in cases]
         return from_first(lambda: sum(not store.has(path) for path in paths))
 
     def _audit(self, cases: Sequence[PlantedCase]) -> list[PlantedAudit]:
-        """Return the audits of some cases: stored ones, and the rest made side by side."""
+        """Return the audits of some cases; those that are not stored are run at the same time."""
         keys = [self._key(case) for case in cases]
         store = self.context.store
         with store.making(keys) as (found, workspaces):
-            wanted = [
+            jobs = [
                 (case, key, store.path(key))
                 for case, key in zip(cases, keys, strict=True)
                 if store.path(key) in workspaces
             ]
-            contexts = [self._planted(case) for case, _, _ in wanted]
+            contexts = [self._planted(case) for case, _, _ in jobs]
             results = audit_together(contexts, together=TOGETHER) if contexts else []
-            for (case, key, path), context, result in zip(wanted, contexts, results, strict=True):
+            for (case, key, path), context, result in zip(jobs, contexts, results, strict=True):
                 facts = asdict(_record(case, context, result))
                 found[path] = workspaces[path].promote(path, key, {}, facts)
         return [PlantedAudit(**found[store.path(key)].facts) for key in keys]
 
     def _planted(self, case: PlantedCase) -> Context:
-        """Return the context of the audit of one case; everything is a function of the case and the seed."""
+        """Return the context of the audit of one case, which depends only on the case and the seed."""
         seed = self.context.recipe.seed + case.repeat
         base = self._base
-        images, says = plant(base.images, base.targets, case.kind, share=case.rate, seed=seed)
+        images, bias = plant(base.images, base.targets, case.kind, share=case.rate, seed=seed)
         splits = Splits(
             train=Split(images, base.targets),
             classes=self.context.splits.classes,
-            bias={"train": says},
+            bias={"train": bias},
             name=f"{self.context.splits.name} with {case.kind}",
         )
         recipe = self.context.recipe.seeded(seed)
@@ -183,10 +184,10 @@ class PowerMeasurement:
 
 def _record(case: PlantedCase, context: Context, result: Audit) -> PlantedAudit:
     """Return the outcome of one planted audit."""
-    exceptions = context.splits.conflicting("train")
-    assert exceptions is not None, "planted images have bias labels"
-    count = int(exceptions.sum())
-    flagged = int((result.suspects.conflict & exceptions).sum()) / max(1, count)
+    conflicting = context.splits.conflicting("train")
+    assert conflicting is not None, "planted images have bias labels"
+    count = int(conflicting.sum())
+    flagged = int((result.suspects.conflict & conflicting).sum()) / max(1, count)
     return PlantedAudit(
         **asdict(case),
         verdict=result.finding.code,

@@ -1,4 +1,4 @@
-"""The two kinds of questions that the verdict asks: any question, and one about a number of each network."""
+"""Base classes for the questions of the verdict: any question, and one about a number of each network."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .statistics import Statistic, corrected, strongest
 from .thresholds import Thresholds
 
 Answer = Literal["yes", "no", "not asked"]
-TableRow = tuple[str, str, str]  # what is measured, its value, where the verdict turns
+TableRow = tuple[str, str, str]  # the name of a number, its value, its threshold
 
-
-CLOSE = 0.1  # how near its threshold a number is a close call, as a share of the way from chance to there
+# A number is a close call within this share of the distance from its value by chance to its threshold.
+CLOSE = 0.1
 
 
 class Margin(NamedTuple):
@@ -33,15 +33,15 @@ class Margin(NamedTuple):
     def __str__(self) -> str:
         digits = digits_apart(self.value, self.threshold)
         value, threshold = (f"{number:.{digits}f}" for number in (self.value, self.threshold))
-        return f"{self.name} {value}, and the verdict turns at {threshold}"
+        return f"{self.name} {value}, and the verdict changes at {threshold}"
 
 
 class Question(ABC):
-    """A question with the answer yes or no."""
+    """A yes-or-no question about the evidence."""
 
     name: ClassVar[str]
     asks: ClassVar[str]
-    yes: ClassVar[Conclusion | None] = None  # None: go on to the next question
+    yes: ClassVar[Conclusion | None] = None  # None: continue with the next question
     no: ClassVar[Conclusion | None] = None
     miner_only: ClassVar[bool] = False  # whether the miner's mistakes are enough to answer it
 
@@ -51,18 +51,18 @@ class Question(ABC):
 
     @abstractmethod
     def measured(self, e: Evidence, limits: Thresholds) -> str:
-        """Say what was measured."""
+        """Describe what was measured."""
 
     @abstractmethod
     def required(self, e: Evidence, limits: Thresholds) -> str:
-        """Say what the answer yes requires."""
+        """Describe what the answer yes requires."""
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
         """Return the rows of the table of numbers."""
         return []
 
     def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
-        """Return how near the answer is to the other one; None where more than one number decides it."""
+        """Return how close the answer is to the other one; None if more than one number decides it."""
         return None
 
     def is_asked(self, e: Evidence) -> bool:
@@ -74,7 +74,7 @@ class Question(ABC):
         return "yes" if self.holds(e, limits) else "no"
 
     def conclusion(self, e: Evidence, limits: Thresholds) -> Conclusion | None:
-        """Return what follows from the answer; None where the next question is asked."""
+        """Return what follows from the answer; None if the next question decides."""
         return self.yes if self.holds(e, limits) else self.no
 
     def other_conclusion(self, e: Evidence, limits: Thresholds) -> Conclusion | None:
@@ -83,7 +83,7 @@ class Question(ABC):
 
 
 def has_insistence(e: Evidence, limits: Thresholds, least: float) -> bool:
-    """Return whether enough suspects, and a large enough share of them, are insisted on."""
+    """Return whether there are enough insisted suspects, and the insistence is at least `least`."""
     return e.full >= limits.fewest_full and e.insistence >= least
 
 
@@ -96,7 +96,7 @@ class NetworkQuestion(Question):
     """A question about a number that every network gives; the strongest network answers it."""
 
     name: ClassVar[NumberName]
-    null: ClassVar[str]  # what the number would be without a shortcut
+    null: ClassVar[str]  # a sentence: the number without a shortcut
     chance: ClassVar[float] = 0.0  # its value by chance
 
     @abstractmethod
@@ -104,7 +104,7 @@ class NetworkQuestion(Question):
         """Return the value from which the number shows a shortcut."""
 
     def counts(self, e: Evidence, limits: Thresholds) -> bool:
-        """Return whether enough suspects are insisted on for the number to count."""
+        """Return whether there are enough insisted suspects for the number to count."""
         return True
 
     def holds(self, e: Evidence, limits: Thresholds) -> bool:

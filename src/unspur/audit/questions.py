@@ -1,9 +1,9 @@
 """The rule of the verdict: one ordered list of questions.
 
-Each question says what it asks, what it measures, what it requires, and which conclusion follows from yes
-or no. The first question with a conclusion decides. Everything that tells or uses the rule is made from
-this list: the verdict and its text, the steps on the page, the table in the terminal, whether the miner
-alone settles it, and which views show the shortcut.
+Each question has its wording, what it measures, what it requires, and the conclusions that follow from yes
+and no. The first question with a conclusion decides. Everything else about the rule is derived from this
+list: the verdict and its text, the steps on the page, the table in the terminal, whether the miner alone
+decides, and which views show the shortcut.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .thresholds import THRESHOLDS, Thresholds
 
 class HasLearned(Question):
     name = "learned"
-    asks = "Did a network that learns what is easy learn anything?"
+    asks = "Did a network that learns easy features first learn anything?"
     no = conclusions.LEARNED_NOTHING
     miner_only = True
 
@@ -42,16 +42,16 @@ class HasLearned(Question):
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         most = percent(limits.learned * e.blind)
-        return f"at most {most}; without looking it would be {percent(e.blind)}"
+        return f"at most {most}; always predicting the largest class gives {percent(e.blind)}"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        turn = f"> {percent(limits.learned * e.blind)}: nothing learned"
-        return [("error of the miner", percent_beside(e.error, limits.learned * e.blind), turn)]
+        limit = f"> {percent(limits.learned * e.blind)}: nothing learned"
+        return [("error of the miner", percent_beside(e.error, limits.learned * e.blind), limit)]
 
 
 class HasLikelyLabels(Question):
     name = "labels"
-    asks = "Where most images are hard: are the labels of the surest mistakes among the likely classes?"
+    asks = "If most images are hard: are the labels of the most confident mistakes likely classes?"
     no = conclusions.WRONG_LABELS_AMONG_HARD
     miner_only = True
 
@@ -64,15 +64,15 @@ class HasLikelyLabels(Question):
 
     def measured(self, e: Evidence, limits: Thresholds) -> str:
         far = e.far_labels
-        return f"{far.far:,} of {far.mistakes:,} are not" if far else ""
+        return f"{far.far:,} of {far.mistakes:,} are unlikely classes" if far else ""
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
-        return f"fewer than if surely {percent(limits.wrong_labels, 0)} of them were wrong labels"
+        return f"too few to show that {percent(limits.wrong_labels, 0)} of these labels are wrong"
 
 
 class IsEasy(Question):
     name = "easy"
-    asks = "Does something easy give the class away in nearly all images?"
+    asks = "Does an easy feature predict the class in nearly all images?"
     no = conclusions.NOTHING_EASY
     miner_only = True
 
@@ -90,13 +90,13 @@ class IsEasy(Question):
         return f"at least {percent(1 - limits.error)}"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        turn = f"> {percent(limits.error)}: nothing easy"
-        return [("error of the miner", percent_beside(e.error, limits.error), turn)]
+        limit = f"> {percent(limits.error)}: nothing easy"
+        return [("error of the miner", percent_beside(e.error, limits.error), limit)]
 
 
 class HasEnoughSuspects(Question):
     name = "enough"
-    asks = "Do enough images contradict it to judge by?"
+    asks = "Do enough images contradict it for a verdict?"
     no = conclusions.TOO_FEW_SUSPECTS
     miner_only = True
 
@@ -113,8 +113,8 @@ class HasEnoughSuspects(Question):
         return f"at least {limits.fewest}"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        turn = f"< {limits.fewest}: too few"
-        return [("suspects: the miner's mistakes", f"{e.suspects:,}", turn)]
+        limit = f"< {limits.fewest}: too few"
+        return [("suspects: the miner's mistakes", f"{e.suspects:,}", limit)]
 
 
 # -- about all networks -------------------------------------------------------------------------------
@@ -122,10 +122,10 @@ class HasEnoughSuspects(Question):
 
 class ShowsGain(NetworkQuestion):
     name = "gain"
-    asks = "Does a network that should do worse on the suspects do better?"
+    asks = "Is a network clearly better on the suspects than its control network?"
     yes = conclusions.SHORTCUT_BY_GAIN
     null = (
-        "If the suspects were merely hard, or had wrong labels, no network would gain much on them."
+        "If the suspects were only hard, or had wrong labels, no network would gain much on them."
     )
 
     def threshold(self, e: Evidence, limits: Thresholds) -> float:
@@ -138,11 +138,11 @@ class ShowsGain(NetworkQuestion):
 class ShowsReliance(NetworkQuestion):
     name = "reliance"
     chance = 0.5
-    asks = "Does the class they are taken for rest on something that can be hidden?"
+    asks = "Does the class predicted for the suspects depend on something that a view hides?"
     yes = conclusions.SHORTCUT_BY_RELIANCE
     null = (
-        "Hiding something takes no more from the answers to hard or mislabelled suspects than from those to "
-        "ordinary images: more from a suspect in at most half of all pairs."
+        "If the suspects were only hard, or had wrong labels, hiding something would lower the confidence in "
+        "a suspect more than in an ordinary image in at most half of all pairs."
     )
 
     def threshold(self, e: Evidence, limits: Thresholds) -> float:
@@ -153,7 +153,7 @@ class ShowsReliance(NetworkQuestion):
 
     def measured(self, e: Evidence, limits: Thresholds) -> str:
         value = beside(e.insistence, limits.resting)
-        insistence = f"; insistence {value}, on {e.full:,}" if e.reliance else ""
+        insistence = f"; insistence {value}, on {e.full:,} suspects" if e.reliance else ""
         return super().measured(e, limits) + insistence
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
@@ -165,7 +165,9 @@ class ShowsReliance(NetworkQuestion):
 
 class ShowsBorder(Question):
     name = "border"
-    asks = "Does the border alone give the class away, against the rest of some images?"
+    asks = (
+        "Does the border alone predict the class, and does the centre of some images contradict it?"
+    )
     yes = conclusions.SHORTCUT_IN_BORDER
 
     def is_asked(self, e: Evidence) -> bool:
@@ -187,19 +189,19 @@ class ShowsBorder(Question):
         if seen.separation is None:
             return right
         doubt = f"separation {seen.separation.value:.2f}, {p_value(seen.separation.p_value)}"
-        return f"{right}; insistence {seen.insistence:.2f} on {seen.full:,}; {doubt}"
+        return f"{right}; insistence {seen.insistence:.2f}, on {seen.full:,} suspects; {doubt}"
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return (
             f"at least {percent(1 - limits.error)} right, insistence of at least "
-            f"{limits.border_insistence:g}, with separation {limits.border_together:g}, p at most "
-            f"{limits.p_value:g}"
+            f"{limits.border_insistence:g}, insistence + separation of at least "
+            f"{limits.border_together:g}, p at most {limits.p_value:g}"
         )
 
 
 class HasInsistence(Question):
     name = "insistence"
-    asks = "Does a network that has not seen them insist on another class?"
+    asks = "Is a network trained without the suspects fully confident of another class?"
     no = conclusions.MERELY_HARD
 
     def holds(self, e: Evidence, limits: Thresholds) -> bool:
@@ -228,8 +230,8 @@ class ShowsSeparation(NetworkQuestion):
     asks = "Does another network clearly doubt that class?"
     yes = conclusions.SHORTCUT_BY_SEPARATION
     null = (
-        "If the labels of those it insists on were wrong at random, other networks would doubt them no more "
-        "than ordinary images: a suspect more than an ordinary image in half of all pairs."
+        "If the labels of these suspects were wrong at random, other networks would doubt a suspect more "
+        "than an ordinary image in half of all pairs."
     )
 
     def threshold(self, e: Evidence, limits: Thresholds) -> float:
@@ -250,7 +252,7 @@ class ShowsSeparation(NetworkQuestion):
 
 class HasDoubt(Question):
     name = "doubt"
-    asks = "Does another network doubt it at all?"
+    asks = "Does another network doubt that class at all?"
     yes = conclusions.WEAK_DOUBT
     no = conclusions.WRONG_LABELS
 

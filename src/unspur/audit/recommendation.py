@@ -1,4 +1,4 @@
-"""Recommend to debias or to return the ordinary model, from the verdict of an audit."""
+"""Recommend debiasing or the ordinary model, from the verdict of an audit."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from .result import Audit
 from .verdict import rests_on_border
 
 BORDER = (
-    "A small network does not go by it, so the suspects of a run would be others. Run `unspur audit`, look "
+    "A small network does not rely on it, so a run would find other suspects. Run `unspur audit`, look "
     "through its suspects.csv, and give it to `unspur debias` with --suspects."
 )
-OVERRIDE = "To debias all the same, give --anyway (Python: anyway=True)."
+OVERRIDE = "To debias in spite of this, use --anyway (Python: anyway=True)."
 
 
 @dataclass(frozen=True)
 class Judge:
-    """An audit that is asked before a run: is there a shortcut to remove?"""
+    """The audit before a run, which decides whether there is a shortcut to remove."""
 
     context: Context
 
     def __call__(self) -> Recommendation:
-        """Audit the training split, or take the stored trainings of an earlier audit."""
+        """Audit the training split; stored trainings of an earlier audit are reused."""
         return recommend(audit(self.context))
 
     def cost(self) -> AuditCost:
-        """Return the most that the audit takes, measured on a few steps."""
+        """Estimate the largest cost of the audit from a few steps."""
         return audit_cost(self.context)
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The verdict, whether to debias, and the sentences that say so to a user."""
+    """The verdict, whether to debias, and the text for the user."""
 
     verdict: VerdictCode
     debias: bool
@@ -43,7 +43,7 @@ class Recommendation:
 
 
 def recommend(result: Audit) -> Recommendation:
-    """Recommend debiasing only where the audit found a shortcut; otherwise say why not."""
+    """Recommend debiasing only if the audit found a shortcut; otherwise give the reason against it."""
     finding = result.finding
     against = VERDICTS[finding.code].against_debiasing
     if rests_on_border(result.evidence):

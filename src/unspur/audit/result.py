@@ -21,26 +21,26 @@ from .verdict import Finding
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """One training of an audit: what it cost, and the artifact that holds it."""
+    """One training of an audit: its time, and the artifact that holds it."""
 
     network: str
     half: int
-    seconds: float  # its share, where several were trained at once
+    seconds: float  # its share of the time, if several were trained at once
     artifact: str
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit found: the verdict, the numbers behind it, and a score and a flag for every sample."""
+    """The result of an audit: the verdict, the numbers behind it, and a score and a flag for every sample."""
 
     finding: Finding
     evidence: Evidence
-    suspects: Suspects  # flagged where the deprived network contradicts the label too
-    mistakes: Tensor  # what the miner gets wrong: all that the evidence calls suspects
+    suspects: Suspects  # flagged if the deprived network contradicts the label as well
+    mistakes: Tensor  # samples that the miner gets wrong; the evidence calls all of them suspects
     predictions: Mapping[str, Predictions]  # of each network, in the order of samples
     trainings: tuple[TrainingRecord, ...]
-    explanation: Explanation | None = None  # what goes with being a suspect, if that was asked
-    power: Power | None = None  # what it would find of planted shortcuts, if that was asked
+    explanation: Explanation | None = None  # which properties predict suspects, if requested
+    power: Power | None = None  # how often planted shortcuts are found, if requested
 
     @property
     def seconds(self) -> float:

@@ -1,6 +1,6 @@
 """The statistics of an audit, each with the p-value of its null hypothesis: gain and separation.
 
-evidence.py explains what they tell apart.
+evidence.py explains what they distinguish.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Statistic:
 def gain(before: Tensor, after: Tensor, conflict: Tensor) -> Statistic:
     """Return the accuracy gained on suspects plus the change on all other samples, with a one-sided p-value.
 
-    `before` and `after` say which samples the control network and the network get right.
+    `before` and `after` mark the samples that the control network and the network get right.
     """
     change = after.double() - before.double()
     parts = [change[conflict], change[~conflict]]
@@ -60,7 +60,7 @@ def separation(
 def relative_margin(margin: Tensor, conflict: Tensor, answer: Tensor) -> Tensor:
     """Divide margins by the median margin of ordinary samples with the same answer.
 
-    0 where that median is not positive or there is no such sample.
+    The result is 0 if that median is not positive or there is no such sample.
     """
     scale = torch.zeros_like(margin)
     for label in torch.unique(answer).tolist():
@@ -72,7 +72,7 @@ def relative_margin(margin: Tensor, conflict: Tensor, answer: Tensor) -> Tensor:
 
 
 def corrected(statistics: Mapping[str, Statistic]) -> dict[str, Statistic]:
-    """Apply Bonferroni's correction for the choice among several networks."""
+    """Apply Bonferroni's correction for the number of networks."""
     return {
         name: replace(statistic, p_value=min(1.0, statistic.p_value * len(statistics)))
         for name, statistic in statistics.items()
@@ -82,7 +82,7 @@ def corrected(statistics: Mapping[str, Statistic]) -> dict[str, Statistic]:
 def strongest(statistics: Mapping[str, Statistic]) -> tuple[str, Statistic] | None:
     """Return the largest statistically significant value, or the one with the smallest p-value.
 
-    The p-value returned is corrected for the choice. None if there is no statistic.
+    The p-value returned is corrected for the number of networks. None if there is no statistic.
     """
     if not statistics:
         return None
@@ -96,7 +96,7 @@ def strongest(statistics: Mapping[str, Statistic]) -> tuple[str, Statistic] | No
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share, which keeps its width where all or none are right."""
+    """Return Wilson's 95 % interval of a share, whose width is not 0 for a share of 0 or 1."""
     if count == 0:
         return float("nan"), float("nan")
     z, share = 1.96, hits / count
@@ -113,6 +113,6 @@ def _upper_tail(z: float) -> float:
 
 def _wins(ones: Tensor, others: Tensor) -> float:
     """Count the pairs in which the first is larger; a tie counts one half."""
-    line = torch.sort(others).values
-    below, upto = (torch.searchsorted(line, ones, right=right) for right in (False, True))
+    ordered = torch.sort(others).values
+    below, upto = (torch.searchsorted(ordered, ones, right=right) for right in (False, True))
     return float((below + upto).double().sum()) / 2

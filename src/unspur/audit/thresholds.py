@@ -9,40 +9,38 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Where the answers to the questions of the verdict turn (questions.py)."""
+    """The values at which the answers to the questions of the verdict change (questions.py)."""
 
-    gain: float  # from which the gain of a network shows a shortcut
-    reliance: float  # from which reliance on what a view hides shows a shortcut
-    resting: float  # least insistence for reliance to count
-    insistence: float  # from which suspects are more than hard samples
-    doubted: float  # least insistence for separation to count
-    together: float  # least insistence + separation that shows a shortcut
+    gain: float  # smallest gain of a network that shows a shortcut
+    reliance: float  # smallest reliance on what a view hides that shows a shortcut
+    resting: float  # smallest insistence for reliance to count
+    insistence: float  # smallest insistence that hard samples alone cannot explain
+    doubted: float  # smallest insistence for separation to count
+    together: float  # smallest insistence + separation that shows a shortcut
     mixed: float  # separation below which suspects look like wrong labels
     p_value: float  # largest p-value of a significant number, corrected for the choice of a network
-    fewest: int  # suspects that a verdict needs
-    fewest_full: int  # insisted suspects (full margin) that insistence needs
-    error: float  # largest error of a miner that has found something easy
-    learned: (
-        float  # largest error of a miner that has learned anything, as a share of a blind guess's
-    )
-    border_insistence: float  # least insistence of networks that see the border alone
-    border_together: float  # least insistence + separation of these that shows a shortcut
-    wrong_labels: float  # share of a miner's surest mistakes that look like wrong labels
+    fewest: int  # smallest number of suspects for a verdict
+    fewest_full: int  # smallest number of insisted suspects (full margin)
+    error: float  # largest error of a miner that has found an easy feature
+    learned: float  # largest error of a miner that has learned anything, over `Evidence.blind`
+    border_insistence: float  # smallest insistence of networks that see only the border
+    border_together: float  # their smallest insistence + separation that shows a shortcut
+    wrong_labels: float  # share of wrong labels among a miner's most confident mistakes
 
     def separation(self, insistence: float) -> float:
-        """Return the separation that shows a shortcut; it falls as insistence rises.
+        """Return the smallest separation that shows a shortcut; it falls as insistence rises.
 
-        The more suspects are insisted on, the fewer of them can be hard samples.
+        The larger the share of insisted suspects, the fewer of them can be hard samples.
         """
         return max(self.mixed, self.together - insistence)
 
     @staticmethod
     def from_record(table: Mapping[str, float]) -> Thresholds:
-        """Read recorded thresholds; what an earlier version did not ask never turns the verdict."""
+        """Read recorded thresholds; those that an earlier version did not have are never reached."""
         return Thresholds(**{**BEFORE, "doubted": table["insistence"], **table})  # type: ignore[arg-type]
 
 
-# Of questions that earlier versions did not ask.
+# Thresholds of questions that earlier versions did not ask: never reached.
 BEFORE = dict.fromkeys(("border_insistence", "border_together", "wrong_labels"), math.inf)
 
 # Chosen on digits and CIFAR-10, 10,000 images each (docs/audit.md gives the reason for each).

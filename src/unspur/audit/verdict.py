@@ -1,4 +1,4 @@
-"""Decide by the questions: the verdict, the steps to it, and what else follows from their answers."""
+"""Derive the verdict, the steps that lead to it, and its consequences from the answers to the questions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .thresholds import THRESHOLDS, Thresholds
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict: its code, in words, and the number that nearly gave another, if one did."""
+    """A verdict: its code, its text, and the number that nearly led to another verdict, if there is one."""
 
     code: VerdictCode
     text: str
@@ -22,7 +22,7 @@ class Finding:
 
     @property
     def full_text(self) -> str:
-        """The verdict in words, which say if it is a close call."""
+        """Return the text of the verdict, which mentions a close call."""
         return with_close_call(self.text, self.close)
 
 
@@ -39,7 +39,7 @@ class Step:
 
 
 def with_close_call(text: str, close: str) -> str:
-    """Return the text of a verdict with the number that nearly gave another, if there is one."""
+    """Return the text of a verdict with the number that nearly led to another, if there is one."""
     if not close:
         return text
     headline, colon, reason = text.partition(": ")
@@ -47,7 +47,7 @@ def with_close_call(text: str, close: str) -> str:
 
 
 def judge(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> Finding:
-    """Return the verdict and why it is given."""
+    """Return the verdict and its reason."""
     conclusion = conclude(e, thresholds=thresholds)
     close = close_call(e, thresholds=thresholds)
     return Finding(conclusion.verdict, conclusion.text(e), str(close) if close else "")
@@ -60,13 +60,13 @@ def conclude(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> Conclusion:
 
 
 def close_call(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> Margin | None:
-    """Return the first number so near its threshold that it nearly gave another verdict, if there is one."""
-    given = conclude(e, thresholds=thresholds)
+    """Return the first number so close to its threshold that it nearly led to another verdict, if any."""
+    actual = conclude(e, thresholds=thresholds)
     for place, question in enumerate(QUESTIONS):
         margin = question.margin(e, thresholds) if question.is_asked(e) else None
         if margin and margin.is_close:
             other = question.other_conclusion(e, thresholds) or _next(place, e, thresholds)
-            if other is None or other.verdict != given.verdict:
+            if other is None or other.verdict != actual.verdict:
                 return margin
         if question.conclusion(e, thresholds):
             break
@@ -74,7 +74,7 @@ def close_call(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> Margin | 
 
 
 def _next(place: int, e: Evidence, limits: Thresholds) -> Conclusion | None:
-    """Return what the questions after one conclude; None if they were not asked."""
+    """Return the conclusion of the questions after one; None if they were not asked."""
     for question in QUESTIONS[place + 1 :]:
         if not question.is_asked(e):
             return None
@@ -91,7 +91,7 @@ def is_settled(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> bool:
 def is_open(e: Evidence, phase: int, *, thresholds: Thresholds = THRESHOLDS) -> bool:
     """Return whether the networks of a later phase can change the verdict.
 
-    Those of the third matter by what suspects that are insisted on lose behind their view.
+    Networks of the third phase matter only if there are enough insisted suspects to measure reliance.
     """
     if is_settled(e, thresholds=thresholds):
         return False
@@ -102,13 +102,13 @@ def is_open(e: Evidence, phase: int, *, thresholds: Thresholds = THRESHOLDS) -> 
 
 
 def wants_border(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> bool:
-    """Return whether a look at the border alone can change the verdict."""
+    """Return whether networks that see only the border can change the verdict."""
     settled = is_settled(e, thresholds=thresholds)
     return not settled and conclude(e, thresholds=thresholds).verdict != "shortcut"
 
 
 def rests_on_border(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> bool:
-    """Return whether the verdict is given by what networks see that see the border alone."""
+    """Return whether the verdict comes from networks that see only the border."""
     return conclude(e, thresholds=thresholds) is SHORTCUT_IN_BORDER
 
 
@@ -134,15 +134,15 @@ def _step(question: Question, e: Evidence, limits: Thresholds, *, decided: bool)
 
 
 def table_rows(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> list[TableRow]:
-    """Return every number that was asked for, with where the verdict turns."""
+    """Return every number that was measured, with its threshold."""
     return [row for q in QUESTIONS if q.is_asked(e) for row in q.rows(e, thresholds)]
 
 
 def revealing_views(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> list[str]:
     """Return the views that show the shortcut, so that what they hide is part of it.
 
-    Ordered by the question that they pass (gain, reliance, separation), then by p-value. None of them where
-    the verdict is another.
+    Ordered by the question that they pass (gain, reliance, separation), then by p-value. Empty if the
+    verdict is not a shortcut.
     """
     if conclude(e, thresholds=thresholds).verdict != "shortcut":
         return []

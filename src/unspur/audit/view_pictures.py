@@ -1,4 +1,4 @@
-"""Pictures of suspects as a network behind a view sees them, for the audit's page."""
+"""Make pictures of suspects as seen through a view, for the audit's page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .views import detail
 def pictures_through(
     context: Context, view: str, suspects: Suspects, among: Tensor, says: Says
 ) -> Pictures:
-    """Return pictures of training suspects, as they are and as a network behind a view sees them."""
+    """Return pictures of training suspects, unchanged and as seen through a view."""
     part = context.splits.train
     index = pick_by_class(suspects, among, part.targets, len(context.splits.classes))
     if not index:
@@ -31,7 +31,7 @@ def pictures_through(
 
 
 def _through(context: Context, name: str, index: Sequence[int]) -> Tensor:
-    """Return training samples behind a view as small pictures."""
+    """Return small pictures of training samples as seen through a view."""
     where, part = torch.tensor(index, dtype=torch.long), context.splits.train
     view = audit_networks.find(name).view
     assert view is not None, f"{name} has a view"
@@ -46,7 +46,7 @@ def _through(context: Context, name: str, index: Sequence[int]) -> Tensor:
 
 
 def _as_grey(differences: Tensor) -> Tensor:
-    """Return differences as pictures: grey is none, and the largest of each picture has full contrast."""
+    """Return differences as pictures: grey is 0, and the largest difference has full contrast."""
     largest = differences.abs().amax((1, 2, 3), keepdim=True).clamp(min=1e-9)
     return (127.5 * (1 + differences / largest)).clamp(0, 255).round().byte()
 

@@ -1,7 +1,7 @@
-"""Views: transforms of the input that hide colours, the border, all but the border, what is coarse or fine.
+"""Views: transforms that hide colours, the border, all but the border, coarse structure or fine detail.
 
-A network behind a view cannot use what the view hides. A view shows nothing more than the image does: nothing
-is enlarged and no contrast is raised.
+A network that sees images through a view cannot use what the view hides. A view shows nothing more than the
+image does: nothing is enlarged and no contrast is raised.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def centre(x: Tensor) -> Tensor:
 
 
 def detail(x: Tensor) -> Tensor:
-    """Subtract from each pixel its surroundings, an eighth of each side.
+    """Subtract from each pixel the mean of its surroundings, an eighth of each side.
 
     This removes light and shade, fog, and the colours of large areas.
     """
@@ -50,7 +50,7 @@ def border(x: Tensor) -> Tensor:
 
 
 class ViewedNetwork(nn.Module):
-    """A network that gets its input through a view."""
+    """A network that sees its input through a view."""
 
     def __init__(self, network: nn.Module, view: Transform):
         super().__init__()

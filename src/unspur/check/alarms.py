@@ -1,8 +1,8 @@
 """Compare a measurement with the baseline: a new shortcut, lost accuracy, more suspects.
 
-Shares are compared by Fisher's exact test. The audit's networks are trained on the data, so the number of
-suspects varies more from one training to the next than by chance of the images alone: a class must also have
-at least half as many suspects again, and no fewer than `FEWEST` more than expected.
+Shares are compared by Fisher's exact test. The number of suspects also varies because the audit trains its
+networks again. So an alarm also requires that the share of suspects of a class grows by at least half, and
+their number by at least `FEWEST`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Literal
 
 from .baseline import Baseline, CountedGroup
 
-LEVEL = 0.01  # of each alarm, over all groups or classes
-GROWTH = 1.5  # of the share of suspects, at least
-FEWEST = 10  # suspects more than expected, at least
+LEVEL = 0.01  # largest p-value of an alarm, corrected for the number of groups or classes
+GROWTH = 1.5  # smallest ratio of the new share of suspects to the old one
+FEWEST = 10  # smallest number of suspects above the expected number
 ERROR_RATES = (
-    "in tests the audit named none of 32 sets without a shortcut, and "
-    "found 46 of 56 planted shortcuts"
+    "in tests the audit reported a shortcut for none of 32 sets without one, and found 46 of 56 planted "
+    "shortcuts"
 )
 TITLES = {
     "shortcut": "no new shortcut in the data",
@@ -33,7 +33,7 @@ AlarmKind = Literal["shortcut", "accuracy", "suspects"]
 
 @dataclass(frozen=True)
 class Alarm:
-    """Why a check fails; the reason is one line of plain text."""
+    """A reason why a check fails, as one line of plain text."""
 
     kind: AlarmKind
     reason: str
@@ -41,7 +41,7 @@ class Alarm:
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """The alarms of a check, the kinds that were checked, and what else a user should know."""
+    """The alarms of a check, the kinds of alarms that were checked, and notes for the user."""
 
     alarms: tuple[Alarm, ...]
     checked: tuple[AlarmKind, ...]
@@ -52,19 +52,19 @@ class CheckOutcome:
 
 
 def compare_with_baseline(before: Baseline, now: Baseline) -> CheckOutcome:
-    """Return the alarms of a measurement."""
+    """Return the alarms and notes of a measurement `now`, compared with the baseline `before`."""
     alarms = [*_shortcut(before, now), *_suspects(before, now)]
     checked: list[AlarmKind] = ["shortcut", "suspects"]
     notes = [*_changed_classes(before.data.classes, now.data.classes)]
     if before.data.verdict == now.data.verdict == "shortcut":
-        notes.append("The baseline has a shortcut already; it is no new one.")
+        notes.append("The baseline already has a shortcut, so it does not count as new.")
     if now.model is not None and before.model is None:
-        notes.append("The baseline has no scores of a model. Give --update to add them.")
+        notes.append("The baseline has no scores of a model. Use --update to add them.")
     elif now.model is not None and before.model is not None:
         checked.append("accuracy")
         alarms += _accuracy(before.model.groups, now.model.groups)
     elif before.model is not None:
-        notes.append("The baseline has scores of a model, and no model was given with --run.")
+        notes.append("The baseline has scores of a model, but no model was given with --run.")
     return CheckOutcome(tuple(alarms), tuple(checked), tuple(notes))
 
 
@@ -77,12 +77,12 @@ def _suspects(before: Baseline, now: Baseline) -> Iterator[Alarm]:
     pairs = _pairs(before.data.classes, now.data.classes)
     for name, (old, new) in pairs.items():
         p_value = min(1.0, len(pairs) * fisher(old, new))
-        many = new.counted - old.share * new.images >= FEWEST
-        if p_value <= LEVEL and many and new.share >= GROWTH * old.share:
+        is_many = new.counted - old.share * new.images >= FEWEST
+        if p_value <= LEVEL and is_many and new.share >= GROWTH * old.share:
             yield Alarm(
                 "suspects",
-                f"The class {plain(name)!r} has {new.counted} suspects among {new.images} images, before "
-                f"{old.counted} among {old.images} ({_p_text(p_value)}).",
+                f"The class {plain(name)!r} has {new.counted} suspects among {new.images} images; the "
+                f"baseline had {old.counted} among {old.images} ({_p_text(p_value)}).",
             )
 
 
@@ -97,15 +97,15 @@ def _accuracy(before: Sequence[CountedGroup], now: Sequence[CountedGroup]) -> It
         if p_value <= LEVEL:
             yield Alarm(
                 "accuracy",
-                f"The model gets {new.counted} of {new.images} images of {plain(name)!r} right, before "
-                f"{old.counted} of {old.images} ({_p_text(p_value)}).",
+                f"The model gets {new.counted} of {new.images} images of {plain(name)!r} right; in the "
+                f"baseline it was {old.counted} of {old.images} ({_p_text(p_value)}).",
             )
 
 
 def _pairs(
     before: Sequence[CountedGroup], now: Sequence[CountedGroup]
 ) -> dict[str, tuple[CountedGroup, CountedGroup]]:
-    """Return the groups that both have, by name."""
+    """Return the groups that are in both, by name."""
     old: Mapping[str, CountedGroup] = {group.name: group for group in before if group.images}
     return {
         group.name: (old[group.name], group) for group in now if group.images and group.name in old
@@ -122,7 +122,7 @@ def _changed_classes(before: Sequence[CountedGroup], now: Sequence[CountedGroup]
 
 
 def fisher(before: CountedGroup, now: CountedGroup) -> float:
-    """Return the one-sided p-value of Fisher's exact test: the share has not grown."""
+    """Return the one-sided p-value of Fisher's exact test of whether the share has grown."""
     counted, images = before.counted + now.counted, before.images + now.images
     most, everything = min(counted, now.images), _log_choose(images, now.images)
     return min(
@@ -143,7 +143,7 @@ def _log_choose(total: int, some: int) -> float:
 
 
 def plain(text: str) -> str:
-    """Return text on one line: control characters, which terminals and log readers obey, are replaced."""
+    """Return text on one line, without control characters that a terminal would interpret."""
     return "".join(
         "\ufffd" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text
     )

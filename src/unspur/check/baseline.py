@@ -1,4 +1,4 @@
-"""The baseline of a check: the verdict, the suspects of each class, the scores of a model on each group."""
+"""The baseline file of a check: the verdict, the suspects of each class, the scores on each group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Strict(BaseModel):
 
 
 class CountedGroup(_Strict):
-    """How many of the images of a class or a group are counted: as suspects, or as rightly classified."""
+    """A class or a group: its images, and how many of them are suspects or classified correctly."""
 
     name: Name
     images: Count
@@ -38,7 +38,7 @@ class CountedGroup(_Strict):
     @model_validator(mode="after")
     def _is_part(self) -> CountedGroup:
         if self.counted > self.images:
-            raise ValueError(f"{self.counted} of {self.images} images cannot be")
+            raise ValueError(f"{self.counted} of {self.images} images is impossible")
         return self
 
     @property
@@ -47,7 +47,7 @@ class CountedGroup(_Strict):
 
 
 class CheckSettings(_Strict):
-    """The settings of the audit; the numbers of a check can be compared only with the same ones."""
+    """The settings of the audit; checks can be compared only if their settings are equal."""
 
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
     steps: Count = 0
@@ -55,7 +55,7 @@ class CheckSettings(_Strict):
 
 
 class CheckedData(_Strict):
-    """The data of a check: what they are, the verdict of the audit, and the suspects of each class."""
+    """The data of a check: their hash, the verdict of the audit, and the suspects of each class."""
 
     digest: Digest
     images: Count
@@ -65,14 +65,14 @@ class CheckedData(_Strict):
 
 
 class CheckedModel(_Strict):
-    """The scores of a model on the known groups, on the images that contradict the shortcut among them."""
+    """The scores of a model on the known groups; conflicting images are one of them."""
 
     digest: Digest
     groups: Annotated[list[CountedGroup], Field(max_length=MOST_ROWS)]
 
 
 class Baseline(_Strict):
-    """What is kept of a check, to compare later ones with."""
+    """The result of a check, to compare later checks with."""
 
     format: Literal[1] = 1
     unspur: Annotated[str, Field(max_length=100)] = VERSION
@@ -98,6 +98,6 @@ def read_baseline(path: Path) -> Baseline | None:
 
 
 def write_baseline(path: Path, baseline: Baseline) -> None:
-    """Write a baseline, to be kept under version control."""
+    """Write a baseline; it should be kept under version control."""
     text = json.dumps(baseline.model_dump(mode="json"), indent=1, ensure_ascii=False)
     write_bytes(path, f"{text}\n".encode())

@@ -1,4 +1,4 @@
-"""Check data, and a model if one is given, against a baseline; what has not changed is not measured again."""
+"""Check data, and a model if there is one, against a baseline; unchanged inputs are not measured again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CONFLICTING = "images that contradict the shortcut"
 
 @dataclass(frozen=True)
 class CheckInput:
-    """What is checked: the data, how they are audited, and the folder of a run if its model is scored."""
+    """The inputs of a check: the data, the settings of the audit, and the run of the model to score."""
 
     source: str
     settings: CheckSettings
@@ -50,26 +50,27 @@ class CheckInput:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The outcome of a check; `is_new` where the baseline was written, `is_idle` where nothing was done."""
+    """The outcome of a check; `is_new` if the baseline was written, `is_idle` if nothing had changed."""
 
     outcome: CheckOutcome
     is_new: bool = False
     is_idle: bool = False
 
 
-def check(given: CheckInput, baseline: Path, place: Place, *, update: bool = False) -> CheckResult:
-    """Compare data with a baseline; without one, or to update it, write it."""
+def check(inputs: CheckInput, baseline: Path, place: Place, *, update: bool = False) -> CheckResult:
+    """Compare data with a baseline; write the baseline if there is none, or if `update` is set."""
     before = None if update else read_baseline(baseline)
     if before is None:
-        now = measure(given, None, place)
+        now = measure(inputs, None, place)
         write_baseline(baseline, now)
         return CheckResult(CheckOutcome((), (), tuple(_first_notes(now))), is_new=True)
-    if before.settings != given.settings:
+    if before.settings != inputs.settings:
         raise UsageError(
-            f"{baseline} was made with {_settings_text(before.settings)}, and this check has "
-            f"{_settings_text(given.settings)}. Give the same, or write a new baseline with --update."
+            f"{baseline} was made with {_settings_text(before.settings)}, but this check has "
+            f"{_settings_text(inputs.settings)}. Use the same settings, or write a new baseline "
+            "with --update."
         )
-    now = measure(given, before, place)
+    now = measure(inputs, before, place)
     outcome = compare_with_baseline(before, now)
     return CheckResult(
         outcome, is_idle=now.data == before.data and now.model in (None, before.model)
@@ -83,21 +84,21 @@ def _settings_text(settings: CheckSettings) -> str:
 def _first_notes(now: Baseline) -> list[str]:
     if now.data.verdict != "shortcut":
         return []
-    return [f"Mind that the baseline itself may have a shortcut. {plain(now.data.text)}"]
+    return [f"Note that the data of the baseline may have a shortcut. {plain(now.data.text)}"]
 
 
-def measure(given: CheckInput, before: Baseline | None, place: Place) -> Baseline:
-    """Audit the data and score the model; of what has not changed the numbers are those of the baseline."""
-    digest = data_digest(given.source, given.groups)
+def measure(inputs: CheckInput, before: Baseline | None, place: Place) -> Baseline:
+    """Audit the data and score the model; numbers of unchanged inputs are taken from the baseline."""
+    digest = data_digest(inputs.source, inputs.groups)
     if before is not None and before.data.digest == digest:
         data = before.data
     else:
-        data = _audited(given, digest, place)
+        data = _audit(inputs, digest, place)
     model = None
-    if given.run is not None:
+    if inputs.run is not None:
         known = before.model if before is not None else None
-        model = _scored(given, given.run, digest, known, place)
-    return Baseline(settings=given.settings, data=data, model=model)
+        model = _score(inputs, inputs.run, digest, known, place)
+    return Baseline(settings=inputs.settings, data=data, model=model)
 
 
 def data_digest(source: str, groups: GroupSource) -> str:
@@ -123,16 +124,18 @@ def _checksum(path: Path) -> str:
     try:
         return file_checksum(path)
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}).") from None
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}). Check its permissions, or remove it."
+        ) from None
 
 
 # -- the data -----------------------------------------------------------------------------------------
 
 
-def _audited(given: CheckInput, digest: str, place: Place) -> CheckedData:
-    settings = given.settings
+def _audit(inputs: CheckInput, digest: str, place: Place) -> CheckedData:
+    settings = inputs.settings
     context = workflow.open_audit(
-        UserImages(given.source),
+        UserImages(inputs.source),
         place,
         model="convnet",
         size=settings.size,
@@ -144,7 +147,7 @@ def _audited(given: CheckInput, digest: str, place: Place) -> CheckedData:
 
 
 def summarise(found: Audit, splits: Splits, digest: str) -> CheckedData:
-    """Return what a check keeps of an audit."""
+    """Return the part of an audit that a check stores."""
     targets, flagged = splits.train.targets, found.suspects.conflict
     classes = [
         CountedGroup(
@@ -166,29 +169,29 @@ def summarise(found: Audit, splits: Splits, digest: str) -> CheckedData:
 # -- the model ----------------------------------------------------------------------------------------
 
 
-def _scored(
-    given: CheckInput, run: Path, digest: str, known: CheckedModel | None, place: Place
+def _score(
+    inputs: CheckInput, run: Path, digest: str, known: CheckedModel | None, place: Place
 ) -> CheckedModel:
-    """Score the model of a run, unless the model and the data are those of the baseline."""
-    both = hashlib.sha256(f"{_model_digest(run)} {digest} {given.groups}".encode()).hexdigest()
-    if known is not None and known.digest == both:
+    """Score the model of a run, unless the model and the data are the same as in the baseline."""
+    combined = hashlib.sha256(f"{_model_digest(run)} {digest} {inputs.groups}".encode()).hexdigest()
+    if known is not None and known.digest == combined:
         return known
-    name, model = list(open_models(run, given.network, trust=given.trust).items())[-1]
+    name, model = list(open_models(run, inputs.network, trust=inputs.trust).items())[-1]
     assert isinstance(model, Classifier)
     size = (model.shape[1], model.shape[2])
     images = open_labelled(
-        given.source, size=size, classes=model.classes, crop=model.crop, groups=given.groups
+        inputs.source, size=size, classes=model.classes, crop=model.crop, groups=inputs.groups
     )
     found = score_models({name: model}, images, place.device)
     conflict, groups = images.conflict, count_right(found, name)
     if conflict is not None and bool(conflict.any()):
         right = found.predicted[name] == images.matched(model.classes).part.targets
         groups.insert(0, _counted(CONFLICTING, right[conflict]))
-    return CheckedModel(digest=both, groups=groups)
+    return CheckedModel(digest=combined, groups=groups)
 
 
 def count_right(found: Evaluation, model: str) -> list[CountedGroup]:
-    """Count the rightly classified images of each known group; of each class where groups are not known."""
+    """Count the correctly classified images of each group, or of each class if groups are unknown."""
     kind = "group" if any(row.kind == "group" for row in found.rows) else "class"
     return [
         CountedGroup(
@@ -210,7 +213,7 @@ def _model_digest(run: Path) -> str:
     path = run / "model.safetensors"
     if not path.is_file():
         raise UsageError(
-            f"{run} is not the folder of a run: it has no {path.name}. Give --run RUN."
+            f"{run} is not the folder of a run: it has no {path.name}. Give the folder of a run with --run."
         )
     return file_checksum(path)
 

@@ -1,4 +1,4 @@
-"""The outcome of a check for machines: JUnit XML, annotations of GitHub, a summary in Markdown."""
+"""Write the outcome of a check for CI systems: JUnit XML, GitHub annotations, a summary in Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKS = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>])")
 
 
 def junit_xml(outcome: CheckOutcome, seconds: float) -> bytes:
-    """Return a test suite with a case for each kind of alarm."""
+    """Return JUnit XML with a test case for each kind of alarm."""
     cases = {kind: outcome.of(kind) for kind in TITLES}  # type: ignore[arg-type]
     suite = ET.Element(
         "testsuite",
@@ -45,23 +45,23 @@ def _xml_text(text: str) -> str:
 
 
 def annotation(alarm: Alarm) -> str:
-    """Return an alarm as a line that GitHub shows beside a change."""
+    """Return an alarm as an error annotation of GitHub."""
     title = f"{SUITE}: {TITLES[alarm.kind]}".replace(":", "%3A").replace(",", "%2C")
     return f"::error title={title}::{_command_text(alarm.reason)}"
 
 
 def notice(text: str) -> str:
-    """Return a remark as a line for GitHub."""
+    """Return a note as a warning annotation of GitHub."""
     return f"::warning title={SUITE}::{_command_text(text)}"
 
 
 def _command_text(text: str) -> str:
-    """Escape text for a command of GitHub's runner."""
+    """Escape text for a workflow command of GitHub."""
     return plain(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def markdown_summary(outcome: CheckOutcome) -> str:
-    """Return the outcome in Markdown; what comes from the data stays text."""
+    """Return the outcome in Markdown; text from the data is escaped."""
     failed = len({alarm.kind for alarm in outcome.alarms})
     lines = [
         f"### {SUITE}: {'failed' if failed else 'passed'}",
@@ -79,20 +79,22 @@ def markdown_summary(outcome: CheckOutcome) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line."""
+    """Escape text so that Markdown shows it unchanged, on one line."""
     return MARKS.sub(r"\\\1", html.escape(plain(text), quote=False).replace("@", "&#64;"))
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file for machines."""
+    """Write a file, and its folder if there is none."""
     make_folder(path.parent)
     write_bytes(path, data)
 
 
 def append_summary(path: Path, text: str) -> None:
-    """Append to the summary of a step, a file that GitHub provides."""
+    """Append text to the job summary, a file that GitHub provides."""
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise StoreError(f"the summary {path} cannot be written ({error.strerror}).") from None
+        raise StoreError(
+            f"the summary {path} cannot be written ({error.strerror}). Give another file."
+        ) from None

@@ -30,6 +30,9 @@ def export(
     onnx: Annotated[bool, typer.Option("--onnx", help="For ONNX Runtime.")] = False,
     pt2: Annotated[bool, typer.Option("--pt2", help="For torch.export.load.")] = False,
     hub: Annotated[bool, typer.Option("--hub", help="A folder for Hugging Face.")] = False,
+    license_: Annotated[
+        str, typer.Option("--license", help="Licence on the card, as mit; with --hub.")
+    ] = "",
     images: Annotated[
         Path | None, typer.Option(help="Images to check with; the run's data by default.")
     ] = None,
@@ -53,6 +56,7 @@ def export(
         wanted=wanted,
         multiple=multiple,
         hub=hub,
+        license=license_,
         trust=trust,
         model=network,
     )

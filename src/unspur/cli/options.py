@@ -34,6 +34,14 @@ Threads = Annotated[
     typer.Option(min=1, help="Threads on a CPU; all cores, or one where the machine is busy."),
 ]
 Root = Annotated[Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")]
+LogTo = Annotated[
+    str | None,
+    typer.Option(
+        "--log-to",
+        metavar="TRACKER",
+        help="Send losses and scores to tensorboard:FOLDER, wandb:PROJECT or mlflow:EXPERIMENT.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Together = Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")]
 Ray = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -13,17 +14,20 @@ from rich.table import Table
 from .. import recipes, workflow
 from ..data.custom.assembly import UserImages
 from ..data.splits import describe
+from ..parallel import is_first
 from ..recipes import budget, own_methods
 from ..report import terminal
 from ..report.run_clock import duration
 from ..report.terminal import err, score_table, show, summary
 from ..stages import Run
 from ..stages.place import command_place
+from ..trackers import Tracker, open_tracker
 from ..workflow import Announcement, Outcome
 from .options import (
     Bias,
     Changes,
     Device,
+    LogTo,
     Method,
     Out,
     OwnModel,
@@ -53,17 +57,19 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and how long it takes.")
     ] = False,
+    log_to: LogTo = None,
     quiet: Quiet = False,
 ) -> None:
     """Run a recipe: mine, pretrain, prune, fine-tune, evaluate."""
     seeded = {} if seed is None else {"seed": seed}
     recipe = recipes.load(name, {**recipes.parse_changes(set_ or []), **seeded})
-    place = command_place(device, store, show(quiet=quiet), threads)
-    opened = workflow.open_recipe(recipe, place, root=data_root)
-    if dry_run:
-        _say_plan(opened)
-        return
-    _finish(opened, out or Path("runs") / f"{recipe.name.replace('/', '-')}-seed{recipe.seed}")
+    with _tracker(log_to, dry_run=dry_run) as on_log:
+        place = command_place(device, store, show(quiet=quiet), threads, on_log)
+        opened = workflow.open_recipe(recipe, place, root=data_root)
+        if dry_run:
+            _say_plan(opened)
+            return
+        _finish(opened, out or Path("runs") / f"{recipe.name.replace('/', '-')}-seed{recipe.seed}")
 
 
 def debias(
@@ -88,30 +94,37 @@ def debias(
         bool, typer.Option("--anyway", help="Do not ask first whether there is a shortcut.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how long it takes.")] = False,
+    log_to: LogTo = None,
     quiet: Quiet = False,
 ) -> None:
     """Remove the shortcut from a classifier of your own images, if there is one."""
     images = UserImages(source, bias=bias)
-    opened = workflow.open_debias(
-        images,
-        command_place(device, store, show(quiet=quiet), threads),
-        model=model,
-        init=init,
-        pretrained=pretrained,
-        size=size,
-        settings={
-            **budget.preference(prefer),
-            "seed": seed,
-            **recipes.parse_changes(set_ or []),
-        },
-        suspects=suspects,
-        method=method,
-        anyway=anyway,
-    )
-    err.print(describe(opened.context.splits), markup=False)
-    _say_plan(opened, dry_run=dry_run)
-    if not dry_run:
-        _finish(opened, out, source=images.source)
+    with _tracker(log_to, dry_run=dry_run) as on_log:
+        opened = workflow.open_debias(
+            images,
+            command_place(device, store, show(quiet=quiet), threads, on_log),
+            model=model,
+            init=init,
+            pretrained=pretrained,
+            size=size,
+            settings={
+                **budget.preference(prefer),
+                "seed": seed,
+                **recipes.parse_changes(set_ or []),
+            },
+            suspects=suspects,
+            method=method,
+            anyway=anyway,
+        )
+        err.print(describe(opened.context.splits), markup=False)
+        _say_plan(opened, dry_run=dry_run)
+        if not dry_run:
+            _finish(opened, out, source=images.source)
+
+
+def _tracker(log_to: str | None, *, dry_run: bool) -> AbstractContextManager[Tracker | None]:
+    """Open the tracker that --log-to names; none for a dry run, and only in the first process."""
+    return open_tracker(log_to) if log_to and not dry_run and is_first() else nullcontext()
 
 
 def demo(

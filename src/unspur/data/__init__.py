@@ -1,8 +1,8 @@
 """Labelled images: splits, batches, augmentation, streaming.
 
-`decoding/` turns files into pixels, `custom/` opens a user's own images, `sharded/` images in tar shards,
-`benchmarks/` makes the published sets. May import: addresses, boundary, errors, extras, hashing, noise,
-parallel.
+`decoding/` turns files into pixels, `custom/` opens a user's own images, `sharded/` opens images in tar
+shards, `benchmarks/` makes the published data sets. May import: addresses, boundary, errors, extras,
+hashing, noise, parallel.
 """
 
 from .benchmarks.registry import DATASETS, SIZED, cache_folder, dataset_names, load

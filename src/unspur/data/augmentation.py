@@ -21,9 +21,9 @@ def augment_images(
 ) -> Tensor:
     """Flip and crop images at random, keyed by the position in the batch.
 
-    `crop-flip` cuts a window out of a four-pixel black border; `resized-crop-flip` takes a part of 70 to
-    100 % of the area, in proportions of 3:4 to 4:3, and enlarges it to the whole. `rows` says which rows of
-    a batch the images are, where they are not all of it.
+    `crop-flip` adds a black border of four pixels and crops a random window; `resized-crop-flip` crops 70 to
+    100 % of the area, with aspect ratios from 3:4 to 4:3, and resizes it to the original size. `rows` gives
+    the rows of the batch that the images are, if they are only a part of it.
     """
     if how == "none":
         return images
@@ -37,7 +37,7 @@ def augment_images(
 
 @dataclass(frozen=True)
 class Draw:
-    """Uniform numbers for each of `count` images; with `rows` they are those of these rows of a batch."""
+    """Uniform random numbers for `count` images; with `rows`, those of these rows of a batch."""
 
     count: int
     seed: int
@@ -68,7 +68,7 @@ AREA, RATIO, TRIES = (0.7, 1.0), (3 / 4, 4 / 3), 10
 
 
 def _zoom_images(images: Tensor, draw: Draw) -> Tensor:
-    """Enlarge a random part of every image to the whole, with bilinear interpolation."""
+    """Crop a random part of every image and resize it to the original size, with bilinear interpolation."""
     n, _, high, wide = images.shape
     top, left, h, w = _windows((high, wide), draw)
     rows, columns = _places(top, h, high), _places(left, w, wide)
@@ -86,7 +86,7 @@ def _zoom_images(images: Tensor, draw: Draw) -> Tensor:
 
 
 def _windows(size: tuple[int, int], draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return windows as (top, left, high, wide): the first try that fits, otherwise the whole image."""
+    """Return windows as (top, left, high, wide): the first random window that fits, or the whole image."""
     high, wide = size
     area, ratio, row, column = (
         draw(stream, tries)
@@ -112,7 +112,7 @@ def _windows(size: tuple[int, int], draw: Draw) -> tuple[Tensor, Tensor, Tensor,
 
 
 def _places(start: Tensor, length: Tensor, size: int) -> Tensor:
-    """Return the positions that `size` pixels come from, for each image, never outside its window."""
+    """Return the source positions of `size` pixels for each image, all inside its window."""
     pixel = torch.arange(size, device=start.device) + 0.5
     inside = pixel * (length / size)[:, None] - 0.5
     inside = torch.minimum(inside.clamp(min=0), (length - 1)[:, None])

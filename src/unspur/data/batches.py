@@ -1,4 +1,4 @@
-"""Where batches come from: images on the device, turned into network input and augmented there."""
+"""Make batches from images on the device, which are converted to network input and augmented there."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .augmentation import Augment, augment_images
 from .mixing import Mixing
 from .splits import Split, fast_layout
 
-CHUNK = 1000  # images a network looks at at once when it does not train
-PIXELS = 5_000_000  # or, of small images on a GPU, as many as have so many pixels
+CHUNK = 1000  # images per forward pass outside training
+PIXELS = 5_000_000  # pixels per forward pass of small images on a GPU, if that is more images
 NO_MIXING = Mixing()
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a method sees of one step. `bias` is filled only for methods that declare its use.
+    """The inputs of a method for one step. `bias` is set only for methods that declare its use.
 
-    Where several processes share a step, `x` has the images of this process alone, unless the method mixes
-    images; everything else is of the whole batch, and so is what a network returns.
+    If several processes share a step, `x` has only the images of this process, unless the method mixes
+    images. All other fields, and the output of a network, are those of the whole batch.
     """
 
     x: Tensor
@@ -40,13 +40,13 @@ class Batch:
 
 @dataclass(frozen=True)
 class Preprocess:
-    """From stored pixels to network input: scale uint8 to [0, 1], then normalise by channel."""
+    """Convert stored pixels to network input: scale uint8 to [0, 1], then normalise by channel."""
 
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        # Now, not within a trace (torch.export) or inference mode, where no ordinary tensor can be made.
+        # Computed now: no ordinary tensor can be created within a trace (torch.export) or inference mode.
         with torch.inference_mode(False):
             for values in (self.mean, self.std):
                 _column(values, torch.device("cpu"))
@@ -58,17 +58,17 @@ class Preprocess:
         return (x - _column(self.mean, x.device)) / _column(self.std, x.device)
 
 
-@cache  # a captured step must not copy from the host
+@cache  # a captured CUDA graph must not copy from the host
 def _column(values: tuple[float, ...], device: torch.device) -> Tensor:
     return torch.tensor(values, device=device).view(-1, 1, 1)
 
 
 class Source(Protocol):
-    """Gives the batches of given samples.
+    """Makes the batches of given samples.
 
-    `feed` runs ahead of training and yields what a step takes from outside: the samples' indices, and
-    their pixels where these are not on the device already. `batch` makes a batch of them within the step.
-    `plain` is the network input of all samples, or of some, in order and without augmentation.
+    `feed` runs ahead of training and yields the inputs of each step: the indices of the samples, and their
+    pixels if these are not on the device already. `batch` makes a batch of them within the step. `plain`
+    yields the network input of all samples, or of some, in order and without augmentation.
     """
 
     targets: Tensor
@@ -79,7 +79,7 @@ class Source(Protocol):
 
 
 class Labelled:
-    """What sources have in common: labels on the device, and how pixels become a batch."""
+    """The common part of all sources: labels on the device, and the conversion of pixels to a batch."""
 
     def __init__(
         self,
@@ -99,9 +99,9 @@ class Labelled:
         self.bias = None if bias is None else bias.to(device)
 
     def rows_to_read(self, count: int) -> Rows | None:
-        """Return which rows of a batch this process reads; None for all.
+        """Return the rows of a batch that this process reads; None for all.
 
-        Where images of a batch are mixed, each process that has all images makes the whole batch.
+        If images of a batch are mixed, each process that has all images makes the whole batch.
         """
         return None if self._mixes() else own_rows(count)
 
@@ -111,7 +111,10 @@ class Labelled:
     def labelled(
         self, pixels: Tensor, index: Tensor, step: Tensor, rows: Rows | None = None
     ) -> Batch:
-        """Return the samples `index` augmented for this step; the pixels are theirs, or of some rows."""
+        """Return a batch of the samples `index`, augmented for this step.
+
+        `pixels` are those of all samples, or of the rows that this process reads.
+        """
         if rows is not None and self._mixes():
             pixels, rows = gather_batch(pixels, rows), None
         y, conflict = self.targets[index], self.conflict[index]
@@ -183,13 +186,13 @@ class Resident(Labelled):
 
 
 def _at_once(images: Tensor) -> int:
-    """Return how many images one pass takes: more of small ones on a GPU, to launch fewer kernels."""
+    """Return the number of images per forward pass: more if they are small and on a GPU."""
     few = PIXELS // (images.shape[-1] * images.shape[-2]) if images.is_cuda else 0
     return max(CHUNK, few)
 
 
 def gather_pixels(images: Tensor, index: Tensor) -> Tensor:
-    """Return some of the images, in the memory layout that they all have."""
+    """Return some of the images, in the memory layout of `images`."""
     if images.is_contiguous():
         return images[index]
     return images.permute(0, 2, 3, 1)[index].permute(0, 3, 1, 2)  # channels last

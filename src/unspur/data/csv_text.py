@@ -1,4 +1,4 @@
-"""Cells of CSV files that a spreadsheet takes as text, and text that is no danger to read.
+"""Write CSV cells that spreadsheets read as text, and read text files of limited line length.
 
 A spreadsheet runs a cell that begins with one of `= + - @`, a tab or a carriage return as a formula. Such a
 cell is written with an apostrophe before it, which is removed when the cell is read back.
@@ -15,24 +15,24 @@ from typing import Literal
 
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
 ESCAPED = re.compile(r"'+[=+\-@\t\r]")
-MOST_CHARACTERS = 2**20  # bytes of a line
+MOST_CHARACTERS = 2**20  # longest line in bytes
 PIECE = 2**16
 
 
 def escape_cell(text: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
+    """Return a cell that no spreadsheet runs as a formula."""
     return f"'{text}" if FORMULA.match(text) else text
 
 
 def unescape_cell(text: str) -> str:
-    """Return the text that `escape_cell` was given."""
+    """Undo `escape_cell`."""
     return text[1:] if ESCAPED.match(text) else text
 
 
 def read_text(path: Path) -> str:
     """Return the text of a file in UTF-8; raise ValueError if a line is too long for a table.
 
-    Ends of lines stay as they are, since one within quotes is a part of its cell.
+    Line ends are not changed, because a line end within quotes is part of its cell.
     """
     _check_lines(path)
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -40,7 +40,7 @@ def read_text(path: Path) -> str:
 
 
 def open_lines(text: str) -> io.StringIO:
-    """Return the lines of a table for `csv.reader`, which looks at their ends itself."""
+    """Return the lines of a table with their line ends, as `csv.reader` needs them."""
     return io.StringIO(text, newline="")
 
 
@@ -49,8 +49,8 @@ def first_line(text: str) -> str:
 
 
 def render_rows(rows: Iterable[Sequence[str]]) -> str:
-    """Return rows as CSV; all cells are quoted if one has a carriage return, which csv leaves bare."""
-    again = list(rows) if isinstance(rows, Iterator) else rows  # they are gone through twice
+    """Return rows as CSV; all cells are quoted if one has a carriage return, which csv does not quote."""
+    again = list(rows) if isinstance(rows, Iterator) else rows  # the rows are read twice
     odd = any("\r" in cell for row in again for cell in row)
     text = io.StringIO(newline="")
     quoting: Literal[0, 1] = csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
@@ -60,7 +60,7 @@ def render_rows(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _check_lines(path: Path) -> None:
-    """Raise at the first line that is too long, before the file is in memory."""
+    """Raise ValueError at the first line that is too long, before the file is in memory."""
     line = length = 0
     with path.open("rb") as file:
         while piece := file.read(PIECE):

@@ -1,7 +1,7 @@
-"""Augmentations that take from other images of the batch: exchange of spectrum and style, mixing in a class.
+"""Mixing: augmentations that combine an image with another one of the batch (spectrum, style, parts).
 
-All work on network input, after crops and flips. Their random numbers are functions of (seed, step,
-position in the batch), and their shapes do not depend on the data, so that a step can be captured.
+They work on network input, after crops and flips. Their random numbers are functions of (seed, step, position
+in the batch). Their shapes do not depend on the data, so that a step can be captured as a CUDA graph.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from torch import Tensor
 
 from .. import noise
 
-SPREAD = 1e-3  # added to standard deviations, so that a flat channel can be divided by its own
+SPREAD = 1e-3  # added to standard deviations, to avoid division by 0
 
 
 @dataclass(frozen=True)
 class Mixing:
-    """The probabilities with which an image takes something from another.
+    """The probabilities of each kind of mixing.
 
-    `spectrum`: the strength of coarse and fine patterns; `style`: brightness, contrast and tint; `mix`: a
-    part of another image of its class.
+    `spectrum` mixes the amplitudes of coarse and fine patterns; `style` mixes brightness, contrast and tint;
+    `mix` mixes in another image of the same class.
     """
 
     spectrum: float = 0.0
@@ -31,7 +31,7 @@ class Mixing:
     def __call__(
         self, x: Tensor, y: Tensor, conflict: Tensor, *, seed: int, step: Tensor
     ) -> Tensor:
-        """Return the batch with spectra exchanged first, then styles, and images mixed last."""
+        """Return the batch with mixed spectra, then styles, then images."""
         if self.spectrum:
             x = exchange_spectrum(x, self.spectrum, seed=seed, step=step)
         if self.style:
@@ -56,7 +56,7 @@ def exchange_spectrum(x: Tensor, probability: float, *, seed: int, step: Tensor)
 def _partners(
     n: int, probability: float, stream: int, *, seed: int, step: Tensor, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return another image for each by a random permutation, and how much is taken of it (0: nothing)."""
+    """Return another image for each by a random permutation, and its weight (0 for no mixing)."""
     if noise.is_fused(step):
         from .mixing_kernels import partners
 
@@ -86,7 +86,8 @@ def mix_within_class(
     """Mix every image with another of its class in the batch, with a weight below one half.
 
     The other image is the one with the largest u · (1 + [it is a suspect]), u uniform in (0, 1) for every
-    pair: suspects are preferred. An image without another of its class is left as it is. Labels stay.
+    pair, so suspects are preferred. An image without another one of its class is not changed. Labels are
+    kept.
     """
     index, b = _of_same_class(y, conflict, probability, seed=seed, step=step)
     return torch.lerp(x, x[index], b[:, None, None, None])
@@ -95,7 +96,7 @@ def mix_within_class(
 def _of_same_class(
     y: Tensor, conflict: Tensor, probability: float, *, seed: int, step: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return another image of its class for each, and how much is taken of it (0: nothing)."""
+    """Return another image of its class for each, and its weight (0 for no mixing)."""
     n = len(y)
     if noise.is_fused(step):
         from .mixing_kernels import of_same_class

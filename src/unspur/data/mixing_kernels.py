@@ -1,7 +1,7 @@
-"""Who takes from whom in a batch, in one GPU kernel each; `mixing` has the definitions in plain operations.
+"""GPU kernels that choose the partner of each image in a batch; `mixing` defines them in plain operations.
 
-Every program looks for one image at all others, so a batch of n takes n² steps, which is little for the
-batches of a training.
+Each program compares one image with all others, so a batch of n takes n² steps, which is little for the batch
+sizes of training.
 """
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 from ..noise.fused import uniform_at
 
 _BLOCK = 256
-_ANY = ["n", "first", "second", "probability"]  # numbers not worth a kernel of their own
+_ANY = ["n", "first", "second", "probability"]  # values that do not need specialised kernels
 
 
 @triton.jit(do_not_specialize=_ANY)

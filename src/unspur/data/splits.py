@@ -1,4 +1,4 @@
-"""Labelled images in memory, and the bias labels that travel apart from them."""
+"""Labelled images in memory, and their bias labels, which are kept apart from them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..hashing import digest
 from ..parallel import open_once, process_count
 from .decoding.pixels import Crop
 
-RESIZED_AT_ONCE = 1000  # images
+RESIZED_AT_ONCE = 1000  # images per block
 
 
 class Part(Protocol):
-    """Labelled images: in memory (`Split`), or decoded from files when asked for (`Files`)."""
+    """Labelled images: in memory (`Split`), or decoded from files on demand (`Files`)."""
 
     @property
     def targets(self) -> Tensor: ...
@@ -39,7 +39,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Images (N, C, H, W), uint8 or float32, with one target each; `names` are paths where known."""
+    """Images (N, C, H, W), uint8 or float32, with one target each; `names` are paths if known."""
 
     images: Tensor
     targets: Tensor
@@ -82,32 +82,32 @@ class Split:
         return self.images[index]
 
     def is_on(self, device: torch.device) -> bool:
-        """Return whether the images are on a device already."""
+        """Return whether the images are already on a device."""
         return device in self._placed or self.images.device == device
 
     def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return images and targets on a device; they are moved there once."""
         if device not in self._placed:
-            # One layout in memory, however the images came: results depend on it in their last bits.
+            # Always the same memory layout, because the last bits of results depend on it.
             images = self.images.to(device).contiguous(memory_format=fast_layout(device))
             self._placed[device] = images, self.targets.to(device)
         return self._placed[device]
 
     @cached_property
     def digest(self) -> str:
-        """A hash of pixels, targets and order."""
+        """Return a hash of pixels, targets and order."""
         head = f"{self.images.dtype} {tuple(self.images.shape)}"
         return digest(head, self.images, self.targets)
 
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """A data set: what training may see, and apart from it the bias label of every sample.
+    """A data set: the images for training, and separately the bias label of every sample.
 
-    `bias[split]` is for evaluation only. A sample is conflicting where its bias differs from its
-    target; `conflict_when="equal"` turns that round (CelebA: blond is coded 1 and so is male), and with
-    "rare" it is so where its bias is rarer among its class than in all of the training split.
-    `skipped` says what was wrong with images that were left out, `crop` what of an image file is shown.
+    `bias[split]` is only used for evaluation. A sample is conflicting if its bias label differs from its
+    target. With `conflict_when="equal"` it is conflicting if they are equal (CelebA: blond is coded as 1 and
+    so is male), with "rare" if its bias label is rarer in its class than in the whole training split.
+    `skipped` gives the reason for each image that was left out, `crop` the crop of image files.
     """
 
     train: Part
@@ -139,7 +139,7 @@ class Splits:
                 object.__setattr__(self, "bias", known)
 
     def _check_bias(self) -> None:
-        """Raise unless bias labels belong to a split and are whole numbers from 0."""
+        """Raise DataError unless bias labels belong to a split and are integers from 0."""
         for name, labels in self.bias.items():
             if name not in ("train", "valid", "test"):
                 raise DataError(
@@ -151,7 +151,7 @@ class Splits:
                 )
 
     def _check_part(self, name: str, split: Part) -> None:
-        """Raise unless a split's labels, image shape and number of bias labels fit the set."""
+        """Raise DataError unless the labels, image shape and bias labels of a split fit the data set."""
         low, high = int(split.targets.min()), int(split.targets.max())
         if low < 0 or high >= len(self.classes):
             raise DataError(
@@ -174,7 +174,7 @@ class Splits:
         return {name: split for name, split in parts.items() if split is not None}
 
     def conflicting(self, name: str) -> Tensor | None:
-        """Return which samples of a split contradict the bias, or None without bias labels."""
+        """Return which samples of a split are conflicting, or None without bias labels."""
         if name not in self.bias:
             return None
         bias, targets = self.bias[name], self.parts()[name].targets
@@ -185,7 +185,7 @@ class Splits:
 
     @cached_property
     def _rare(self) -> Tensor | None:
-        """Return, for (class, bias), whether the bias is rarer in the class than in the training split."""
+        """Return for each (class, bias) whether the bias is rarer in the class than in the training split."""
         if "train" not in self.bias:
             return None
         biases = 1 + max(int(labels.max()) for labels in self.bias.values())
@@ -195,22 +195,22 @@ class Splits:
 
     @cached_property
     def digest(self) -> str:
-        """Hash everything training and selection may see, without bias labels and the test split."""
+        """Return a hash of everything that training and selection may use: no bias labels, no test split."""
         seen = [self.train.digest, self.valid.digest if self.valid else "-"]
         return digest(" ".join([*seen, *self.classes]))
 
     @cached_property
     def truth_digest(self) -> str:
-        """Hash what only evaluation may see: the test split and the bias labels."""
+        """Return a hash of everything that only evaluation may use: the test split and the bias labels."""
         labels = [self.bias[name] for name in sorted(self.bias)]
         tested = self.test.digest if self.test else "-"
         return digest(" ".join([tested, self.conflict_when, *sorted(self.bias)]), *labels)
 
 
 def open_splits(work: Callable[[], Splits]) -> Splits:
-    """Open a data set; where several processes work together, once on each machine.
+    """Open a data set; several processes on a machine open it once.
 
-    All of them map the same memory, and the hashes that keys need are computed once.
+    They map the same memory, and the hashes for store keys are computed once.
     """
     return work() if process_count() == 1 else open_once(lambda: _hashed(work()))
 
@@ -222,7 +222,7 @@ def _hashed(splits: Splits) -> Splits:
 
 
 def describe(splits: Splits) -> str:
-    """Describe a set in a line: images of each split, classes, size."""
+    """Describe a data set in a line: images of each split, classes, size."""
     _, high, wide = splits.train.shape
     parts = ", ".join(f"{len(part)} {name}" for name, part in splits.parts().items())
     return f"{splits.name}: {parts} images of {len(splits.classes)} classes, {wide} x {high} pixels"
@@ -233,8 +233,21 @@ def fast_layout(device: torch.device) -> torch.memory_format:
     return torch.channels_last if device.type in ("cpu", "cuda") else torch.contiguous_format
 
 
+def in_colour(splits: Splits) -> Splits:
+    """Return the splits with three equal channels where images in memory have a single one."""
+    parts = splits.parts()
+    if splits.train.shape[0] != 1 or not all(isinstance(part, Split) for part in parts.values()):
+        return splits
+    coloured: dict[str, Any] = {
+        name: Split(part.images.repeat(1, 3, 1, 1), part.targets, part.names)
+        for name, part in parts.items()
+        if isinstance(part, Split)
+    }
+    return replace(splits, **coloured)
+
+
 def shrink(splits: Splits, limit: int) -> Splits:
-    """Return the splits with images in memory made smaller, so that no side is over `limit` pixels."""
+    """Return the splits with images in memory reduced, so that no side is longer than `limit` pixels."""
     high, wide = splits.train.shape[1:]
     parts = splits.parts()
     if max(high, wide) <= limit or not all(isinstance(part, Split) for part in parts.values()):
@@ -252,7 +265,7 @@ def resize(splits: Splits, size: tuple[int, int]) -> Splits:
 
 
 def _resize(part: Part, size: tuple[int, int]) -> Split:
-    """Return the images of a part at another size, in its own kind of numbers."""
+    """Return the images of a part at another size, with the same dtype."""
     resized = torch.empty((len(part), part.shape[0], *size), dtype=part.dtype)
     for index in torch.split(torch.arange(len(part)), RESIZED_AT_ONCE):
         images = F.interpolate(part.take(index).float(), size=size, mode="bilinear", antialias=True)
@@ -279,7 +292,7 @@ def with_validation(
     name: str,
     seed: int,
 ) -> Splits:
-    """Return a set without bias labels; a random tenth of the training images is for validation."""
+    """Return a data set without bias labels; a random tenth of the training images is for validation."""
     order = np.random.default_rng([seed, 0]).permutation(len(labels))
     valid = len(order) // 10
     training, held_out = (

@@ -1,4 +1,4 @@
-"""Batches of images that are not on the device: read and copied there ahead of the training."""
+"""Make batches of images that are not on the device: they are read and copied there ahead of training."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .decoding.readers import Bad, Memory, Reader, reader
 from .mixing import Mixing
 from .splits import Part, Split
 
-SHARE = 0.5  # of a device's free memory that images may take
-AHEAD = 8  # batches that are being read while one is trained on
+SHARE = 0.5  # share of a device's free memory that images may use
+AHEAD = 8  # batches that are read ahead of training
 
 
 def fit_on(parts: Iterable[Part], device: torch.device) -> bool:
@@ -33,16 +33,16 @@ def fit_on(parts: Iterable[Part], device: torch.device) -> bool:
     if not all(isinstance(part, Split) for part in splits):
         return False
     if device.type != "cuda":
-        return True  # where they are already
+        return True  # they are there already
     missing = [part for part in splits if isinstance(part, Split) and not part.is_on(device)]
     needed = sum(part.images.numel() * part.images.element_size() for part in missing)
     return needed <= SHARE * torch.cuda.mem_get_info(device)[0]
 
 
 class Streaming(Labelled):
-    """Images in files or in host memory; the same pixels in the same order as Resident's.
+    """A source of images in files or in host memory; gives the same pixels in the same order as Resident.
 
-    `workers` processes decode files (as many as there are processors, by default).
+    `workers` is the number of processes that decode files (by default the number of processors).
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Streaming(Labelled):
         self.reader: Reader = reader(split, workers)
 
     def feed(self, order: Iterator[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the index of every batch, and the pixels of this process's rows of it."""
+        """Yield the indices of every batch, and the pixels of the rows that this process reads."""
         return self._read(order, AHEAD, divided=True)
 
     def batch(self, index: Tensor, step: Tensor, pixels: Tensor | None = None) -> Batch:
@@ -90,9 +90,9 @@ class Streaming(Labelled):
     def _read(
         self, order: Iterator[Tensor], ahead: int, *, divided: bool = False
     ) -> Iterator[tuple[Tensor, ...]]:
-        """Yield index and pixels of every batch on the device, some batches read ahead.
+        """Yield indices and pixels of every batch on the device, reading some batches ahead.
 
-        With `divided` the pixels are those of this process's rows.
+        With `divided` the pixels are only those of the rows that this process reads.
         """
         lane = _lane(self.device)
         if (first := lane.next(order)) is None or not len(first):
@@ -125,14 +125,14 @@ class Streaming(Labelled):
 
 
 def _rows(total: int) -> Rows:
-    """Return the rows of a batch that this process reads: all, if it works alone."""
+    """Return the rows of a batch that this process reads; all if there is only one process."""
     team = current()
     return rows_of(total, 0, 1) if team is None else team.rows(total)
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """A batch that is being read, into the places from `slot` on."""
+    """A batch that is being read into memory, starting at `slot`."""
 
     index: Tensor
     slot: int
@@ -149,14 +149,14 @@ class _Reading:
         return memory.slots[self.slot : self.slot + self.count]
 
     def stop(self) -> None:
-        """Leave the slot alone from now on."""
+        """Stop reading, so that the slot is no longer used."""
         for part in self.work:
             if not part.cancel():
                 part.exception()
 
 
 class _Lane:
-    """How batches get to the device: on a CPU, as a copy."""
+    """Brings batches to the device; on a CPU as a copy."""
 
     def next(self, order: Iterator[Tensor]) -> Tensor | None:
         """Return the indices of the next batch, on the CPU."""
@@ -165,23 +165,23 @@ class _Lane:
             return None if index is None else index.cpu()
 
     def free(self, slot: int) -> None:
-        """Wait until a slot may be filled again."""
+        """Wait until a slot can be reused."""
 
     def send(self, memory: Memory, reading: _Reading) -> tuple[Tensor, ...]:
         return reading.index, reading.pixels(memory).clone()
 
     def finish(self) -> None:
-        """Wait until nothing is on its way."""
+        """Wait until all copies are finished."""
 
     def _beside(self) -> AbstractContextManager[object]:
         return nullcontext()
 
 
 class _CudaLane(_Lane):
-    """On a stream of its own, so that the GPU copies one batch while it trains on another.
+    """Copies on a separate CUDA stream, so that the GPU copies one batch while it trains on another.
 
-    Everything is asked of the device from the training's own thread: a step that is being recorded
-    would be spoilt by another.
+    All CUDA calls come from the training thread, because calls from another thread would break the capture
+    of a CUDA graph.
     """
 
     def __init__(self, device: torch.device):
@@ -208,7 +208,7 @@ class _CudaLane(_Lane):
         return sent
 
     def _keep_pace(self) -> None:
-        """Limit how many batches the host is ahead of the device, whose memory holds them all."""
+        """Limit how far the host runs ahead of the device, whose memory holds all these batches."""
         self.used.append(torch.cuda.current_stream(self.device).record_event())
         if len(self.used) > AHEAD:
             self.used.popleft().synchronize()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..runs.intervals import Interval, Intervals
+
 HUB = """\
 ---
+license: {license}
 library_name: unspur
 pipeline_tag: image-classification
 tags:
@@ -18,6 +22,7 @@ tags:
 ---
 
 """
+INTERVALS = " In brackets: 95 % intervals over the scored images."
 USAGE = """\
 ```python
 import unspur
@@ -34,8 +39,14 @@ def card(
     files: Mapping[str, str],
     *,
     hub: bool = False,
+    license: str = "",
+    intervals: Intervals | None = None,
 ) -> str:
-    """Return the text of a README; with `hub`, the front matter that Hugging Face reads comes first."""
+    """Return the text of a README; with `hub`, the front matter that Hugging Face reads comes first.
+
+    `intervals` of the scores are given where the predictions of the run are still stored.
+    """
+    head = HUB.format(license=json.dumps(license)) if license else HUB.format(license="unknown")
     version = about.get("unspur", "")
     parts = [
         f"# {plain(run.get('recipe', 'model'))}",
@@ -43,19 +54,19 @@ def card(
         "## Verdict",
         _verdict(scores),
         "## Scores",
-        _markdown(_score_rows(scores)),
-        f"Measured on: {plain(scores['evaluated_on'])}.",
+        _markdown(_score_rows(scores, intervals)),
+        f"Measured on: {plain(scores['evaluated_on'])}." + INTERVALS * (intervals is not None),
         "## Cost",
         _markdown(table),
         "## Data and input",
-        "\n".join(_data(about, run)),
+        "\n".join([*_data(about, run), *_masks(scores)]),
         "## Files",
         "\n".join(f"- `{file}`: {what}" for file, what in files.items()),
         USAGE,
         "## Limits",
         "\n".join(f"- {line}" for line in _limits(scores)),
     ]
-    return (HUB if hub else "") + "\n\n".join(parts) + "\n"
+    return (head if hub else "") + "\n\n".join(parts) + "\n"
 
 
 def _title(run: Mapping[str, Any], version: str) -> str:
@@ -74,14 +85,24 @@ def _verdict(scores: Mapping[str, Any]) -> str:
     return plain(mined["text"])
 
 
-def _score_rows(scores: Mapping[str, Any]) -> list[list[str]]:
+def _score_rows(scores: Mapping[str, Any], intervals: Intervals | None) -> list[list[str]]:
     known = scores["debiased"]["unbiased"] is not None
     columns = ["unbiased", "aligned", "conflicting", "worst_group"] if known else ["average"]
     rows = [["model", *(c.replace("_", " ") for c in columns)]]
     for name in ("ordinary", "pruned", "debiased"):
         if scores.get(name):
-            rows.append([name, *(percent(scores[name].get(c)) for c in columns)])
+            known_intervals = intervals.accuracy.get(name, {}) if intervals else {}
+            cells = (_score(scores[name].get(c), known_intervals.get(c)) for c in columns)
+            rows.append([name, *cells])
     return rows
+
+
+def _score(value: float | None, interval: Interval | None) -> str:
+    """Return an accuracy with its interval, as `81.2 % (79.5–82.8)`."""
+    if value is None or interval is None:
+        return percent(value)
+    low, high = (f"{100 * bound:.1f}" for bound in interval)
+    return f"{percent(value)} ({low}–{high})"
 
 
 def _data(about: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[str]:
@@ -99,6 +120,11 @@ def _data(about: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[str]:
     if about_input["mean"]:
         mean, deviation = about_input["mean"], about_input["std"]
         yield f"- then normalised by channel: mean {mean}, standard deviation {deviation}"
+
+
+def _masks(scores: Mapping[str, Any]) -> Iterator[str]:
+    if scores.get("pruned"):
+        yield f"- masks: {percent(scores['density']['overall'])} of the masked weights remain"
 
 
 def _limits(scores: Mapping[str, Any]) -> Iterator[str]:

@@ -48,6 +48,7 @@ def export(
     wanted: tuple[str, ...],
     multiple: int = BLOCK,
     hub: bool = False,
+    license: str = "",
     model: nn.Module | None = None,
     trust: bool = False,
     seconds: float = 1.0,
@@ -70,7 +71,7 @@ def export(
         done.differences["read back"] = back
         costs = measure_models(folder, stage, whole, exported, images, seconds)
         facts = {"differences": done.differences, **_slim_facts(done)}
-        done.table = write_report(folder, stage, costs, facts, hub=hub)
+        done.table = write_report(folder, stage, costs, facts, hub=hub, license=license)
     return done
 
 

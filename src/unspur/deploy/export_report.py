@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..runs.classifier import Classifier
+from ..runs.finished import stored_intervals
 from ..store import environment, read_json, write_bytes
 from ..store.manifest import MANIFEST
 from ..store.packing import NAME as PACKED
@@ -59,13 +60,28 @@ def measure_models(
 
 
 def write_report(
-    folder: Path, stage: Path, measurements: Measurements, facts: Mapping[str, Any], *, hub: bool
+    folder: Path,
+    stage: Path,
+    measurements: Measurements,
+    facts: Mapping[str, Any],
+    *,
+    hub: bool,
+    license: str = "",
 ) -> list[list[str]]:
     """Write export.json and the card; return the table of costs."""
     scores, run = (read_json(folder / name) for name in ("scores.json", "run.json"))
     table = _table(measurements, scores)
     write_json(stage / "export.json", _export_json(measurements, facts, scores, run))
-    _write_card(stage, scores, run, table, hub)
+    about = read_json(stage / "model.json")
+    files = {p.name: WHAT[p.name] for p in sorted(stage.iterdir()) if p.name in WHAT}
+    intervals = stored_intervals(folder)
+    text = card.card(
+        about, scores, run, table, files, hub=hub, license=license, intervals=intervals
+    )
+    write_bytes(stage / "README.md", text.encode())
+    if hub:
+        rules = "".join(f"*.{kind} filter=lfs diff=lfs merge=lfs -text\n" for kind in LARGE_FILES)
+        write_bytes(stage / ".gitattributes", rules.encode())
     return table
 
 
@@ -92,22 +108,6 @@ def _export_json(
         },
         "with": environment(),
     }
-
-
-def _write_card(
-    stage: Path,
-    scores: Mapping[str, Any],
-    run: Mapping[str, Any],
-    table: list[list[str]],
-    hub: bool,
-) -> None:
-    about = read_json(stage / "model.json")
-    files = {p.name: WHAT[p.name] for p in sorted(stage.iterdir()) if p.name in WHAT}
-    text = card.card(about, scores, run, table, files, hub=hub)
-    write_bytes(stage / "README.md", text.encode())
-    if hub:
-        rules = "".join(f"*.{kind} filter=lfs diff=lfs merge=lfs -text\n" for kind in LARGE_FILES)
-        write_bytes(stage / ".gitattributes", rules.encode())
 
 
 def _onnx_times(

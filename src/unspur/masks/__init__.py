@@ -1,7 +1,7 @@
-"""Masks on networks: verbs on single weights, the layers and kernels behind them, whole channels.
+"""Masks on networks: on single weights (functions, layers, GPU kernels) and on whole channels.
 
-`verbs.py` and `layers.py` are masks on weights and know nothing of `channels/`.
-May import: errors, models, noise.
+`verbs.py` and `layers.py` hold masks on single weights and do not depend on `channels/`.
+May import: deprecation, errors, models, noise.
 """
 
 from .attaching import Unit, Weigh, attach

@@ -31,13 +31,14 @@ def attach(
 ) -> list[str]:
     """Attach a learned mask to every selected weight, in place; return the names of the masked weights.
 
-    With unit="channel" masks are on whole channels, on all that can be removed. `weigh` says what the
-    sparsity loss counts: weights, or multiply–adds. Both need `example`, a few images as network input.
+    With unit="channel" every removable channel gets a mask, and `select` is not used. `weigh` sets what the
+    sparsity loss counts: weights, or multiply–adds. unit="channel" and weigh="macs" need `example`, a few
+    images as network input.
     """
     if unit == "channel":
         return attach_channels(
             model,
-            _need(example, 'unit="channel"'),
+            _require(example, 'unit="channel"'),
             count_macs=weigh == "macs",
             init=init,
             on=noise,
@@ -48,12 +49,12 @@ def attach(
         model, select=select, init=init, noise=noise, keep_zero=keep_zero, seed=seed
     )
     if weigh == "macs":
-        _count_macs(model, _need(example, 'weigh="macs"'))
+        _count_macs(model, _require(example, 'weigh="macs"'))
     return names
 
 
 def _count_macs(model: nn.Module, example: Tensor) -> None:
-    """Weigh every logit by the multiply–adds of its weight; the mean weight is 1."""
+    """Set the cost of every logit to the multiply–adds of its weight, scaled to a mean of 1."""
     masks = verbs.learned(model)
     times = uses(model, example, list(masks))
     size = sum(mask.logits.numel() for mask in masks.values())
@@ -62,7 +63,7 @@ def _count_macs(model: nn.Module, example: Tensor) -> None:
         mask.cost = torch.tensor(times[name] * size / total)
 
 
-def _need(example: Tensor | None, why: str) -> Tensor:
+def _require(example: Tensor | None, option: str) -> Tensor:
     if example is None:
-        raise MaskError(f"{why} needs example=..., a few images as network input.")
+        raise MaskError(f"{option} needs example=..., a few images as network input.")
     return example

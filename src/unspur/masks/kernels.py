@@ -1,10 +1,10 @@
-"""Masks on a weight in one pass forward and one backward: the GPU's form of the masks in `masks.py`.
+"""Masks on a weight as GPU kernels: one kernel for the forward pass and one for the backward pass.
 
-The plain form there is the definition. Here a Triton kernel does all of it at once: the counted random
-bits, the noise, the straight-through sample, the product. Nothing between them is written to memory, and
-the backward pass draws the noise again instead of keeping it. `fits` says which weights the kernels take.
+The plain operations in `layers.py` are the definition. Here one Triton kernel computes the counter-based
+random bits, the noise, the straight-through sample and the product. Nothing between is written to memory, and
+the backward pass computes the noise again instead of storing it. `fits` says which weights are supported.
 
-Noise is counted by a weight's logical position, whatever its layout in memory. `inner` and `outer` tell
+The noise of a weight depends on its logical position, not on the memory layout. `inner` and `outer` describe
 the layout: `inner` channels lie side by side, `outer` is that times the size of the kernel window.
 """
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from ..noise.fused import uniform_at
 
 _BLOCK = 1024
-_PLAIN = ["n", "first", "second", "inner", "outer"]  # numbers not worth a kernel of their own
+_PLAIN = ["n", "first", "second", "inner", "outer"]  # no kernel is compiled for single values
 
 
 @triton.jit
@@ -77,7 +77,7 @@ def _thin(out, x, keep, step, n, first, second, inner, outer, drop, block: tl.co
 
 
 def fits(weight: Tensor, other: Tensor) -> bool:
-    """Return whether the kernels can take a weight and its mask: float32, one dense layout they know."""
+    """Return whether the kernels support a weight and its mask: float32, contiguous or channels-last."""
     known = weight.is_contiguous() or (
         weight.dim() == 4 and weight.is_contiguous(memory_format=torch.channels_last)
     )
@@ -89,7 +89,7 @@ def fits(weight: Tensor, other: Tensor) -> bool:
 def sample(
     weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
 ) -> Tensor:
-    """Compute `masks.LearnedMask` in training, for a weight that is not trained; keys as in `noise`."""
+    """Compute `masks.LearnedMask` in training mode for a frozen weight; `first`, `second`: stream keys."""
     out = torch.empty_like(weight)
     n, inner, outer = _sizes(out)
     _sample[_grid(n)](
@@ -105,7 +105,7 @@ def slope(
     """Compute the gradient of `sample` in the logits."""
     out = torch.empty_like(weight)
     n, inner, outer = _sizes(out)
-    grad = _laid_out_as(grad, weight)
+    grad = _match_layout(grad, weight)
     _slope[_grid(n)](
         out, grad, weight, logits, step, n, first, second, inner, outer, on_logit, block=_BLOCK
     )
@@ -114,8 +114,8 @@ def slope(
 
 @torch.library.custom_op("unspur::thin", mutates_args=())
 def thin(x: Tensor, keep: Tensor, step: Tensor, first: int, second: int, drop: float) -> Tensor:
-    """Compute `masks.FixedMask` with `drop` in training; it is its own gradient."""
-    x = _laid_out_as(x, keep)
+    """Compute `masks.FixedMask` with `drop` in training mode; linear, so it is also its own gradient."""
+    x = _match_layout(x, keep)
     out = torch.empty_like(x)
     n, inner, outer = _sizes(out)
     _thin[_grid(n)](out, x, keep, step, n, first, second, inner, outer, drop, block=_BLOCK)
@@ -138,7 +138,7 @@ def _(x, keep, step, first, second, drop):
 
 
 def _remember(ctx, inputs, output):
-    """Keep what the backward pass draws the same noise from."""
+    """Save the inputs that the backward pass needs to compute the same noise again."""
     *tensors, ctx.first, ctx.second, ctx.how = inputs
     ctx.save_for_backward(*tensors)
 
@@ -169,7 +169,7 @@ def _sizes(tensor: Tensor) -> tuple[int, int, int]:
     return tensor.numel(), channels, channels * height * width
 
 
-def _laid_out_as(tensor: Tensor, like: Tensor) -> Tensor:
+def _match_layout(tensor: Tensor, like: Tensor) -> Tensor:
     if like.is_contiguous():
         return tensor.contiguous()
     return tensor.contiguous(memory_format=torch.channels_last)

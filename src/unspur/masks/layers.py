@@ -1,6 +1,6 @@
-"""The parametrizations that masks are: learned, fixed, or a share in a mask learned elsewhere.
+"""Masks as parametrizations: learned, fixed, or shared by several parameters.
 
-`verbs.py` puts them on a model and takes them off.
+`verbs.py` attaches them to a model and removes them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .. import noise
 
 kernels: ModuleType | None = None
 if torch.version.cuda:
-    with contextlib.suppress(ImportError):  # Triton comes with torch's builds for NVIDIA, as a rule
+    with contextlib.suppress(ImportError):  # most builds of torch for NVIDIA GPUs include Triton
         from . import kernels
 
 NoiseOn = Literal["logit", "probability"]
@@ -38,9 +38,9 @@ def straight_through(soft: Tensor) -> Tensor:
 
 
 class LearnedMask(nn.Module):
-    """A parametrization that multiplies a weight by a mask being learned.
+    """A parametrization that multiplies a weight by a learned mask.
 
-    `cost` is what a kept entry counts in the pressure to be sparse; 1 where there is none.
+    `cost` is the weight of an entry in the sparsity loss; None counts as 1.
     """
 
     cost: Tensor | None
@@ -82,7 +82,7 @@ class SharedMask(nn.Module):
         raise NotImplementedError
 
     def masks(self, model: nn.Module, keep: Tensor) -> dict[str, Tensor]:
-        """Return the masks on all parameters of the plain `model` that leave only these units."""
+        """Return the masks on all parameters of the unmasked `model` that keep only these units."""
         raise NotImplementedError
 
 
@@ -95,8 +95,8 @@ class NamedMask(LearnedMask):
 class FixedMask(nn.Module):
     """A parametrization that multiplies a weight by a known mask.
 
-    With `drop`, a fresh share of the surviving weights is left out at every training step (and the
-    others scaled up), so that fine-tuning does not lean on single weights.
+    With `drop`, a random share of the kept weights is set to 0 at every training step, and the others are
+    scaled up (dropout of weights), so that fine-tuning does not rely on single weights.
     """
 
     keep: Tensor
@@ -119,14 +119,14 @@ class FixedMask(nn.Module):
 
 
 def _fused(weight: Tensor, other: Tensor, step: int | Tensor) -> Fused | None:
-    """Return the GPU's form of the masks, if it can take this weight."""
+    """Return the GPU kernels of the masks, if they support this weight."""
     if kernels is None or not weight.is_cuda or not isinstance(step, Tensor):
         return None
     return cast(Fused, kernels) if kernels.fits(weight, other) else None
 
 
 class Fused(Protocol):
-    """What `kernels.py` offers to the masks here."""
+    """The functions of `kernels.py` that the masks use."""
 
     def sample(
         self, weight: Tensor, logits: Tensor, step: Any, first: int, second: int, on_logit: bool, /

@@ -1,4 +1,4 @@
-"""Multiply–adds of a network: in all, by weight, and the share that masks leave."""
+"""Count the multiply–adds of a network: in total, by weight, and the share that remains with masks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def multiply_adds(model: nn.Module, x: Tensor) -> int:
 
 @torch.no_grad()
 def uses(model: nn.Module, x: Tensor, names: Iterable[str]) -> dict[str, int]:
-    """Count how often each entry of a weight is multiplied for one image: positions of a map, or tokens."""
+    """Count how often each entry of a weight is used for one image: once per output position or token."""
     owners = {name: model.get_submodule(name.rpartition(".")[0]) for name in names}
     times: dict[nn.Module, int] = {}
 

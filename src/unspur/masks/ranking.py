@@ -1,4 +1,4 @@
-"""Masks without learning: keep the weights with the highest score, overall or layer by layer."""
+"""Masks that are not learned: keep the weights with the highest scores, overall or layer by layer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Scores = Mapping[str, Tensor]
 
 
 def magnitude(weights: Scores) -> dict[str, Tensor]:
-    """Return the size of every weight as its score."""
+    """Return the absolute value of every weight as its score."""
     return {name: w.abs() for name, w in weights.items()}
 
 
@@ -39,7 +39,7 @@ def keep_counts(scores: Scores, like: Scores) -> dict[str, Tensor]:
 
 
 def keep_most(scores: Tensor, count: int) -> Tensor:
-    """Mark the `count` highest scores; of equal ones, those that come first."""
+    """Mark the `count` highest scores; of equal scores, the first ones."""
     order = torch.sort(scores.flatten(), descending=True, stable=True).indices
     keep = torch.zeros(scores.numel(), dtype=torch.bool, device=scores.device)
     keep[order[:count]] = True

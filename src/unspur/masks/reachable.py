@@ -1,4 +1,7 @@
-"""Which weights ever touch data: on small images, part of a padded kernel only ever sees padding."""
+"""Find the weights that are ever multiplied by data.
+
+On small images, some entries of a padded convolution kernel only ever meet padding.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from .verbs import CONVS
 
 @torch.no_grad()
 def reachable(model: nn.Module, x: Tensor, names: list[str]) -> dict[str, Tensor]:
-    """Return which of the named weights touch data when `x` is passed, as masks of their shape."""
+    """Return which entries of the named weights meet data of `x`, as masks of their shape."""
     owners = {name: model.get_submodule(name.rpartition(".")[0]) for name in names}
     taps: dict[nn.Module, Tensor] = {}
 
@@ -39,7 +42,7 @@ def reachable(model: nn.Module, x: Tensor, names: list[str]) -> dict[str, Tensor
 
 
 def _taps(conv: nn.Conv2d, size: torch.Size) -> Tensor:
-    """Return which kernel taps of a convolution (of any dimension) meet a pixel of an input of this size."""
+    """Return which kernel entries of a convolution (1d to 3d) meet data in an input of this size."""
     taps = torch.ones((1, 1, *conv.kernel_size), dtype=torch.bool)
     if conv.padding_mode != "zeros" or not _plain(conv):
         return taps
@@ -58,12 +61,12 @@ def _taps(conv: nn.Conv2d, size: torch.Size) -> Tensor:
 
 
 def _plain(conv: nn.Module) -> bool:
-    """Return whether a convolution uses torch's forward; one with its own forward may pad by itself."""
+    """Return whether a convolution uses torch's forward; a subclass may have its own padding."""
     return type(conv).forward in [kind.forward for kind in CONVS]
 
 
 def _padding(conv: nn.Conv2d, axis: int) -> tuple[int, int]:
-    """Return the padding before an axis, and in all."""
+    """Return the padding before an axis, and the total padding."""
     if conv.padding == "valid":
         return 0, 0
     if conv.padding == "same":

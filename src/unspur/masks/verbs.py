@@ -1,13 +1,13 @@
 """Masks on the weights of any nn.Module.
 
-    names = attach(model)            # one logit a weight; train() samples a mask, eval() thresholds it
+    names = attach(model)            # one logit per weight; train() samples a mask, eval() thresholds it
     ...train the logits...
-    masks = harden(model)            # the masks are fixed now; {"conv.weight": bool tensor, ...}
-    bake(model)                      # plain modules again, pruned weights exactly zero
+    masks = harden(model)            # fixes the masks; {"conv.weight": bool tensor, ...}
+    bake(model)                      # plain modules again; pruned weights are exactly zero
 
-A mask is a torch parametrization, so a model's code and its layers stay as they are. `apply` puts
-known masks on a plain model. All four verbs work in place. Masks on whole channels build on these
-verbs: see `channels/gates.py`.
+A mask is a torch parametrization, so the code of the model and its layers do not change. `apply` puts
+known masks on a plain model. All four functions work in place. Masks on whole channels use them too:
+see `channels/gates.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from .. import noise as random_numbers
+from ..deprecation import REACH, renamed_parameter
 from ..errors import MaskError
 from ..models.head import evaluating
 from .layers import FixedMask, LearnedMask, NoiseOn, SharedMask
@@ -32,7 +33,7 @@ _PROJECTIONS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weig
 
 
 def weights(module: nn.Module, name: str, tensor: Tensor) -> bool:
-    """Select by default: conv and linear weights and attention's projections; no bias, no norm."""
+    """Select the default weights: of convolutions, linear layers and attention; no biases, no norms."""
     if isinstance(module, (nn.Linear, *CONVS, *CONVS_T)):
         return name == "weight"
     return isinstance(module, nn.MultiheadAttention) and name in _PROJECTIONS
@@ -67,20 +68,21 @@ def apply(
     places = selected(model, lambda full, module, name, tensor: full in masks)
     if missing := sorted(set(masks) - set(places)):
         raise MaskError(
-            f"the model has no weight {missing[0]!r} to mask. Build the model the masks are of."
+            f"the model has no weight {missing[0]!r} to mask. Use the model that the masks were made for."
         )
     for name, (module, parameter) in places.items():
         shape = tuple(getattr(module, parameter).shape)
         if shape != tuple(masks[name].shape):
             raise MaskError(
-                f"the mask of {name} is {tuple(masks[name].shape)}, the weight {shape}."
+                f"the mask of {name} is {tuple(masks[name].shape)}, the weight {shape}. "
+                "Use the model that the masks were made for."
             )
     _register(
         model,
         places,
         lambda name, weight, stream: FixedMask(
             masks[name].to(weight.device),
-            drop=drop if weight.dim() > 1 else 0.0,  # of weights, not of biases and scales
+            drop=drop if weight.dim() > 1 else 0.0,  # only weights, not biases and scales
             seed=seed,
             stream=stream,
         ),
@@ -101,7 +103,7 @@ def harden(model: nn.Module) -> dict[str, Tensor]:
 
 
 def bake(model: nn.Module) -> None:
-    """Write the masked weights into the plain modules, in place; nothing of the masks remains."""
+    """Write the masked weights into the plain modules and remove the masks, in place."""
     with evaluating(model):
         for name, _, _ in list(masked(model)):
             path, _, parameter = name.rpartition(".")
@@ -110,7 +112,7 @@ def bake(model: nn.Module) -> None:
 
 
 def _harden_shared(model: nn.Module) -> None:
-    """Replace shared masks, which sit on some parameters, by fixed ones on all they decide on."""
+    """Replace shared masks, which are on some parameters, by fixed masks on all parameters of their units."""
     shared = [(name, mask) for name, _, mask in masked(model) if isinstance(mask, SharedMask)]
     if not shared:
         return
@@ -124,12 +126,12 @@ def _harden_shared(model: nn.Module) -> None:
 
 
 def logits(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Return the logits of every learned mask, by weight name; of channels, by the weight that makes them."""
+    """Return the logits of every learned mask by weight name; for channels, the weight that makes them."""
     return {name: mask.logits for name, mask in learned(model).items()}
 
 
 def learned(model: nn.Module) -> dict[str, LearnedMask]:
-    """Return every learned mask, by the same names."""
+    """Return every learned mask, with the same names as `logits`."""
     masks: dict[str, LearnedMask] = {}
     for name, chain, _ in masked(model):
         for mask in chain:
@@ -141,7 +143,7 @@ def learned(model: nn.Module) -> dict[str, LearnedMask]:
 
 
 def plain_state(model: nn.Module) -> dict[str, Tensor]:
-    """Return the state dict of a masked model as a plain one, on the CPU: masked weights, plain names."""
+    """Return the state dict that the model would have after `bake`, on the CPU; the model is not changed."""
     state: dict[str, Tensor] = {}
     with evaluating(model), torch.no_grad():
         for name, tensor in model.state_dict().items():
@@ -155,14 +157,15 @@ def plain_state(model: nn.Module) -> dict[str, Tensor]:
 
 
 def follow(model: nn.Module, step: Tensor) -> None:
-    """Let every mask draw its sample for the step that the tensor `step` shows."""
+    """Let every mask read the number of the training step from the tensor `step`."""
     for module in model.modules():
         if isinstance(module, LearnedMask | FixedMask):
             module.step = step
 
 
+@renamed_parameter("reach", "reachable", REACH)
 def density(masks: Mapping[str, Tensor], reachable: Mapping[str, Tensor] | None = None) -> float:
-    """Return the share of weights kept; with `reachable`, among the weights that ever touch data."""
+    """Return the share of weights kept; with `reachable`, among the weights that ever meet data."""
     remaining = total = 0
     for name, keep in masks.items():
         among = (
@@ -233,6 +236,6 @@ def _register(
     for order, (name, (module, parameter)) in enumerate(places.items()):
         mask = make(name, getattr(module, parameter).detach(), random_numbers.FIRST_WEIGHT + order)
         mask.train(module.training)
-        # unsafe: registering would otherwise evaluate the mask once, at the cost of a sample.
+        # unsafe: without it torch would evaluate the mask once on registration.
         parametrize.register_parametrization(module, parameter, mask, unsafe=True)
     return list(places)

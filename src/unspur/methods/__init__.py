@@ -1,4 +1,4 @@
-"""Methods, one file each: losses, settings, plan, supervision, source; and the catalogue of them.
+"""Methods, one file each (losses, settings, plan, supervision, source), and the catalogue of all methods.
 
 Names are imported when they are first used. May import: data, extras, lazy, masks, models, noise, training.
 """

@@ -1,4 +1,4 @@
-"""Bias amplification: generalised cross entropy, which follows what is easy to learn (LfF, 2020)."""
+"""Bias amplification: generalised cross entropy (GCE), which favours easy samples (LfF, 2020)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from .erm import ERM
 class Amplified(ERM):
     """Minimise GCE, after `warm_up` steps of cross entropy.
 
-    `released` takes the detached form that the released codes run. GCE gives samples with a small p little
-    weight: without a warm-up a class that starts so may never be learned.
+    `released` uses the detached form of the authors' released code. GCE gives little weight to samples
+    whose label has a small probability p. Without a warm-up, a class that starts with a small p may never
+    be learned.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Every method there is: the built-in ones, a line each, and those of installed packages.
+"""The catalogue of all methods: the built-in ones, one line each, and those of installed packages.
 
 A package adds a method with an entry point in the group `unspur.methods`. The entry point has the method's
 name and refers to its MethodEntry.
@@ -47,13 +47,11 @@ def all_methods() -> dict[str, MethodEntry]:
 
 
 def added_method_problem(name: str, entry: object) -> str:
-    """Say why an installed package cannot add this method; "" if it can."""
+    """Return why an installed package cannot add this method, or "" if it can."""
     if not isinstance(entry, MethodEntry):
         return f"it is {type(entry).__name__}, not a MethodEntry"
     if name != entry.name:
-        return (
-            f"the entry point and its method must have one name, and the method is {entry.name!r}"
-        )
+        return f"the entry point and its method must have the same name, but the method is {entry.name!r}"
     plans = {known.plan_name: known.stages for known in BUILT_IN}
     if entry.name in {known.name for known in BUILT_IN}:
         return f"there is a built-in method {name!r}"
@@ -63,7 +61,7 @@ def added_method_problem(name: str, entry: object) -> str:
 
 
 def _stage_problem(entry: MethodEntry) -> str:
-    """Say what is wrong with the stages of an added method; "" if nothing is."""
+    """Return what is wrong with the stages of an added method, or "" if nothing is."""
     known = {stage for built_in in BUILT_IN for stage in built_in.stages}
     if entry.own_stage is not None and entry.name in known:
         return f"there is a built-in stage {entry.name!r}"
@@ -71,7 +69,7 @@ def _stage_problem(entry: MethodEntry) -> str:
     if unknown := sorted(set(entry.stages) - known - own):
         return f"its plan has stages that do not exist: {', '.join(unknown)}"
     if not own <= set(entry.stages):
-        return "own_stage is set, and its plan does not have that stage"
+        return "own_stage is set, but its plan does not have that stage"
     return ""
 
 
@@ -83,5 +81,5 @@ def plans() -> dict[str, tuple[str, ...]]:
 
 @cache
 def own_stages() -> dict[str, MethodEntry]:
-    """Return the methods that are one stage of their own, by the name of that stage."""
+    """Return the methods that consist of one stage, by the name of that stage."""
     return {name: entry for name, entry in all_methods().items() if entry.own_stage is not None}

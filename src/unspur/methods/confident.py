@@ -1,4 +1,4 @@
-"""Confident picking: learn only from samples the network half believes already (epoch-ensemble miner)."""
+"""Cross entropy over confident samples only, used by the epoch-ensemble miner."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .erm import ERM
 
 
 class Confident(ERM):
-    """Minimise cross entropy over the samples with p > eta, after `warm_up` steps over all samples.
+    """Minimise cross entropy over samples whose label has p > eta, after `warm_up` steps over all samples.
 
     Without a warm-up a class whose samples start with p < eta may never be learned.
     """

@@ -1,4 +1,4 @@
-"""Controls of learned masks: weights kept by size or by chance."""
+"""Controls for learned masks: weights are kept by magnitude or at random."""
 
 from .entry import MethodEntry
 

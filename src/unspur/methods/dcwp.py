@@ -1,4 +1,4 @@
-"""DCWP: learn which weights to keep, then retrain them, both with the debiasing loss (CVPR 2023)."""
+"""DCWP: learn which weights to keep, then retrain them; both use the debiasing loss (CVPR 2023)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .entry import MethodEntry
 
 
 class Debiased(Method):
-    """Minimise ℓ_debias = ℓ_WCE + λ_align ℓ_align; oversampling suspects realises the weighting.
+    """Minimise ℓ_debias = ℓ_WCE + λ_align ℓ_align; oversampling of suspects replaces the weights of ℓ_WCE.
 
-    With `group_weight` the cross entropy is weighted by the paper's formula on top of the sampling.
+    With `group_weight` the cross entropy is also weighted by the paper's formula.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Debiased(Method):
 
 
 class MaskSearch(Debiased):
-    """The same, minimised by the mask logits of a frozen network, under a pressure to be sparse."""
+    """Minimise ℓ_debias plus a sparsity loss over the mask logits of a frozen network."""
 
     def __init__(
         self, model: nn.Module, *, sparsity: float, penalty: losses.Sparsity = "sum", **loss: object

@@ -1,4 +1,4 @@
-"""DFR: refit the last layer on balanced groups, the features as they are (Kirichenko et al., ICLR 2023)."""
+"""DFR: refit the last layer on balanced groups, with frozen features (Kirichenko et al., ICLR 2023)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .. import noise
 from ..training import losses
 from .entry import MethodEntry
 
-CHECKED = 10  # steps between looks at whether anything still moves
+CHECK_EVERY = 10  # steps between two tests for convergence
 
 
 @dataclass(frozen=True)
 class Head:
-    """A linear layer, or several, along a dimension in front."""
+    """A linear layer, or several of them stacked along the first dimension."""
 
     weight: Tensor
     bias: Tensor
@@ -26,7 +26,7 @@ class Head:
         return features @ self.weight.mT + self.bias[..., None, :]
 
     def after_scaling(self, mean: Tensor, sd: Tensor) -> Head:
-        """Return the same layer for features before the scaling (x - mean) / sd."""
+        """Return the equivalent layer for features before the scaling (x - mean) / sd."""
         weight = self.weight / sd
         return Head(weight, self.bias - weight @ mean)
 
@@ -44,8 +44,8 @@ def refit(
 ) -> tuple[Head, dict[str, float]]:
     """Fit a new head: L1 logistic regressions on balanced subsets of standardised features, averaged.
 
-    A group is a class with or without conflict. Half of the samples choose the strength of the data term
-    (by mean accuracy over groups), after fits on the other half.
+    A group is the suspects of a class, or its other samples. The strength of the data term is chosen by the
+    mean accuracy over groups on one half of the samples, after fits on the other half.
     """
     groups = targets * 2 + conflict.long()
     mean, sd = features.double().mean(0), features.double().std(0).clamp(min=1e-6)
@@ -56,12 +56,15 @@ def refit(
     right = each(x[~first]).argmax(2) == targets[~first]
     accuracies = [mean_by_group(row, groups[~first]) for row in right]
     best = max(range(len(strengths)), key=accuracies.__getitem__)
-    everyone = torch.ones_like(first)
+    all_samples = torch.ones_like(first)
     draws = torch.stack(
-        [balanced_subset(groups, everyone, seed=seed, draw=draw) for draw in range(1, subsets + 1)]
+        [
+            balanced_subset(groups, all_samples, seed=seed, draw=draw)
+            for draw in range(1, subsets + 1)
+        ]
     )
-    again = [strengths[best]] * subsets
-    heads = l1_logistic(x, targets, draws, classes=classes, strength=again, device=device)
+    best_strengths = [strengths[best]] * subsets
+    heads = l1_logistic(x, targets, draws, classes=classes, strength=best_strengths, device=device)
     head = Head(heads.weight.mean(0), heads.bias.mean(0)).after_scaling(mean, sd)
     facts = {
         "strength": strengths[best],
@@ -72,7 +75,7 @@ def refit(
 
 
 def balanced_subset(groups: Tensor, among: Tensor, *, seed: int, draw: int) -> Tensor:
-    """Return a random subset of some samples with as many of every group as the smallest has."""
+    """Return a random subset of the samples in `among`, with equally many of each group."""
     keys = noise.uniform(seed, draw, noise.PERMUTE, (len(groups),))
     order = torch.sort(keys).indices
     order = order[among[order]]
@@ -82,7 +85,7 @@ def balanced_subset(groups: Tensor, among: Tensor, *, seed: int, draw: int) -> T
 
 
 def mean_by_group(right: Tensor, groups: Tensor) -> float:
-    """Return the accuracy with every group weighing the same."""
+    """Return the mean of the accuracies of all groups."""
     shares = [right[groups == g].double().mean() for g in torch.unique(groups)]
     return float(torch.stack(shares).mean())
 
@@ -98,31 +101,32 @@ def l1_logistic(
     tolerance: float = 1e-7,
     device: torch.device | None = None,
 ) -> Head:
-    """Minimise strength · Σ cross entropy + |W|₁, the intercept free, by accelerated proximal steps.
+    """Minimise strength · Σ cross entropy + |W|₁ by accelerated proximal gradient steps.
 
-    One problem for each row of `subsets`, which tells its samples, and each of `strength`; all are solved at
-    once, on the device. The layers that come back have one more dimension in front.
+    The intercept is not penalised. Each row of `subsets` (indices of samples), with the entry of `strength`
+    at the same position, is one problem. All problems are solved at once, on the device; the layers are
+    stacked along the first dimension.
     """
     x = torch.cat((x.double(), torch.ones(len(x), 1, dtype=torch.float64)), dim=1).to(device)[
         subsets
     ]
     truth = torch.nn.functional.one_hot(y.to(device)[subsets], classes).double().mT
-    pull = torch.tensor(strength, dtype=torch.float64, device=device)[:, None, None]
-    # The Hessian of the softmax is at most 1/2: a step of this size never goes up.
-    size = 2 / (pull * torch.linalg.matrix_norm(x, ord=2, keepdim=True) ** 2)
+    data_weight = torch.tensor(strength, dtype=torch.float64, device=device)[:, None, None]
+    # The Hessian of the softmax is at most 1/2, so a step of this size never increases the objective.
+    size = 2 / (data_weight * torch.linalg.matrix_norm(x, ord=2, keepdim=True) ** 2)
     now = ahead = x.new_zeros(len(x), classes, x.shape[2])
     pace = torch.ones_like(size)
     for step in range(steps):
         error = torch.softmax(ahead @ x.mT, dim=1) - truth
-        new = shrink(ahead - size * pull * (error @ x), size)
+        new = shrink(ahead - size * data_weight * (error @ x), size)
         moved = new - now
-        # Where the momentum points uphill, it starts anew.
+        # Restart the momentum where it points uphill.
         uphill = (moved * (ahead - new)).sum((1, 2), keepdim=True) > 0
         pace = torch.where(uphill, 1.0, pace)
         next_pace = (1 + (1 + 4 * pace**2).sqrt()) / 2
         ahead = new + (pace - 1) / next_pace * moved
         now, pace = new, next_pace
-        if step % CHECKED == 0 and float(moved.abs().max()) < tolerance:
+        if step % CHECK_EVERY == 0 and float(moved.abs().max()) < tolerance:
             break
     now = now.cpu()
     return Head(now[:, :, :-1], now[:, :, -1])

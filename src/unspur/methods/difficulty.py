@@ -1,4 +1,4 @@
-"""What LfF and DisEnt share: how much harder a sample is for the biased network than for the other."""
+"""Relative difficulty of samples, used by LfF and DisEnt."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class Ledger(nn.Module):
-    """The moving average of each training sample's loss, under one network."""
+    """The moving average of each training sample's loss for one network."""
 
     average: Tensor
     seen: Tensor
@@ -22,7 +22,7 @@ class Ledger(nn.Module):
 
     @torch.no_grad()
     def enter(self, index: Tensor, losses: Tensor) -> Tensor:
-        """Record the losses of some samples; return their averages relative to the highest of their class.
+        """Record the losses of some samples; return their averages divided by the highest of their class.
 
         e ← αe + (1 - α·seen)·ℓ: a first visit stores the loss itself.
         """
@@ -31,7 +31,7 @@ class Ledger(nn.Module):
         self.average.index_copy_(0, index, now)
         self.seen.index_fill_(0, index, 1.0)
         highest = self._highest()[self.targets[index]]
-        # Losses that are all exactly zero are all as hard as the highest.
+        # If all losses of a class are exactly zero, each one equals the highest.
         return torch.where(highest > 0, self.average[index] / highest, 1.0)
 
     def _highest(self) -> Tensor:
@@ -42,7 +42,7 @@ class Ledger(nn.Module):
 
 
 class Difficulty(nn.Module):
-    """Relative difficulty W = ê_b / (ê_b + ê_d + 1e-8): near 1 where only the biased network fails."""
+    """Relative difficulty W = ê_b / (ê_b + ê_d + 1e-8): near 1 if only the biased network fails."""
 
     def __init__(self, targets: Tensor, *, memory: float = 0.7):
         super().__init__()

@@ -1,4 +1,4 @@
-"""DisEnt: disentangle intrinsic from biased features, then swap the latter (Lee et al., NeurIPS 2021)."""
+"""DisEnt: separate intrinsic from biased features, then swap the biased ones (Lee et al., NeurIPS 2021)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from .erm import ERM
 
 
 class DisEnt(ERM):
-    """Two encoders, two heads that see both features; either head teaches its own encoder alone.
+    """Train two encoders and two heads; each head sees both features, but only trains its own encoder.
 
     L = L_dis + λ_swap L_swap with L_dis = mean W·CE(C_i) + λ_dis·mean GCE(C_b). After `swap_start` steps,
-    L_swap is the same for bias features permuted within the batch; the biased head is told their labels.
+    L_swap is the same loss with the biased features permuted within the batch; the biased head then gets
+    the permuted labels.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class DisEnt(ERM):
         }
 
     def heads(self, intrinsic_features: Tensor, biased_features: Tensor) -> tuple[Tensor, Tensor]:
-        """Return logits of the intrinsic and the biased head; each sees the other's feature as a constant."""
+        """Return logits of the intrinsic and the biased head; the other encoder's feature is detached."""
         intrinsic: Tensor = self.pair.head(
             torch.cat((intrinsic_features, biased_features.detach()), dim=1)
         )

@@ -1,4 +1,4 @@
-"""EnD: disentangle features of one bias, entangle those of one class (Tartaglione et al., CVPR 2021)."""
+"""EnD: separate features with the same bias, align those of a class (Tartaglione et al., CVPR 2021)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .erm import ERM
 
 
 class EnD(ERM):
-    """Minimise cross entropy + α R⊥ (samples of one bias apart) + β R∥ (a class together across biases)."""
+    """Minimise cross entropy + α R⊥ (separates samples of one bias) + β R∥ (aligns a class across biases)."""
 
     uses_bias_labels: ClassVar[bool] = True
 

@@ -16,18 +16,18 @@ Supervision = Literal["nothing", "bias labels", "what kind of bias"]
 
 
 def no_networks(settings: Any) -> Mapping[str, NetworkSettings]:
-    """Ask for no network beside the main one."""
+    """Return no networks besides the main one."""
     return {}
 
 
 @dataclass(frozen=True)
 class OwnStage:
-    """The stage of a method that is one training: its settings, and how the method is built from them.
+    """The stage of a method that consists of one training: its settings, and how to build the method.
 
-    `build(model, inputs, settings)` returns the Method, an instance of `loss`. A step costs about `cost`
-    plain steps, and `copies` networks are stored. `uses_head` and `extra_networks` say what else the result
-    depends on. `balance_groups` samples every (target, bias) group equally often. `final` returns the
-    builder of the network that training ends in, where that is not the main network.
+    `build(model, inputs, settings)` returns the Method, an instance of `loss`. A step takes about as long as
+    `cost` ordinary steps, and `copies` networks are stored. `uses_head` and `extra_networks` say what else
+    the result depends on. `balance_groups` samples every (target, bias) group equally often. `final` returns
+    the builder of the resulting network, if that is not the main network.
     """
 
     settings: type[MethodSettings]
@@ -45,7 +45,7 @@ class OwnStage:
 class MethodEntry:
     """A method: its plan (the stages that it runs), the supervision it needs, its source.
 
-    `title` is its name in tables, `source` the publication, `networks` how many networks are trained.
+    `title` is its name in tables, `source` its publication, `networks` how many networks it trains.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""ERM: the ordinary way to train, mean cross entropy on uniform batches."""
+"""ERM: ordinary training with the mean cross entropy on uniform batches."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class ERM(Method):
     def __init__(self, model: nn.Module, *, head: str = ""):
         super().__init__()
         self.model = model
-        self.head = head  # the layer that may be trained first, alone
+        self.head = head  # the layer that may be trained alone at first
 
     def players(self) -> tuple[Player, ...]:
-        """Return one player with all trainable weights; those of a named head come last."""
+        """Return one player with all trainable weights; the weights of the head come last if it is named."""
         (whole,) = super().players()
         if not self.head:
             return (whole,)
-        of_head = set(map(id, self.model.get_submodule(self.head).parameters()))
-        body = tuple(p for p in whole.parameters if id(p) not in of_head)
-        head = tuple(p for p in whole.parameters if id(p) in of_head)
+        head_ids = set(map(id, self.model.get_submodule(self.head).parameters()))
+        body = tuple(p for p in whole.parameters if id(p) not in head_ids)
+        head = tuple(p for p in whole.parameters if id(p) in head_ids)
         return (Player(whole.name, (*body, *head), body=len(body)),)
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:

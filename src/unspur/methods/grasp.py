@@ -1,4 +1,4 @@
-"""GraSP: prune before training, keeping the gradient's flow (Wang et al., ICLR 2020)."""
+"""GraSP: prune before training and preserve the gradient flow (Wang et al., ICLR 2020)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .entry import MethodEntry
 def scores(
     model: nn.Module, names: Iterable[str], x: Tensor, y: Tensor, *, temperature: float = 200.0
 ) -> dict[str, Tensor]:
-    """Return -θ·(Hg) of every named weight: the higher, the more the gradient flows without it.
+    """Return -θ·(Hg) of every named weight; removing a weight with a high score raises the gradient flow.
 
-    The batch is taken in two halves, each with its own mean loss; g and Hg are sums over them.
+    The batch is split into two halves, each with its own mean loss; g and Hg are sums over the halves.
     """
     parameters = dict(model.named_parameters())
     weights = {name: parameters[name] for name in names}
@@ -55,7 +55,7 @@ def _loss(model: nn.Module, x: Tensor, y: Tensor, temperature: float) -> Tensor:
 
 
 def balanced_subset(targets: Tensor, among: Tensor, *, each: int, seed: int) -> Tensor:
-    """Return `each` samples of every class (fewer if there are no more), sorted by class."""
+    """Return `each` samples of every class (all of them in a smaller class), sorted by class."""
     keys = noise.uniform(seed, 0, noise.PERMUTE, (len(targets),))
     order = torch.sort(torch.where(among, keys, 2.0)).indices[: int(among.sum())]
     picks = [order[targets[order] == c][:each] for c in range(int(targets.max()) + 1)]

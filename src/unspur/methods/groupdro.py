@@ -1,4 +1,4 @@
-"""GroupDRO: minimise the loss of the groups that do worst (Sagawa et al., ICLR 2020)."""
+"""GroupDRO: minimise the loss of the worst groups (Sagawa et al., ICLR 2020)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .erm import ERM
 
 
 class GroupDRO(ERM):
-    """Minimise Σ_g q_g ℓ_g; q follows the groups with the highest loss.
+    """Minimise Σ_g q_g ℓ_g, where q puts more weight on groups with a high loss.
 
-    A group is a (target, bias) cell; `counts` (targets, biases) says how many training samples each holds.
+    A group is a (target, bias) pair; `counts` (targets, biases) holds the number of training samples of each.
     """
 
     uses_bias_labels: ClassVar[bool] = True
@@ -30,8 +30,8 @@ class GroupDRO(ERM):
     ):
         super().__init__(model)
         self.eta, self.biases = eta, counts.shape[1]
-        held = counts.flatten() > 0
-        self.register_buffer("share", held.float() / held.sum())
+        occupied = counts.flatten() > 0
+        self.register_buffer("share", occupied.float() / occupied.sum())
         self.register_buffer("adjusted", adjustment / counts.flatten().clamp(min=1).sqrt())
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
@@ -40,7 +40,7 @@ class GroupDRO(ERM):
         return {"worst_groups": self.robust(each, batch.y * self.biases + batch.bias)}
 
     def robust(self, each: Tensor, groups: Tensor) -> Tensor:
-        """Update q in place by the groups' mean losses, and weight these by it."""
+        """Update q in place from the mean losses of the groups; return their sum weighted by q."""
         by_group = group_means(each, groups, len(self.share))
         with torch.no_grad():
             tilted = self.share * torch.exp(self.eta * (by_group + self.adjusted))
@@ -64,7 +64,7 @@ class GroupDROSettings(MethodSettings):
 
 
 def build(model: nn.Module, inputs: MethodInputs, settings: GroupDROSettings) -> GroupDRO:
-    """Build the method on the sizes of the training split's groups."""
+    """Build the method from the group sizes of the training split."""
     options = settings.model_dump(include={"eta", "adjustment"})
     return GroupDRO(model, counts=inputs.group_counts, **options)
 

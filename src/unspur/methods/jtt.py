@@ -1,4 +1,4 @@
-"""JTT: oversample what a network stopped early gets wrong, and train anew (Liu et al., ICML 2021)."""
+"""JTT: oversample the errors of an early-stopped network and train a new network (Liu et al., ICML 2021)."""
 
 from .entry import MethodEntry
 

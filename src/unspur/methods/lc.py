@@ -1,4 +1,4 @@
-"""LC: correct the logits by what the bias alone predicts, and mix across groups (Liu et al., ICLR 2023)."""
+"""LC: correct the logits by the prediction from the bias, and mix across groups (Liu et al., ICLR 2023)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ TINY = 1e-6
 
 
 class LC(ERM):
-    """Minimise GCE of an amplified network, and cross entropy of the other on corrected logits.
+    """Minimise GCE of a biased network, and cross entropy of the main network on corrected logits.
 
-    The amplified network's prediction b stands for the bias. p(y | b) is estimated from running averages of
-    how often class y comes with prediction b, and the loss is CE(f(x) + τ log p(y | b), y). A sample that
-    the bias explains then teaches little. `mix` blends each image with one of its class from the other
-    group (suspects with ordinary samples), by less than one half; the correction is blended alike.
+    The prediction b of the biased network stands for the bias. p(y | b) is estimated from running averages
+    of how often class y occurs with prediction b, and the loss is CE(f(x) + τ log p(y | b), y). A sample
+    that the bias explains then has a small gradient. `mix` blends each image with one of the same class
+    from the other group (suspects with other samples), with a weight below one half. The correction is
+    blended in the same way.
     """
 
     mixes_images: ClassVar[bool] = True
@@ -50,9 +51,9 @@ class LC(ERM):
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
         easy = self.biased(batch.x)
-        believed = torch.softmax(easy.detach().float(), dim=1)
-        prior = self.prior(batch.y, believed)
-        x, prior = self.mixed(batch, believed.argmax(1) != batch.y, prior)
+        belief = torch.softmax(easy.detach().float(), dim=1)
+        prior = self.prior(batch.y, belief)
+        x, prior = self.mix_groups(batch, belief.argmax(1) != batch.y, prior)
         logits = self.model(x)
         corrected = logits + self.tau * prior.log().to(logits.dtype)
         return {
@@ -61,17 +62,17 @@ class LC(ERM):
         }
 
     @torch.no_grad()
-    def prior(self, y: Tensor, believed: Tensor) -> Tensor:
+    def prior(self, y: Tensor, belief: Tensor) -> Tensor:
         """Update the running averages in place; return p(class | prediction) for each sample (N, classes)."""
         if self.training:
             classes = torch.arange(len(self.joint), device=y.device)
-            seen = (y == classes[:, None]).to(believed.dtype) @ believed / len(y)
+            seen = (y == classes[:, None]).to(belief.dtype) @ belief / len(y)
             self.joint.mul_(self.memory).add_((1 - self.memory) * seen)
-        given = (self.joint + TINY) / (self.joint + TINY).sum(0)  # column b: p(y | b)
-        return believed @ given.mT
+        conditional = (self.joint + TINY) / (self.joint + TINY).sum(0)  # column b: p(y | b)
+        return belief @ conditional.mT
 
-    def mixed(self, batch: Batch, suspect: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
-        """Blend images and priors with a sample of the class from the other group, where there is one."""
+    def mix_groups(self, batch: Batch, suspect: Tensor, prior: Tensor) -> tuple[Tensor, Tensor]:
+        """Blend images and priors with a sample of the same class from the other group, if there is one."""
         if not self.mix:
             return batch.x, prior
         n, device = len(batch.y), batch.y.device
@@ -96,7 +97,7 @@ class LCSettings(MethodSettings):
 
 
 def build(model: nn.Module, inputs: MethodInputs, settings: LCSettings) -> LC:
-    """Build the method with a second, amplified network."""
+    """Build the method with a second, biased network."""
     return LC(
         model,
         biased=inputs.another_network("biased"),

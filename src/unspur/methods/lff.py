@@ -1,4 +1,4 @@
-"""LfF: learning from the failure of a network that was made biased (Nam et al., NeurIPS 2020)."""
+"""LfF: learn from the failures of a deliberately biased network (Nam et al., NeurIPS 2020)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .erm import ERM
 
 
 class LfF(ERM):
-    """Minimise GCE of the biased network, and cross entropy of the other where the biased one fails."""
+    """Minimise GCE of a biased network; the main network's cross entropy has high weight where that fails."""
 
     def __init__(
         self,

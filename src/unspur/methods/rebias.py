@@ -1,4 +1,4 @@
-"""ReBias: be independent of a network that can only see the bias (Bahng et al., ICML 2020)."""
+"""ReBias: learn features independent of a network that only sees the bias (Bahng et al., ICML 2020)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from .erm import ERM
 
 
 class ReBias(ERM):
-    """In turn: the biased network learns and follows the other's features; the other learns and avoids its.
+    """Alternate between a biased network and the main network.
 
-    Dependence is measured by HSIC of the two networks' features.
+    Both minimise cross entropy. The biased network also increases the dependence (HSIC) between the features
+    of the two networks, and the main network decreases it.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class ReBias(ERM):
         self.radius = radius
 
     def players(self) -> tuple[Player, ...]:
-        """Return the biased network, which moves first, and then the other."""
+        """Return the biased network, which is updated first, and the main network."""
         return (
             Player("biased", tuple(self.biased.parameters())),
             Player("model", tuple(self.model.parameters())),
@@ -54,8 +55,10 @@ class ReBias(ERM):
             tap, other = other, tap
         logits, features = tap(batch.x)
         with torch.no_grad():
-            _, theirs = other(batch.x)
-        dependence = losses.hsic(features, theirs, radius_x=self.radius, radius_y=self.radius)
+            _, other_features = other(batch.x)
+        dependence = losses.hsic(
+            features, other_features, radius_x=self.radius, radius_y=self.radius
+        )
         return {
             "cross_entropy": losses.cross_entropy(logits, batch.y).mean(),
             "dependence": self.weights[player] * dependence,
@@ -63,7 +66,7 @@ class ReBias(ERM):
 
 
 class ReBiasSettings(MethodSettings):
-    """Settings of ReBias; `network` is one that can only see the bias."""
+    """Settings of ReBias; `network` is a network that can only see the bias."""
 
     steps: Steps = 17_200
     weight_decay: Weight = 1e-4

@@ -1,4 +1,4 @@
-"""Networks: how they are built, the weights they start from, and where their head is.
+"""Networks: builders, initial weights, and access to the classifier head.
 
 May import: boundary, errors, extras, parallel.
 """

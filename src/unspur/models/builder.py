@@ -43,13 +43,13 @@ BUILTIN: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-MOST_WEIGHTS = 2_000_000_000  # of a built-in network
-NOT_READ = ("_name_or_path", "transformers_version")  # by any network in its configuration
+MOST_WEIGHTS = 2_000_000_000  # largest built-in network
+NOT_READ = ("_name_or_path", "transformers_version")  # entries of a configuration without effect
 
 
 @cache
 def networks() -> dict[str, Callable[..., nn.Module]]:
-    """Return every network by name; packages add theirs in the entry-point group `unspur.models`."""
+    """Return all networks by name, with those of packages (entry-point group `unspur.models`)."""
     return BUILTIN | load_entry_points("unspur.models", _problem)
 
 
@@ -62,14 +62,14 @@ def _problem(name: str, make: object) -> str:
 
 @dataclass(frozen=True)
 class Builder:
-    """Makes fresh copies of a network. `how` describes it in JSON; `source` is a hash of its code."""
+    """Builds new copies of a network. `how` describes it in JSON; `source` is a hash of its code."""
 
     make: Callable[[], nn.Module]
     how: Mapping[str, Any]
     source: str
 
     def build(self, seed: int) -> nn.Module:
-        """Return a fresh network; random initial weights are a function of the seed."""
+        """Return a new network; random initial weights depend only on the seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.make()
@@ -84,17 +84,19 @@ def builder(
     checksum: str | None = None,
     pretrained: bool = False,
 ) -> Builder:
-    """Return a builder from a known name, a library's, or `file.py:function`, called with `classes`.
+    """Return the builder of a built-in network, a network of a library, or `file.py:function`.
 
-    `init` is a file of weights to start from. With `checksum`, a file is run only if its SHA-256 is that.
-    With `pretrained` the start is the network's published weights, in `init` or where downloads are kept,
-    with a new head.
+    The function is called with `classes`. `init` is a file of initial weights. With `checksum`, the Python
+    file is run only if it has this SHA-256. With `pretrained` the network starts from its published weights,
+    in `init` or in the download folder, with a new head.
     """
     options = dict(options or {})
     code = _read_code(name, checksum) if in_file(name) else None
     name, make, source = _find(name, code)
     call = partial(_call, make, name, classes, options)
-    if name not in BUILTIN and not is_of_library(name):  # its classes may come from other files
+    if name not in BUILTIN and not is_of_library(
+        name
+    ):  # the classes of the network may be in other files
         with torch.random.fork_rng(devices=[]):
             source += _class_sources(call())
     source = _hash(source + json.dumps([name.rpartition(":")[2], options]))
@@ -107,12 +109,12 @@ def builder(
 
 
 def in_file(name: str) -> bool:
-    """Return whether a name is of a function in a user's file, whose code is run to build the network."""
+    """Return whether a name is a function in a user's file, whose code is run to build the network."""
     return ":" in name and not is_of_library(name)
 
 
 def _read_code(name: str, checksum: str | None) -> bytes:
-    """Read the file that a name leads to; raise if it is not the one that is expected."""
+    """Read the file of a name; raise ModelError if its checksum is not the expected one."""
     file, _, function = name.rpartition(":")
     try:
         if not Path(file).is_file():
@@ -133,7 +135,7 @@ def _read_code(name: str, checksum: str | None) -> bytes:
 
 
 def _find(name: str, code: bytes | None) -> tuple[str, Callable[..., nn.Module], str]:
-    """Return a name that works from any folder, the function that makes the network, and its code."""
+    """Return a name that is valid in any folder, the function that builds the network, and its code."""
     if is_of_library(name):
         return name, *from_library(name)
     if code is not None:
@@ -151,7 +153,7 @@ def _find(name: str, code: bytes | None) -> tuple[str, Callable[..., nn.Module],
 def _call(
     make: Callable[..., nn.Module], name: str, classes: int, options: Mapping[str, Any]
 ) -> nn.Module:
-    """Make a network, or raise an error that names it."""
+    """Build a network, or raise ModelError with its name."""
     _check_size(make, name, classes, options)
     with explain_faults(f"{name} cannot be called with classes={classes}, {options}", ModelError):
         model = make(classes=classes, **options)
@@ -163,7 +165,7 @@ def _call(
 def _check_size(
     make: Callable[..., nn.Module], name: str, classes: int, options: Mapping[str, Any]
 ) -> None:
-    """Raise if a built-in network is too large, before its weights take memory."""
+    """Raise ModelError if a built-in network is too large, before memory is used for its weights."""
     if name not in BUILTIN:
         return
     with explain_faults(f"{name} cannot be called with classes={classes}, {options}", ModelError):
@@ -177,21 +179,21 @@ def _check_size(
 
 
 def _load_weights(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.Module]:
-    """Return a function that makes the same networks with the weights of a file."""
+    """Return a function that builds the same networks with the weights of a file."""
     with torch.random.fork_rng(devices=[]):
         weights = weight_files.select_weights(weight_files.read(path), make(), path)
     return partial(_make_loaded, make, weights)
 
 
 def _make_loaded(make: Callable[[], nn.Module], weights: Mapping[str, Tensor]) -> nn.Module:
-    """Make a network with given weights; what they leave out was checked."""
+    """Build a network and load weights; missing weights were checked before."""
     model = make()
     model.load_state_dict(weights, strict=False)
     return model
 
 
 def copies_of(model: nn.Module) -> Builder:
-    """Return a builder that copies a network, its weights included."""
+    """Return a builder that copies a network with its weights."""
     if not isinstance(model, nn.Module):
         raise ModelError(f"the model is {model!r}, not an nn.Module that is there to be copied.")
     if any(isinstance(p, nn.UninitializedParameter) for p in model.parameters()):
@@ -208,7 +210,7 @@ def copies_of(model: nn.Module) -> Builder:
 
 
 def paired(base: Builder, head: str) -> Builder:
-    """Return a builder of two copies of a network side by side; `head` is the layer both lose."""
+    """Return a builder of two copies of a network side by side; `head` is the layer that both lose."""
     return Builder(
         lambda: Pair(base.make(), base.make(), head=head),
         {**base.how, "paired": head},
@@ -217,16 +219,16 @@ def paired(base: Builder, head: str) -> Builder:
 
 
 def _from_file(path: Path, function: str, code: bytes) -> tuple[Callable[..., nn.Module], str]:
-    """Run the code of a file; return a function of it, and the code.
+    """Run the code of a file; return one of its functions, and the code.
 
-    These very bytes are compiled: neither a file that changes meanwhile nor a cache beside it is run.
+    Exactly these bytes are compiled, never a file that changed meanwhile or a cached bytecode file.
     """
     name = f"unspur_model_{hashlib.sha256(code).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ModelError(f"{path} is not a Python file (.py).")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up while it is being read
+    sys.modules[name] = module  # dataclasses look up their module during import
     try:
         exec(compile(code, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102  (asked for)
     except Exception as error:
@@ -238,13 +240,13 @@ def _from_file(path: Path, function: str, code: bytes) -> tuple[Callable[..., nn
 
 
 def _class_sources(model: nn.Module) -> str:
-    """Return the source of a network's classes and of their base classes."""
+    """Return the source code of a network's classes and of their base classes."""
     kinds = {kind for module in model.modules() for kind in type(module).__mro__[:-1]}
     return "".join(sorted({_source(kind) for kind in kinds}))
 
 
 def _plain_attributes(module: nn.Module) -> dict[str, Any]:
-    """Return the numbers and words among a layer's attributes, which its `forward` may read."""
+    """Return the attributes of a layer that are numbers or texts, which its `forward` may use."""
     attributes = {
         k: v for k, v in vars(module).items() if k != "training" and not k.startswith("_")
     }
@@ -265,7 +267,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _code(make: Callable[..., nn.Module]) -> str:
-    """Return the code of a function or class; its name where Python has no source of it."""
+    """Return the code of a function or class; its name if Python has no source code of it."""
     try:
         return inspect.getsource(make)
     except (OSError, TypeError):
@@ -273,7 +275,7 @@ def _code(make: Callable[..., nn.Module]) -> str:
 
 
 def _source(kind: type) -> str:
-    """Return the source of a class: the name for torch's own, bytecode for one from a console."""
+    """Return the source of a class: its name if it is from torch, bytecode if it has no source code."""
     if kind.__module__.startswith("torch."):
         return kind.__qualname__
     try:
@@ -284,7 +286,7 @@ def _source(kind: type) -> str:
 
 
 def _bytecode(code: CodeType) -> str:
-    """Return a compiled function, with those within it, as text that does not depend on its place."""
+    """Return a compiled function, with nested functions, as text that does not depend on line numbers."""
     constants = [_bytecode(c) if isinstance(c, CodeType) else _constant(c) for c in code.co_consts]
     return f"{code.co_name}{code.co_code.hex()}{code.co_names}{constants}"
 

@@ -1,4 +1,4 @@
-"""Logits and penultimate features of any classifier, by a hook on its head."""
+"""Get logits and penultimate features of any classifier with a hook on its head."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..parallel import gather_features, shared_pass
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """Put the model into eval mode; every module gets its previous mode back after."""
+    """Put the model into eval mode within a block; afterwards every module has its previous mode."""
     modes = {module: module.training for module in model.modules()}
     try:
         yield model.eval()
@@ -50,7 +50,7 @@ def find_head(model: nn.Module, x: Tensor) -> str:
 
 
 def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
-    """Raise unless the model can be trained and turns a batch into one logit a class."""
+    """Raise ModelError unless the model can be trained and returns one logit per class."""
     try:
         with torch.no_grad(), evaluating(model):
             output = model(x)
@@ -82,7 +82,7 @@ def _check_tensor(output: object) -> None:
 
 
 class Tap:
-    """Call it as the model; it returns (logits, the features that entered the head)."""
+    """Wraps a model; calling it returns (logits, features that entered the head)."""
 
     def __init__(self, model: nn.Module, head: str):
         try:
@@ -99,13 +99,13 @@ class Tap:
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         self.seen.clear()
         logits = self.model(x)
-        # Taken out, not looked at: what stays behind would keep a step's graph alive.
+        # Removed from the list: a reference that stays would keep the graph of the step alive.
         return logits, gather_features(self.seen.pop().flatten(1))
 
 
 @torch.no_grad()
 def penultimate(model: nn.Module, head: str, inputs: Iterator[Tensor]) -> Tensor:
-    """Return the input of the head, for every input, on the CPU."""
+    """Return the input of the head for every sample, on the CPU."""
     tap = Tap(model, head)
     try:
         with evaluating(model), shared_pass() as shared:

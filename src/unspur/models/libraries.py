@@ -1,4 +1,4 @@
-"""Networks of timm and torchvision, which are imported only where a network of theirs is named."""
+"""Networks of timm and torchvision, which are only imported if one of their networks is named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_of_library(name: str) -> bool:
 
 
 def from_library(name: str) -> tuple[Callable[..., nn.Module], str]:
-    """Return the function that makes a network of a library, and a text that stands for its code."""
+    """Return the function that builds a network of a library, and a text that identifies its code."""
     library, _, network = name.partition(":")
     module = load_library(name)
     creators: dict[str, Callable[..., nn.Module]] = {
@@ -40,7 +40,10 @@ def load_library(name: str) -> ModuleType:
     library = name.partition(":")[0]
     try:
         return importlib.import_module(library)
-    except (ImportError, RuntimeError) as error:  # a torchvision that does not fit the torch here
+    except (
+        ImportError,
+        RuntimeError,
+    ) as error:  # a torchvision that does not match the installed torch
         raise ModelError(
             f"{name} needs the package {library}, which cannot be imported ({error}). Install it with "
             f"`pip install {library}`; it needs the torchvision that was made for your torch."

@@ -1,7 +1,7 @@
-"""Published weights of networks: the file they are in, and the input they expect.
+"""Find the published weights of networks, and the input that they expect.
 
-The file is looked for in the folder of torch.hub, then downloaded to it. Where that fails, the error names
-the file and the place for it. Files are read as plain tensors; no code in them is run.
+The file is searched in the folder of torch.hub, otherwise downloaded to it. If that fails, the error names
+the file and where to put it. Files are read as plain tensors; no code in them is run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from . import weight_files
 from .libraries import TIMM, TORCHVISION, load_library
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
-PATIENCE = 20.0  # seconds without an answer of a server
+PATIENCE = 20.0  # seconds to wait for an answer of a server
 TORCH = "https://download.pytorch.org/models"
 HUB = "https://huggingface.co"
 
@@ -42,7 +42,7 @@ class PublishedWeights:
 
     @property
     def place(self) -> Path:
-        """Where the file is kept."""
+        """Return the path of the file."""
         return Path(torch.hub.get_dir()) / "checkpoints" / self.file
 
 
@@ -50,7 +50,7 @@ BUILTIN_WEIGHTS = {"resnet18": "resnet18-f37072fd.pth", "mobilenet_v2": "mobilen
 
 
 def published(name: str) -> PublishedWeights:
-    """Return where the published weights of a network are; raise if none are known."""
+    """Return the published weights of a network; raise ModelError if none are known."""
     if name.startswith(TIMM):
         return _of_timm(name)
     if name.startswith(TORCHVISION):
@@ -94,7 +94,7 @@ def _of_torchvision(name: str) -> PublishedWeights:
 def load_published(
     name: str, make: Callable[..., nn.Module], classes: int, options: Mapping[str, Any], init: str
 ) -> dict[str, Tensor]:
-    """Return the published weights of a network without its head, from `init` or from their own file."""
+    """Return the published weights of a network without its head, from `init` or the downloaded file."""
     weights = published(name)
     path = Path(init) if init else find_file(weights)
     tensors = weight_files.read(path)
@@ -102,14 +102,14 @@ def load_published(
         if name.startswith(TIMM):
             return _adapt_with_timm(name, tensors, classes, options)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a new head is what is wanted
+            warnings.simplefilter("ignore")  # the missing head is intended
             return weight_files.select_weights(tensors, make(classes=classes, **options), path)
 
 
 def _adapt_with_timm(
     name: str, tensors: Mapping[str, Tensor], classes: int, options: Mapping[str, Any]
 ) -> dict[str, Tensor]:
-    """Return weights under the names that timm's own code gives them, without the head."""
+    """Return weights with the names that timm's code gives them, without the head."""
     timm = load_library(name)
     try:
         model: nn.Module = timm.create_model(
@@ -129,7 +129,7 @@ def _adapt_with_timm(
 
 
 def find_file(weights: PublishedWeights) -> Path:
-    """Return the file of published weights, downloaded if it is not there."""
+    """Return the file of published weights; download it if it is missing."""
     place = weights.place
     if place.is_file():
         return place
@@ -151,7 +151,7 @@ def find_file(weights: PublishedWeights) -> Path:
 
 @contextmanager
 def _impatient() -> Iterator[None]:
-    """Give up a connection that does not answer."""
+    """Set a timeout for connections that do not answer."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(PATIENCE)
     try:

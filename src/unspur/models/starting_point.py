@@ -1,4 +1,4 @@
-"""Where a training starts: a network by name or as a module, and the weights it begins with."""
+"""The starting point of a training: a network by name or as a module, and its initial weights."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from .published_weights import PublishedWeights, published
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """A network, a file of weights for it, and whether it begins with its published weights."""
+    """A network, an optional file of weights, and whether it starts from its published weights."""
 
     model: nn.Module | str
     init: str = ""
     pretrained: bool = False
-    by_default: bool = False  # whether nobody asked for this network
+    by_default: bool = False  # whether the user did not choose this network
 
     @property
     def is_usual(self) -> bool:
-        """Whether neither a network nor weights were asked for, so that one may be chosen by the images."""
+        """Return whether the user chose neither a network nor weights, so that the images decide."""
         return self.by_default and not self.init and not self.pretrained
 
     @property
     def name(self) -> str | None:
-        """The name of the network, if it is given by name."""
+        """Return the name of the network, if it is given by name."""
         return self.model if isinstance(self.model, str) else None
 
     @cached_property
     def published(self) -> PublishedWeights | None:
-        """The published weights that it begins with; None of a module, which has weights already."""
+        """Return the published weights it starts from; None for a module, which has weights already."""
         return published(self.name) if self.pretrained and self.name is not None else None
 
     @cached_property
     def expected(self) -> ExpectedInput:
-        """The input that the published weights expect, or else the one that the network states."""
+        """Return the input that the published weights expect, or else the one that the network states."""
         known = self.published
         if known is None:
             return stated_input(self.model)
@@ -45,11 +45,11 @@ class StartingPoint:
 
     @property
     def pixels(self) -> int:
-        """The size of images that the network expects; 0 if it is not known."""
+        """Return the image size that the network expects; 0 if it is not known."""
         return self.expected.size
 
     @property
     def normalisation(self) -> dict[str, tuple[float, ...]]:
-        """The mean and standard deviation of pixels that the network expects, if they are known."""
+        """Return the mean and standard deviation of pixels that the network expects, if known."""
         known = {"mean": self.expected.mean, "std": self.expected.std}
         return known if all(known.values()) else {}

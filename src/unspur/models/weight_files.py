@@ -1,4 +1,4 @@
-"""Weights to start from, out of a file: .safetensors, or .pth and .pt as far as they hold plain tensors."""
+"""Read initial weights from a file: .safetensors, or .pth and .pt with plain tensors only."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from ..errors import ModelError
 
-INSIDE = ("state_dict", "model_state_dict", "model")  # where checkpoints keep the weights
-COUNTERS = "num_batches_tracked"  # older files do not have them
+INSIDE = ("state_dict", "model_state_dict", "model")  # keys under which checkpoints store weights
+COUNTERS = "num_batches_tracked"  # missing in older files
 
 
 def read(path: Path) -> dict[str, Tensor]:
@@ -27,7 +27,7 @@ def read(path: Path) -> dict[str, Tensor]:
             if path.suffix == ".safetensors"
             else torch.load(path, map_location="cpu", weights_only=True)
         )
-    except Exception as error:  # whatever a file that holds something else makes the readers raise
+    except Exception as error:  # the readers can raise anything for other files
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise ModelError(
             f"{path} cannot be read as plain weights ({reason}). Save it again with "
@@ -46,9 +46,9 @@ def read(path: Path) -> dict[str, Tensor]:
 def select_weights(
     weights: Mapping[str, Tensor], model: nn.Module, path: Path
 ) -> dict[str, Tensor]:
-    """Return the weights that fit a network, without a head for other classes, which is warned of.
+    """Return the weights that fit a network; warn if the head is left out because its classes differ.
 
-    Raises where anything but the head differs.
+    Raises ModelError if anything but the head differs.
     """
     expected = model.state_dict()
     wrong = [k for k in expected if k in weights and weights[k].shape != expected[k].shape]

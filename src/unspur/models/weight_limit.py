@@ -1,4 +1,4 @@
-"""Stop the building of a network that has more weights than it should, before they take memory."""
+"""Stop building a network with too many weights, before they use memory."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..errors import ModelError
 
 @contextmanager
 def limit_weights(most: int) -> Iterator[None]:
-    """Raise ModelError as soon as networks that are built meanwhile have more weights than `most` in all.
+    """Raise ModelError as soon as the networks built within a block have more than `most` weights in total.
 
-    A layer registers a weight before it fills it, and the system gives memory only when it is filled.
+    A layer registers a weight before it fills it, and the system assigns memory only when it is filled.
     """
     count = 0
 

@@ -1,12 +1,11 @@
-"""Random numbers that are counted, not streamed.
+"""Counter-based random numbers: pure functions of seed, step, stream and position.
 
-A number is a function of (seed, step, stream, position): no generator is advanced and nothing random
-needs to be checkpointed. Touching a weight twice in one step gives the same number; eager, compiled and
-captured code share the numbers; CPU and GPU draw the same bits. `step` may be a tensor on the device
-that the training step itself advances.
+No generator is advanced, and nothing random needs to be checkpointed. Using a weight twice in one step gives
+the same number. Eager, compiled and captured code, CPU and GPU all give the same bits. `step` may be a tensor
+on the device that the training step increments.
 
-The generator is a keyed 32-bit integer hash (two rounds of a multiply-xorshift mixer, the position
-going in, a key added before each round) in plain tensor operations. On a GPU one kernel of `fused` does
+The generator is a keyed 32-bit integer hash of the position (two rounds of a multiply-xorshift mixer,
+with a key added before each round) in plain tensor operations. On a GPU one kernel of `fused` does
 all of them. May import: nothing.
 """
 
@@ -20,7 +19,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
-# Streams keep apart the uses of one seed; the masks take one stream each from FIRST_WEIGHT on.
+# Each use of a seed has its own stream. Masks use one stream each, from FIRST_WEIGHT on.
 PERMUTE, SAMPLE, FLIP, CROP_ROW, CROP_COLUMN, HOLD_OUT, CROP_AREA, CROP_RATIO = range(8)
 STYLE, MIX, SPECTRUM = range(8, 11)
 FIRST_WEIGHT = 1000
@@ -42,7 +41,7 @@ def _mix(x: int | Tensor) -> int | Tensor:
 
 
 def _mix_words(x: Tensor) -> Tensor:
-    """`_mix` in place on int32 words, whose products wrap; half the memory traffic of int64."""
+    """Do the same as `_mix` in place on int32 words (products wrap): half the memory traffic of int64."""
     x ^= (x >> 16) & 0xFFFF
     x *= _A
     x ^= (x >> 15) & 0x1FFFF
@@ -62,17 +61,17 @@ def _as_int32(key: int | Tensor) -> int | Tensor:
 
 
 def stream_keys(seed: int, stream: int) -> tuple[int, int]:
-    """Two words that depend on the seed and the stream."""
+    """Return two words that depend on the seed and the stream."""
     base = _mix(_mix(seed & _WORD) ^ ((seed >> 32) & _WORD))
     first = _mix((base + stream * _GOLDEN) & _WORD)
     return first, _mix((first ^ _A) & _WORD)
 
 
 def _keys(seed: int, step: int | Tensor, stream: int) -> tuple[int | Tensor, int | Tensor]:
-    """Two words that depend on everything but the position."""
+    """Return two words that depend on everything but the position."""
     first, second = stream_keys(seed, stream)
     if isinstance(step, Tensor) and step.ndim == 0 and step.device.type == "cpu":
-        # Nothing to wait for there, and Python's numbers are faster than tensors of one.
+        # No device to wait for, and Python numbers are faster than tensors with one element.
         step = step if torch.compiler.is_compiling() else int(step.numpy())
     low = (step if isinstance(step, int) else step.long()) & _WORD
     return _mix((first + low) & _WORD), _mix((second ^ (low * _B)) & _WORD)
@@ -85,7 +84,7 @@ def bits(
     shape: tuple[int, ...],
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """32 random bits a position, as int32. A tensor of steps gives a leading block for each step."""
+    """Return 32 random bits per position, as int32. A tensor of steps adds leading dimensions."""
     first, second = _keys(seed, step, stream)
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         device, spread = first.device, (*first.shape, *[1] * len(shape))
@@ -102,7 +101,7 @@ def uniform(
     shape: tuple[int, ...],
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """Uniform numbers strictly inside (0, 1), float32 with 23 random bits."""
+    """Return uniform numbers strictly inside (0, 1), float32 with 23 random bits."""
     if isinstance(step, Tensor) and is_fused(step) and math.prod(shape) < 2**31:
         from .fused import uniform as fused_uniform
 
@@ -112,7 +111,7 @@ def uniform(
 
 
 def is_fused(step: Tensor) -> bool:
-    """Return whether the numbers of a step are drawn by one kernel: on a GPU with Triton, not compiled."""
+    """Return whether one GPU kernel computes the numbers: on a GPU with Triton, outside torch.compile."""
     plain = not step.is_cuda or step.ndim > 0 or torch.compiler.is_compiling()
     return not plain and _has_triton()
 
@@ -123,5 +122,5 @@ def _has_triton() -> bool:
 
 
 def logistic(u: Tensor) -> Tensor:
-    """Logistic(0, 1) noise from a uniform: as a difference of two Gumbels, with one draw."""
+    """Return Logistic(0, 1) noise from uniform numbers; it equals the difference of two Gumbel variables."""
     return torch.log(u) - torch.log1p(-u)

@@ -1,6 +1,6 @@
-"""The counted random numbers in one GPU kernel each, where plain tensor operations take thirty.
+"""Counter-based random numbers in one GPU kernel, instead of about thirty plain tensor operations.
 
-The plain form in `noise` is the definition; the tests compare every number. Other kernels draw with
+The plain operations in `noise` are the definition; the tests compare every number. Other kernels use
 `uniform_at`.
 """
 
@@ -10,7 +10,7 @@ import triton.language as tl
 from torch import Tensor
 
 _BLOCK = 1024
-_ANY = ["n", "first", "second"]  # numbers not worth a kernel of their own
+_ANY = ["n", "first", "second"]  # no kernel is compiled for single values
 
 
 @triton.jit
@@ -22,7 +22,7 @@ def _mix(x):
 
 @triton.jit
 def uniform_at(place, step, first, second):
-    """Compute `noise.uniform` at some positions of a stream, whose two keys are given."""
+    """Compute `noise.uniform` at positions `place` of a stream with the keys `first` and `second`."""
     low = step.to(tl.uint32)
     a = _mix(first.to(tl.uint32) + low)
     b = _mix(second.to(tl.uint32) ^ (low * 0x846CA68B))

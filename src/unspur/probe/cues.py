@@ -1,8 +1,8 @@
-"""Parts of an image that a model may go by: each can be hidden, or taken from another image.
+"""Parts of an image that a model may rely on: each can be hidden, or replaced by that of another image.
 
-Images are batches (N, C, H, W) in uint8, or in floats as in training. `exchange` gives each image the cue of
-a donor, a real image, and leaves the rest as it is. That an image with a foreign cue looks damaged does not
-matter: the donors of the treated and of the control images differ in their class alone (trials.py).
+Images are batches (N, C, H, W) in uint8, or in floats as in training. `exchange` replaces the cue of each
+image by the cue of a donor, which is another image, and does not change the rest. It does not matter that the
+result looks unnatural: treated and control images differ only in the class of their donors (trials.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..errors import UsageError
 BORDER = 1 / 8  # of the shorter side: the width of the border
 CORNER = 1 / 5  # of the shorter side: the side of a corner
 BLUR = 1 / 16  # of the shorter side: the standard deviation of the blur that hides detail
-COARSE = 1 / 16  # cycles a pixel; what changes faster is detail
+COARSE = 1 / 16  # cycles per pixel; higher frequencies are detail
 LUMA = (0.299, 0.587, 0.114)
 EPSILON = 1e-3
 
@@ -37,12 +37,12 @@ class Cue(Protocol):
 
 
 def as_floats(images: Tensor) -> Tensor:
-    """Return images as floats, those in uint8 from 0 to 1."""
+    """Return images as floats; uint8 is scaled to the range from 0 to 1."""
     return images / 255 if images.dtype == torch.uint8 else images.float()
 
 
 def restore(values: Tensor, like: Tensor) -> Tensor:
-    """Return floats as images of the kind of `like`."""
+    """Convert floats to the dtype of the images `like`; the inverse of `as_floats`."""
     if like.dtype != torch.uint8:
         return values.to(like.dtype)
     return (values.clamp(0, 1) * 255).round().to(torch.uint8)
@@ -57,7 +57,7 @@ def luminance(values: Tensor) -> Tensor:
 
 
 def neutral(images: Tensor) -> Tensor:
-    """Return the mean colour of all images, which fills what is hidden."""
+    """Return the mean colour of all images, which replaces hidden pixels."""
     return restore(as_floats(images).mean((0, 2, 3), keepdim=True), images)
 
 
@@ -69,7 +69,7 @@ class FixedPlace(ABC):
 
     @abstractmethod
     def area(self, images: Tensor) -> Tensor:
-        """Return which pixels (H, W) belong to the cue."""
+        """Return a mask (H, W) of the pixels that belong to the cue."""
 
     def hide(self, images: Tensor) -> Tensor:
         return torch.where(self.area(images), neutral(images), images)
@@ -93,7 +93,7 @@ class Border(FixedPlace):
         return area
 
     def exchange(self, images: Tensor, donors: Tensor) -> Tensor:
-        """Copy the donor's border under the light of the image, so that light is not counted as border."""
+        """Copy the donor's border, but keep the lighting of the image, so that only the border changes."""
         values, others = as_floats(images), as_floats(donors)
         slopes = [_plane(luminance(each)) for each in (values, others)]
         own, other = (plane - plane.mean((2, 3), keepdim=True) for plane in slopes)
@@ -145,7 +145,7 @@ class Region(FixedPlace):
 
 @dataclass(frozen=True)
 class Colour:
-    """The colour cast: the mean colour at equal brightness."""
+    """The colour cast: the mean colour relative to the brightness."""
 
     name: str = "colour"
     title: str = "the colour"
@@ -155,7 +155,7 @@ class Colour:
         return restore(luminance(as_floats(images)).expand(images.shape), images)
 
     def exchange(self, images: Tensor, donors: Tensor) -> Tensor:
-        """Make images grey, then tint them as the donors are."""
+        """Make images grey, then give them the mean colour of the donors."""
         mean = as_floats(donors).mean((2, 3), keepdim=True)
         light = luminance(mean)
         tint = torch.where(light > EPSILON, mean / light.clamp_min(EPSILON), 1.0)
@@ -164,13 +164,13 @@ class Colour:
 
 @dataclass(frozen=True)
 class Light:
-    """The light: the brightness, and its slope over the image."""
+    """The lighting: the brightness, and its gradient over the image."""
 
     name: str = "light"
     title: str = "the light"
 
     def hide(self, images: Tensor) -> Tensor:
-        """Make the brightness even, and the same for all images."""
+        """Make the brightness uniform, and equal for all images."""
         values = as_floats(images)
         plane = _plane(luminance(values))
         return restore(values - plane + plane.mean(), images)
@@ -195,7 +195,7 @@ def _plane(light: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Detail:
-    """The detail: texture, and everything else that is fine."""
+    """The detail: texture and other fine structure."""
 
     name: str = "detail"
     title: str = "the detail"
@@ -208,27 +208,27 @@ class Detail:
         kernel = torch.exp(-place.square() / (2 * sigma**2))
         kernel = (kernel / kernel.sum()).expand(images.shape[1], 1, 1, -1)
         values = as_floats(images)
-        for turned, sides in ((kernel, (reach, reach, 0, 0)), (kernel.mT, (0, 0, reach, reach))):
+        for weights, sides in ((kernel, (reach, reach, 0, 0)), (kernel.mT, (0, 0, reach, reach))):
             padded = F.pad(values, sides, mode="replicate")
-            values = F.conv2d(padded, turned, groups=images.shape[1])
+            values = F.conv2d(padded, weights, groups=images.shape[1])
         return restore(values, images)
 
     def exchange(self, images: Tensor, donors: Tensor) -> Tensor:
-        """Give the fine waves of an image the strengths that they have in the donor."""
+        """Replace the amplitudes of high frequencies by those of the donor."""
         high, wide = images.shape[2:]
-        speed = torch.fft.fftfreq(high)[:, None].square() + torch.fft.rfftfreq(wide).square()
-        return _exchange_strengths(images, donors, speed.sqrt() > COARSE)
+        squares = torch.fft.fftfreq(high)[:, None].square() + torch.fft.rfftfreq(wide).square()
+        return _exchange_amplitudes(images, donors, squares.sqrt() > COARSE)
 
 
 @dataclass(frozen=True)
 class Style:
-    """The style: the strength of every wave in an image, so colour, contrast and texture, without places."""
+    """The style: the amplitudes of all frequencies, which hold colour, contrast and texture."""
 
     name: str = "style"
     title: str = "the style"
 
     def hide(self, images: Tensor) -> Tensor:
-        """Give every image the mean strengths."""
+        """Give every image the mean amplitudes of all images."""
         spectrum = torch.fft.rfft2(as_floats(images))
         mean = spectrum.abs().mean(0, keepdim=True)
         even = torch.polar(mean.expand(spectrum.shape), spectrum.angle())
@@ -236,12 +236,12 @@ class Style:
 
     def exchange(self, images: Tensor, donors: Tensor) -> Tensor:
         high, wide = images.shape[2:]
-        return _exchange_strengths(images, donors, torch.ones(high, wide // 2 + 1).bool())
+        return _exchange_amplitudes(images, donors, torch.ones(high, wide // 2 + 1).bool())
 
 
-def _exchange_strengths(images: Tensor, donors: Tensor, waves: Tensor) -> Tensor:
-    """Give some waves of images the amplitudes of the donors'; their phases stay."""
+def _exchange_amplitudes(images: Tensor, donors: Tensor, frequencies: Tensor) -> Tensor:
+    """Replace the amplitudes of some frequencies by those of the donors; the phases do not change."""
     own, other = (torch.fft.rfft2(as_floats(each)) for each in (images, donors))
-    strength = torch.where(waves, other.abs(), own.abs())
-    values = torch.fft.irfft2(torch.polar(strength, own.angle()), s=tuple(images.shape[2:]))
+    amplitudes = torch.where(frequencies, other.abs(), own.abs())
+    values = torch.fft.irfft2(torch.polar(amplitudes, own.angle()), s=tuple(images.shape[2:]))
     return restore(values, images)

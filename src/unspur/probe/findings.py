@@ -9,17 +9,17 @@ from torch import Tensor
 
 from .paired import Interval, PairedShare
 
-MARGIN = 0.1  # effects up to this are not claimed: natural images have many weak cues
+MARGIN = 0.1  # smaller effects are not claimed, as natural images have many weak cues
 
 
 @dataclass(frozen=True)
 class ClassEffect:
-    """The effect on the images of a class, and the class that most of them are taken for by the change."""
+    """The effect on the images of a class, and the class that the change moves most of them to."""
 
     name: str
-    right: PairedShare  # the share that is classified rightly, before and after
-    recognised: int  # images of the class that are classified rightly as they are
-    taken: int  # of these, images that are taken for `taken_for` after the change
+    right: PairedShare  # the share that is classified correctly, before and after
+    recognised: int  # images of the class that are classified correctly before the change
+    taken: int  # of these, images that are classified as `taken_for` after the change
     taken_for: str = ""
 
 
@@ -27,24 +27,24 @@ class ClassEffect:
 class ModelEffect:
     """The effect of a change on one model.
 
-    `right` compares images as they are with the change that was asked for. `pull` is the effect: the share
-    of treated images that is taken for the class of the cue, less that of the control images.
+    `right` compares the accuracy before and after the change. `pull` is the effect: the share of treated
+    images that are classified as the class of the cue, minus that of the control images.
     """
 
     right: PairedShare
     pull: PairedShare
-    towards: str  # the class with the largest gain, where the change has no class of its own
+    towards: str  # the class that gains most images, if the cue does not come from a class
     classes: tuple[ClassEffect, ...]
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the model goes by the cue, more than by the margin, at the corrected level."""
+        """Return whether the model relies on the cue: the corrected interval lies above the margin."""
         return self.pull.interval[0] > MARGIN
 
 
 @dataclass(frozen=True, eq=False)
 class Flip:
-    """An image that is classified otherwise after a change: both pictures, and the answers to them."""
+    """An image whose prediction changes: both pictures, and both predictions."""
 
     name: str
     label: str
@@ -56,12 +56,12 @@ class Flip:
 
 @dataclass(frozen=True, eq=False)
 class ChangeEffect:
-    """The effect of a change on all models; `gap` is that on the first less that on the last."""
+    """The effect of a change on all models; `gap` is the effect on the first minus that on the last."""
 
     name: str
     title: str
-    doubt: str  # why nothing can be claimed; "" if nothing stands against it
-    is_added: bool  # whether something is added to images, not hidden in them
+    doubt: str  # why nothing can be claimed; "" if there is no reason
+    is_added: bool  # whether the change adds something to images instead of hiding it
     models: Mapping[str, ModelEffect]
     gap: tuple[float, Interval] | None
     flips: tuple[Flip, ...] = ()
@@ -72,7 +72,7 @@ class ChangeEffect:
 
     @property
     def is_claimed(self) -> bool:
-        """Whether the first model goes by the cue; never in doubt."""
+        """Return whether the first model relies on the cue; never if there is a doubt."""
         return not self.doubt and self.first.is_claimed
 
 
@@ -91,14 +91,14 @@ class Probe:
 
     @property
     def claims(self) -> list[ChangeEffect]:
-        """Return the changes whose cue the first model goes by."""
+        """Return the changes of cues that the first model relies on."""
         return [change for change in self.changes if change.is_claimed]
 
     def change(self, name: str) -> ChangeEffect:
-        """Return the effect of a change by its name."""
+        """Return the effect of the change with this name."""
         return next(change for change in self.changes if change.name == name)
 
 
 def rank(effects: Sequence[ChangeEffect]) -> list[ChangeEffect]:
-    """Sort changes by their effect on the first model; those that nothing can be claimed of go last."""
+    """Sort changes by their effect on the first model; those in doubt come last."""
     return sorted(effects, key=lambda each: (bool(each.doubt), -each.first.pull.difference))

@@ -1,8 +1,8 @@
-"""The background and text: cues that lie somewhere else in every image, and are found there first.
+"""Background and text: cues whose place differs from image to image, so that they have to be located.
 
-Both need the extra `probe`. The background is found by GrabCut (Rother et al., 2004; OpenCV), a classical
-segmentation that takes what is near the middle for the object. Text is found by the detector of PP-OCR, a
-small network that the package rapidocr brings.
+Both need the extra `probe`. The background is located by GrabCut (Rother et al., 2004; OpenCV), a classical
+segmentation that expects the object near the middle. Text is located by the detector of PP-OCR, a small
+network that is part of the package rapidocr.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from ..extras import need
 from .cues import as_floats, neutral, restore
 
 EXTRA = "probe"
-MARGIN = 1 / 10  # of each side; what lies outside is background for sure
-ROUNDS = 3  # of GrabCut
+MARGIN = 1 / 10  # of each side; pixels outside this margin are always background
+ROUNDS = 3  # iterations of GrabCut
 SMALLEST, LARGEST = 32, 160  # pixels of the longer side that GrabCut works on
-MOST_TEXT = 1 / 4  # of an image; text that covers more is its object, as in pictures of digits
-TEXT_SIDE = 128  # pixels of the shorter side that the detector works on, at least
+MOST_TEXT = 1 / 4  # of an image; text that covers more is the object, as in pictures of digits
+TEXT_SIDE = 128  # smallest shorter side that the detector works on, in pixels
 
 Pixels = NDArray[np.uint8]
 Areas = dict[bytes, Tensor]
 
 
 def installed() -> bool:
-    """Return whether what finds the background and text is installed."""
+    """Return whether the packages that locate background and text are installed."""
     return all(importlib.util.find_spec(name) for name in ("cv2", "rapidocr", "onnxruntime"))
 
 
 @dataclass(frozen=True)
 class Background:
-    """All but the object."""
+    """Everything except the object."""
 
     name: str = "background"
     title: str = "the background"
@@ -49,7 +49,7 @@ class Background:
         return torch.where(find_areas(images, background, self.known), neutral(images), images)
 
     def exchange(self, images: Tensor, donors: Tensor) -> Tensor:
-        """Put the object before the donor's background; its mean colour is where the donor's object was."""
+        """Put the object on the donor's background, whose mean colour replaces the donor's object."""
         own, other = (find_areas(each, background, self.known) for each in (images, donors))
         values = as_floats(donors)
         count = other.sum((2, 3), keepdim=True).clamp_min(1)
@@ -59,25 +59,25 @@ class Background:
 
 @dataclass(frozen=True)
 class Text:
-    """What is written in an image."""
+    """Text that appears in an image."""
 
     name: str = "text"
     title: str = "the text"
     known: Areas = field(default_factory=dict, compare=False, repr=False)
 
     def hide(self, images: Tensor) -> Tensor:
-        """Fill the text with the mean colour of its image."""
+        """Replace the text by the mean colour of its image."""
         own = find_areas(images, text, self.known)
         mean = as_floats(images).mean((2, 3), keepdim=True)
         return torch.where(own, restore(mean, images), images)
 
     def exchange(self, images: Tensor, donors: Tensor) -> Tensor:
-        """Hide the text of an image, then copy that of the donor."""
+        """Hide the text of an image, then copy the text of the donor."""
         return torch.where(find_areas(donors, text, self.known), donors, self.hide(images))
 
 
 def find_areas(images: Tensor, find: Callable[[Pixels], Pixels], known: Areas) -> Tensor:
-    """Return which pixels (N, 1, H, W) belong to a cue; each image is looked at once."""
+    """Return a mask (N, 1, H, W) of the pixels that belong to a cue; each image is searched only once."""
     areas = []
     for image in images:
         key = image.numpy().tobytes()
@@ -97,7 +97,7 @@ def _pixels(image: Tensor) -> Pixels:
 
 
 def background(image: Pixels) -> Pixels:
-    """Return which pixels (H, W) are background."""
+    """Return a mask (H, W) of the background."""
     cv2 = need("cv2", EXTRA)
     high, wide = image.shape[:2]
     scale = float(np.clip(max(high, wide), SMALLEST, LARGEST)) / max(high, wide)
@@ -109,13 +109,13 @@ def background(image: Pixels) -> Pixels:
     cv2.setRNGSeed(0)
     with_models = (np.zeros((1, 65)), np.zeros((1, 65)))
     cv2.grabCut(small, mask, inside, *with_models, ROUNDS, cv2.GC_INIT_WITH_RECT)
-    behind = np.isin(mask, (cv2.GC_BGD, cv2.GC_PR_BGD)).astype(np.uint8)
-    found: Pixels = cv2.resize(behind, (wide, high), interpolation=cv2.INTER_NEAREST)
+    is_background = np.isin(mask, (cv2.GC_BGD, cv2.GC_PR_BGD)).astype(np.uint8)
+    found: Pixels = cv2.resize(is_background, (wide, high), interpolation=cv2.INTER_NEAREST)
     return found
 
 
 def text(image: Pixels) -> Pixels:
-    """Return which pixels (H, W) belong to text."""
+    """Return a mask (H, W) of text."""
     cv2 = need("cv2", EXTRA)
     area: Pixels = np.zeros(image.shape[:2], np.uint8)
     boxes = _detector()(np.ascontiguousarray(image[..., ::-1])).boxes
@@ -126,7 +126,7 @@ def text(image: Pixels) -> Pixels:
 
 @cache
 def _detector() -> Any:
-    """Return the detector of text."""
+    """Return the text detector, loaded once."""
     need("onnxruntime", EXTRA)
     settings = {
         "Global.log_level": "critical",

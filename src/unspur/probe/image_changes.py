@@ -1,4 +1,4 @@
-"""Changes by name, as on the command line: what can be hidden, and a user's own functions."""
+"""Changes by name, as on the command line: cues that can be hidden, and functions of the user."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ImageFunction = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class StyleOf:
-    """Give images the style of a class."""
+    """A change that gives images the style of a class."""
 
     label: str
 
@@ -50,7 +50,7 @@ class StyleOf:
 
 @dataclass(frozen=True)
 class FunctionChange:
-    """A function from one image (C, H, W) to another of the same shape; `control` damages images alike."""
+    """A function from an image (C, H, W) to an image of the same shape, and its control function, if any."""
 
     function: ImageFunction
     control: ImageFunction | None = None
@@ -75,12 +75,12 @@ class FunctionChange:
 
 
 def _check_image(image: object, images: Tensor, name: str) -> None:
-    wanted = f"a tensor {tuple(images.shape[1:])} in {images.dtype}"
+    expected = f"a tensor {tuple(images.shape[1:])} in {images.dtype}"
     if not isinstance(image, Tensor):
-        raise UsageError(f"the change {name} returned a {type(image).__name__}, not {wanted}.")
+        raise UsageError(f"the change {name} returned a {type(image).__name__}, not {expected}.")
     if image.shape != images.shape[1:] or image.dtype != images.dtype:
-        given = f"a tensor {tuple(image.shape)} in {image.dtype}"
-        raise UsageError(f"the change {name} returned {given}; it was given {wanted}. Return that.")
+        found = f"a tensor {tuple(image.shape)} in {image.dtype}"
+        raise UsageError(f"the change {name} must return {expected}, but it returned {found}.")
 
 
 Change = Cue | Patch | StyleOf | FunctionChange
@@ -93,13 +93,13 @@ def hide(what: str) -> Cue:
         return PLAIN[what]()
     if what in FOUND:
         if not installed():
-            raise UsageError(f"to find {what} in images, more is needed. Run: {INSTALL}")
+            raise UsageError(f"hiding the {what} needs further packages. Run: {INSTALL}")
         return FOUND[what]()
     if found := REGION.fullmatch(what):
         return _region(*map(int, found.groups()))
     raise UsageError(
-        f"there is no {what!r} to hide. Choose one of {', '.join(HIDEABLE)}; a region has its left edge, top "
-        "edge, width and height in pixels."
+        f"there is no {what!r} to hide. Choose one of {', '.join(HIDEABLE)}; X, Y, W and H are the left "
+        "edge, top edge, width and height of a region in pixels."
     )
 
 
@@ -111,35 +111,35 @@ def _region(left: int, top: int, width: int, height: int) -> Region:
 
 
 def every_change(channels: int) -> tuple[list[Change], list[str]]:
-    """Return the built-in changes for images with so many channels, and why others are left out."""
+    """Return the built-in changes for images with this number of channels, and why others are left out."""
     names, left_out = [*PLAIN, *FOUND], []
     if channels == 1:
         names.remove("colour")
-        left_out.append("colour: the images have none")
+        left_out.append("colour: the images are grey")
     if not installed():
         names = [name for name in names if name not in FOUND]
         left_out.append(f"{' and '.join(FOUND)}: {INSTALL}")
     return [hide(name) for name in names], left_out
 
 
-def as_change(given: object, control: ImageFunction | None = None) -> Change:
-    """Return what a user gave as a change: a name as for `hide`, a change, or a function."""
-    if isinstance(given, str):
-        return hide(given)
-    if isinstance(given, Patch | StyleOf | FunctionChange):
-        return given
-    if all(hasattr(given, name) for name in ("name", "title", "hide", "exchange")):
-        return given  # type: ignore[return-value]
-    if callable(given):
-        return FunctionChange(given, control, getattr(given, "__name__", "function"))
-    raise UsageError(f"a change is a name or a function from image to image, not {given!r}.")
+def as_change(value: object, control: ImageFunction | None = None) -> Change:
+    """Return a user's argument as a change; it is a name as for `hide`, a change, or a function."""
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, Patch | StyleOf | FunctionChange):
+        return value
+    if all(hasattr(value, name) for name in ("name", "title", "hide", "exchange")):
+        return value  # type: ignore[return-value]
+    if callable(value):
+        return FunctionChange(value, control, getattr(value, "__name__", "function"))
+    raise UsageError(f"a change is a name or a function from image to image, not {value!r}.")
 
 
 def load_function(where: str) -> FunctionChange:
-    """Load `file.py:function`, a function from image to image; this runs the file."""
+    """Load a function from image to image, named as `file.py:function`; this runs the file."""
     path, _, name = where.rpartition(":")
     if not path.endswith(".py") or not Path(path).is_file():
-        raise UsageError(f"{where!r} names no function. Write --change file.py:function.")
+        raise UsageError(f"{where!r} is no function in a file. Write --change file.py:function.")
     spec = importlib.util.spec_from_file_location(f"unspur_change_{Path(path).stem}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -148,16 +148,18 @@ def load_function(where: str) -> FunctionChange:
     with explain_faults(f"{path} cannot be read", UsageError):
         spec.loader.exec_module(module)
     if not callable(function := getattr(module, name, None)):
-        raise UsageError(f"{path} has no function {name!r}. It takes an image and returns one.")
+        raise UsageError(
+            f"{path} has no function {name!r}. Define it: it gets and returns an image."
+        )
     control = getattr(module, f"{name}_control", None)
     return FunctionChange(function, control if callable(control) else None, name)
 
 
 def check_style(changes: Sequence[Change], classes: Sequence[str]) -> None:
-    """Raise if the style of a class is asked for that the model does not have."""
+    """Raise if a change uses the style of a class that the model does not have."""
     for change in changes:
         if isinstance(change, StyleOf) and change.label not in classes:
             raise UsageError(
-                f"the model has no class {change.label!r} for --swap-style. It has "
+                f"the model has no class {change.label!r} for --swap-style. Its classes are "
                 f"{', '.join(map(repr, classes))}."
             )

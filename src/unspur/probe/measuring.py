@@ -1,4 +1,4 @@
-"""Score models on the images of every change, and compare their answers pair by pair."""
+"""Classify the images of every change with all models, and compare the predictions image by image."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .image_changes import Change, check_style
 from .paired import LEVEL, Interval, PairedShare, compare
 from .trials import Trial, make_trial
 
-FLIPS = 12  # pictures of each change
-FEWEST = 20  # images
+FLIPS = 12  # largest number of pictures of each change
+FEWEST = 20  # smallest number of images
 
 
 @dataclass(frozen=True, eq=False)
 class ProbedImages:
-    """Images to probe models with; `labels` are numbers of `classes`, None if they are not known."""
+    """The images of a probe; `labels` are indices into `classes`, or None if they are unknown."""
 
     images: Tensor
     labels: Tensor | None
@@ -35,7 +35,7 @@ class ProbedImages:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The answers of a model to images as they are, and to the three sets of a trial."""
+    """The predictions of a model for the unchanged images, and for the three sets of a trial."""
 
     plain: Tensor
     changed: Tensor
@@ -53,21 +53,26 @@ def measure(
     left_out: Sequence[str] = (),
     follow: Callable[[str], None] = lambda name: None,
 ) -> Probe:
-    """Measure the effect of each change on each model; donors follow the answers of the first."""
+    """Measure the effect of each change on each model; donors depend on the predictions of the first model.
+
+    `follow` is called with the title of each change before it is measured.
+    """
     if len(probed.images) < FEWEST:
         raise DataError(
-            f"{probed.title} has {len(probed.images)} images; a probe needs at least {FEWEST}."
+            f"{probed.title} has {len(probed.images)} images; a probe needs at least {FEWEST}. Give more."
         )
     check_style(changes, probed.classes)
-    ask = {name: _asking(model, device, len(probed.classes)) for name, model in models.items()}
-    plain = {name: each(probed.images) for name, each in ask.items()}
+    classify = {
+        name: _classifier(model, device, len(probed.classes)) for name, model in models.items()
+    }
+    plain = {name: each(probed.images) for name, each in classify.items()}
     first, comparisons = next(iter(plain)), len(changes) * len(models)
     labels = plain[first] if probed.labels is None else probed.labels
     found = []
     for change in changes:
         follow(change.title)
         trial = make_trial(change, probed.images, plain[first], probed.classes, seed=seed)
-        answers = {name: _answers(ask[name], plain[name], trial) for name in models}
+        answers = {name: _answers(classify[name], plain[name], trial) for name in models}
         found.append(_effect(trial, probed, labels, answers, comparisons))
     return Probe(
         probed.title,
@@ -81,26 +86,26 @@ def measure(
     )
 
 
-def _asking(model: nn.Module, device: torch.device, classes: int) -> Callable[[Tensor], Tensor]:
-    """Return a function that classifies images."""
+def _classifier(model: nn.Module, device: torch.device, classes: int) -> Callable[[Tensor], Tensor]:
+    """Return a function from images to predicted classes."""
     model = model.to(device).eval()
 
-    def ask(images: Tensor) -> Tensor:
+    def classify(images: Tensor) -> Tensor:
         logits = predict(model, (some.to(device) for some in torch.split(images, CHUNK)))
         if logits.ndim != 2 or logits.shape[1] != classes:
             raise ModelError(
-                f"the model's outputs have the shape {tuple(logits.shape)}; {classes} classes need as many "
-                "logits for each image."
+                f"the model's outputs have the shape {tuple(logits.shape)}; they should be one logit for "
+                f"each of {classes} classes. Give the names of all classes, or another model."
             )
         return logits.argmax(1)
 
-    return ask
+    return classify
 
 
-def _answers(ask: Callable[[Tensor], Tensor], plain: Tensor, trial: Trial) -> Answers:
-    changed = ask(trial.changed)
-    treated = changed if trial.treated is trial.changed else ask(trial.treated)
-    return Answers(plain, changed, treated, ask(trial.control))
+def _answers(classify: Callable[[Tensor], Tensor], plain: Tensor, trial: Trial) -> Answers:
+    changed = classify(trial.changed)
+    treated = changed if trial.treated is trial.changed else classify(trial.treated)
+    return Answers(plain, changed, treated, classify(trial.control))
 
 
 def _effect(
@@ -130,17 +135,17 @@ def _on_model(
 ) -> ModelEffect:
     right = compare(answers.plain == labels, answers.changed == labels)
     pull, towards = _pull(trial, answers, len(classes), comparisons)
-    there = sorted({*labels.tolist()})
-    by_class = tuple(_on_class(label, labels, answers, classes) for label in there)
+    present = sorted({*labels.tolist()})
+    by_class = tuple(_on_class(label, labels, answers, classes) for label in present)
     return ModelEffect(right, pull, "" if towards is None else classes[towards], by_class)
 
 
 def _pull(
     trial: Trial, answers: Answers, classes: int, comparisons: int
 ) -> tuple[PairedShare, int | None]:
-    """Return how many more treated than control images are taken for the class of the cue.
+    """Return how many more treated than control images are classified as the class of the cue.
 
-    Where a change has no class of its own, it is the one that gains most; the choice is corrected for.
+    If the cue does not come from a class, use the class that gains most images, and correct for that choice.
     """
     treated, control = answers.treated[trial.usable], answers.control[trial.usable]
     if trial.towards is not None:
@@ -149,8 +154,8 @@ def _pull(
         return pull, None
     counts = [torch.bincount(each, minlength=classes) for each in (treated, control)]
     best = int((counts[0] - counts[1]).argmax())
-    chosen = comparisons * classes
-    return compare(control == best, treated == best, comparisons=chosen, one_sided=True), best
+    tests = comparisons * classes
+    return compare(control == best, treated == best, comparisons=tests, one_sided=True), best
 
 
 def _on_class(label: int, labels: Tensor, answers: Answers, classes: Sequence[str]) -> ClassEffect:
@@ -167,7 +172,7 @@ def _on_class(label: int, labels: Tensor, answers: Answers, classes: Sequence[st
 def _gap(
     trial: Trial, answers: Sequence[Answers], comparisons: int
 ) -> tuple[float, Interval] | None:
-    """Return the effect on the first model less that on the last, with its interval."""
+    """Return the effect on the first model minus that on the last, with its interval."""
     if len(answers) < 2 or trial.towards is None or not bool(trial.usable.any()):
         return None
     aim, usable = trial.towards[trial.usable], trial.usable
@@ -185,7 +190,7 @@ def _gap(
 def _flips(
     trial: Trial, probed: ProbedImages, labels: Tensor, answers: Answers
 ) -> tuple[Flip, ...]:
-    """Return images that are recognised as they are and not after the change, by the most common mistake."""
+    """Return images that are classified correctly only before the change, the most common mistakes first."""
     flipped = (answers.plain == labels) & (answers.changed != labels)
     index = flipped.nonzero().squeeze(1)
     pair = labels[index] * len(probed.classes) + answers.changed[index]

@@ -1,4 +1,4 @@
-"""Statistics of paired answers: the same images, asked about twice."""
+"""Statistics of paired predictions: the same images are classified twice."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class PairedShare:
-    """A share of images before and after, and their difference with an interval and a p-value.
+    """A share of images before and after, and the interval and p-value of the difference.
 
-    Both are corrected for the number of comparisons (Bonferroni).
+    Interval and p-value are corrected for the number of comparisons (Bonferroni).
     """
 
     count: int
@@ -34,7 +34,7 @@ class PairedShare:
 def compare(
     before: Tensor, after: Tensor, *, comparisons: int = 1, one_sided: bool = False
 ) -> PairedShare:
-    """Compare which images (bool) are counted before and after."""
+    """Compare two shares of the same images; `before` and `after` mark the images that count."""
     count = len(before)
     if not count:
         return PairedShare(0, math.nan, math.nan, (math.nan, math.nan), 1.0)
@@ -58,9 +58,9 @@ def interval(gained: int, lost: int, count: int, *, level: float = LEVEL) -> Int
 
 
 def sign_test(gained: int, lost: int, *, one_sided: bool = False) -> float:
-    """Return the exact p-value of McNemar's test: gains and losses are equally likely.
+    """Return the exact p-value of McNemar's test that gains and losses are equally likely.
 
-    One-sided, the alternative is that there are more gains.
+    With `one_sided`, the alternative is that there are more gains.
     """
     count = gained + lost
     if not count:
@@ -70,7 +70,7 @@ def sign_test(gained: int, lost: int, *, one_sided: bool = False) -> float:
 
 
 def _upper_tail(least: int, count: int) -> float:
-    """Return the probability of at least so many heads in so many tosses of a coin."""
+    """Return the probability of at least `least` heads in `count` tosses of a coin."""
     total = ways = math.comb(count, least)
     for heads in range(least, count):
         ways = ways * (count - heads) // (heads + 1)

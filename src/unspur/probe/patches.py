@@ -1,4 +1,4 @@
-"""A patch that is pasted into images, and the plain grey one that is its control."""
+"""A patch that is pasted into images, and the grey patch that is its control."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from ..errors import DataError, UsageError
 from .cues import as_floats, restore
 
-LARGEST = 1 / 4  # of the shorter side of the images; a larger patch is made smaller
+LARGEST = 1 / 4  # of the shorter side of the images; a larger patch is scaled down
 PLACES = {
     "top-left": (0.0, 0.0),
     "top-right": (0.0, 1.0),
@@ -30,7 +30,7 @@ PLACES = {
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """A patch (C, H, W) in floats from 0 to 1, how opaque it is (1, H, W), and where it is pasted."""
+    """A patch: pixels (C, H, W) from 0 to 1, opacity (1, H, W), and the place where it is pasted."""
 
     pixels: Tensor
     opaque: Tensor
@@ -46,15 +46,15 @@ class Patch:
 
     def paste(self, images: Tensor) -> Tensor:
         """Return images with the patch."""
-        return self._pasted(images, self._fitted(self.pixels, images))
+        return self._blend(images, self._fit(self.pixels, images))
 
     def paste_grey(self, images: Tensor) -> Tensor:
         """Return images with a grey patch of the same size, place and opacity."""
         grey = torch.full_like(self.pixels, 0.5)
-        return self._pasted(images, self._fitted(grey, images))
+        return self._blend(images, self._fit(grey, images))
 
-    def _pasted(self, images: Tensor, pixels: Tensor) -> Tensor:
-        opaque = self._fitted(self.opaque, images)
+    def _blend(self, images: Tensor, pixels: Tensor) -> Tensor:
+        opaque = self._fit(self.opaque, images)
         down, across = PLACES[self.place]
         top = round(down * (images.shape[2] - pixels.shape[1]))
         left = round(across * (images.shape[3] - pixels.shape[2]))
@@ -63,8 +63,8 @@ class Patch:
         window.mul_(1 - opaque).add_(opaque * _channels(pixels, images.shape[1]))
         return restore(values, images)
 
-    def _fitted(self, patch: Tensor, images: Tensor) -> Tensor:
-        """Return the patch, made smaller where it is too large for the images."""
+    def _fit(self, patch: Tensor, images: Tensor) -> Tensor:
+        """Return the patch, scaled down if it is too large for the images."""
         limit = max(1, round(LARGEST * min(images.shape[2:])))
         if (side := max(patch.shape[1:])) <= limit:
             return patch
@@ -73,7 +73,7 @@ class Patch:
 
 
 def _channels(pixels: Tensor, count: int) -> Tensor:
-    """Return a patch with the channels of the images."""
+    """Return a patch with as many channels as the images have."""
     return pixels if len(pixels) == count else pixels.mean(0, keepdim=True).expand(count, -1, -1)
 
 
@@ -84,7 +84,7 @@ def read_patch(path: Path, place: str) -> Patch:
             picture = file.convert("RGBA")
     except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
         raise DataError(
-            f"{path} cannot be read as an image ({error}). Give --paste an image."
+            f"{path} cannot be read as an image ({error}). Give an image file with --paste."
         ) from None
     size = (picture.height, picture.width, 4)
     values = torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8).view(size)

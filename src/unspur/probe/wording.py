@@ -8,10 +8,10 @@ from .findings import MARGIN, ChangeEffect, ClassEffect, ModelEffect, Probe
 from .paired import Interval, PairedShare
 
 EXPLANATION = (
-    "Effect: how many more images are taken for the class that a cue comes from, in points, than with a cue "
-    "of their own class (a patch: than with a grey one). Brackets: 95 % intervals over images, corrected for "
-    "all comparisons. Accuracy: as images are, to after the change that was asked for. A model goes by a "
-    f"cue where the interval lies above {100 * MARGIN:.0f} points."
+    "Effect: how many more images are classified as the class that the cue comes from, in percentage points, "
+    "than with a cue of their own class (for a patch: than with a grey patch). Brackets: 95 % intervals "
+    "over images, corrected for all comparisons. Accuracy: before and after the change. A model relies on a "
+    f"cue if the whole interval lies above {100 * MARGIN:.0f} points."
 )
 
 
@@ -32,38 +32,38 @@ def p_text(value: float) -> str:
 
 
 def headline(found: Probe) -> str:
-    """Say what the first model goes by."""
+    """Describe what the first model relies on."""
     claims = [change.title for change in found.claims]
     if not claims:
-        return "No sign that the model goes by what was changed"
+        return "No sign that the model relies on what was changed"
     named = claims[0] if len(claims) == 1 else f"{', '.join(claims[:-1])} and {claims[-1]}"
-    return f"{_model(found.models[0]).capitalize()} goes by {named}"
+    return f"{_model(found.models[0]).capitalize()} relies on {named}"
 
 
 def _model(name: str) -> str:
-    """Name a model within a sentence."""
+    """Return the name of a model within a sentence."""
     return "the model" if name == "model" else f"the {name} model"
 
 
 def effect_sentence(change: ChangeEffect, model: str) -> str:
-    """Say what the effect of a change on a model is."""
+    """Describe the effect of a change on a model."""
     effect = change.models[model]
     pull = effect.pull
     numbers = f"{points(pull.difference)} points ({between(pull.interval)}; {p_text(pull.p_value)})"
     if effect.towards:
         return (
-            f"With {change.title}, {percent(pull.after)} of images are taken for {effect.towards} by "
-            f"{_model(model)}, and {percent(pull.before)} of the control images: {numbers}."
+            f"With {change.title}, {_model(model)} classifies {percent(pull.after)} of the images as "
+            f"{effect.towards}, and {percent(pull.before)} of the control images: {numbers}."
         )
     return (
-        f"With {change.title} of an image of another class, {percent(pull.after)} of images are taken for "
-        f"that class by {_model(model)}, and {percent(pull.before)} with that of an image of their own "
-        f"class: {numbers}."
+        f"With {change.title} of an image of another class, {_model(model)} classifies "
+        f"{percent(pull.after)} of the images as that class; with {change.title} of an image of their own "
+        f"class, {percent(pull.before)}: {numbers}."
     )
 
 
 def gap_sentence(change: ChangeEffect) -> str:
-    """Compare the effect on the last model with that on the first; "" if there is one model."""
+    """Compare the effects on the last and on the first model; "" if there is only one model."""
     if change.gap is None:
         return ""
     names = list(change.models)
@@ -71,20 +71,20 @@ def gap_sentence(change: ChangeEffect) -> str:
     less = "less" if value >= 0 else "more"
     return (
         f"The effect on the {names[-1]} model is {100 * abs(value):.1f} points {less} than on the {names[0]} "
-        f"one (difference {between(interval)})."
+        f"model (difference {between(interval)})."
     )
 
 
 def flip_sentence(change: ChangeEffect, row: ClassEffect) -> str:
-    """Say how many images of a class are taken for another one by the change."""
+    """Describe how many images of a class the change moves to another class."""
     return (
-        f"{row.taken} of {row.recognised} recognised images of {row.name} become {row.taken_for} "
-        f"{'with' if change.is_added else 'without'} {change.title}."
+        f"{row.taken} of {row.recognised} correctly classified images of {row.name} are classified as "
+        f"{row.taken_for} {'with' if change.is_added else 'without'} {change.title}."
     )
 
 
 def flipped_classes(effect: ModelEffect) -> list[ClassEffect]:
-    """Return the classes of which images are taken for another one, most first."""
+    """Return the classes that lose images to another class, the largest share first."""
     rows = [row for row in effect.classes if row.taken]
     return sorted(rows, key=lambda row: -row.taken / max(row.recognised, 1))
 
@@ -132,7 +132,7 @@ def _right(share: PairedShare) -> str:
 
 
 def as_json(found: Probe) -> dict[str, Any]:
-    """Return all numbers as plain tables."""
+    """Return all numbers as nested dictionaries."""
     return {
         "data": found.data,
         "images": found.images,

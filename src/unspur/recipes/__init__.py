@@ -1,6 +1,7 @@
-"""Recipes: every setting and its default, composition by name, published numbers, settings for own data.
+"""Recipes: all settings with defaults, composition by name, published numbers, settings for own images.
 
-Names are imported when they are first used. May import: data, errors, lazy, methods, training.
+Names are imported when they are first used. May import: data, deprecation, errors, lazy, methods,
+training.
 """
 
 from typing import TYPE_CHECKING

@@ -1,10 +1,10 @@
-"""Choose settings for a user's own data: our preset, as long as the images and the device suggest.
+"""Choose settings for a user's own images: our preset, with a length that fits the images and the device.
 
-The numbers are those of the catalogue's method `unspur` (catalogue/preset.toml), the lengths those of
-lengths.py. The network is ResNet-18 at the images' size, at most 96 pixels on a CPU and 128 on a GPU. Images
-of at most 28 pixels get the small convolutional network, as ResNet-18 leaves one pixel of them
-(docs/decisions/own-network.md). From pretrained weights everything is trained at lower rates, after a
-warm-up, the new head first (`_gentler`).
+Settings come from the method `unspur` of the catalogue (catalogue/preset.toml), numbers of steps from
+lengths.py. The network is ResNet-18 at the size of the images, at most 96 pixels on a CPU and 128 on a GPU.
+Images of at most 28 pixels get the small convolutional network, because ResNet-18 would reduce them to one
+pixel (docs/decisions/own-network.md). From pretrained weights, training uses lower rates and a warm-up, and
+trains the new head first (`_gentler`).
 """
 
 from __future__ import annotations
@@ -22,26 +22,33 @@ from .settings import PruneSettings, Recipe
 NETWORK = "resnet18"
 SMALL_NETWORK, SMALL_OPTIONS = "convnet", {"width": 64}
 SMALL_PIXELS = 28  # the largest side of images that get the small network
-TRAVEL = 15.0  # how far a mask's logit can come in its stage; it starts 1.5 above the cut
+TRAVEL = 15.0  # how far a mask logit can move in its stage; it starts 1.5 above the threshold
 BY_CHANNEL = ("unit", "cut", "keep", "weigh")  # settings of masks on whole channels
 
-# The share of suspects in a batch: how much accuracy on images that follow the shortcut may be given for that
-# on images that contradict it (docs/decisions/mixing.md).
+# The share of suspects in a batch. A larger share gives more accuracy on conflicting images and less on
+# aligned ones (docs/decisions/mixing.md).
 SHARES = {"balanced": None, "aligned": 0.25, "conflicting": 0.75}
-# Of ImageNet: what published weights expect, and near enough for photographs.
+# Mean and standard deviation of ImageNet, which published weights expect and which suit other photographs.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def of(device: torch.device) -> Bounds:
-    """Return what a kind of device can do in reasonable time."""
+    """Return the bounds for a kind of device."""
     return BOUNDS["cuda" if device.type == "cuda" else "cpu"]
 
 
 def fitting_network(pixels: int) -> tuple[str, dict[str, Any]]:
-    """Return the network, by name and options, for images whose larger side has so many pixels."""
+    """Return the name and options of the network for images whose longer side has this many pixels."""
     if pixels <= SMALL_PIXELS:
         return SMALL_NETWORK, dict(SMALL_OPTIONS)
     return NETWORK, {}
+
+
+def normalisation(channels: int) -> dict[str, tuple[float, ...]]:
+    """Return the mean and spread of pixels: of photographs, or one number for any other channels."""
+    if channels == len(MEAN):
+        return {"mean": MEAN, "std": STD}
+    return {"mean": (sum(MEAN) / len(MEAN),), "std": (sum(STD) / len(STD),)}
 
 
 def settings(
@@ -93,7 +100,7 @@ def with_single_weights(recipe: Recipe) -> Recipe:
 
 
 def with_network(recipe: Recipe, name: str | None, init: str, pretrained: bool) -> Recipe:
-    """Return a recipe with another network or other initial weights, where they are asked for."""
+    """Return a recipe with the network and the initial weights that the user chose, if any."""
     network, start = recipe.model, recipe.start
     if name is not None and name != network.name:
         network = type(network)(name=name)  # options and head belong to the other network
@@ -105,10 +112,11 @@ def with_network(recipe: Recipe, name: str | None, init: str, pretrained: bool) 
 
 
 def _gentler(steps: int, pretrained: bool) -> dict[str, object]:
-    """Return the changes for a start from pretrained weights: rates that do not destroy them.
+    """Return the changes for pretrained weights: lower rates, which preserve them.
 
-    A tenth of the rate from scratch, reached after a twentieth of the steps; before that the new head is
-    trained alone for a tenth of them. Fine-tuning has the same rate, as it starts from such weights too.
+    The rate is a tenth of that for random weights, reached after a warm-up of a twentieth of the steps.
+    Before that, only the new head is trained, for a tenth of the steps. Fine-tuning has the same rate,
+    because it also starts from such weights.
     """
     return {
         "start.pretrained": pretrained,

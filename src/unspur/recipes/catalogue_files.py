@@ -57,7 +57,7 @@ class _Entry(BaseModel):
 
 
 class RatioEntry(_Entry):
-    """What one ratio of a data set changes."""
+    """The changes for one ratio of a data set."""
 
     value: Settings = {}
 
@@ -73,7 +73,7 @@ class DataEntry(_Entry):
 
 
 class ExceptionEntry(_Entry):
-    """What a method changes on some data."""
+    """The changes of a method for some data sets."""
 
     on: tuple[str, ...]
 
@@ -90,7 +90,7 @@ class RecipeMethod(_Entry):
 
 
 class Combination(NamedTuple):
-    """What a recipe is made of: a method, a data set and one of its ratios, if it has any."""
+    """The parts of a recipe: a method, a data set and one of its ratios, if it has any."""
 
     method: str
     data: str
@@ -105,13 +105,13 @@ class Combination(NamedTuple):
         return f"{self.base}{'-' if self.ratio else '/'}{self.method}"
 
     def matches(self, patterns: Iterable[str]) -> bool:
-        """Tell whether one of the patterns names this data set or this ratio of it."""
+        """Return whether one of the patterns matches this data set or this ratio of it."""
         return any(self.data == p or fnmatch(self.base, p) for p in patterns)
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All entries, and the recipes they make, by name."""
+    """All entries, and the recipes made from them, by name."""
 
     data: dict[str, DataEntry]
     methods: dict[str, RecipeMethod]
@@ -147,7 +147,7 @@ def _tables(file: Traversable) -> dict[str, Any]:
 
 
 def _add(found: dict[str, dict[str, Any]], tables: dict[str, Any], file: str) -> None:
-    """Add the entries of a file to those of the others."""
+    """Add the entries of a file to the entries of other files."""
     for kind, entries in tables.items():
         if kind not in found or not isinstance(entries, dict):
             raise RecipeError(
@@ -180,7 +180,7 @@ def _check_extended(
     entries: Mapping[str, DataEntry | RecipeMethod],
     path: tuple[str, ...] = (),
 ) -> None:
-    """Raise if an entry extends one that does not exist, or itself by way of others."""
+    """Raise RecipeError if an entry extends one that does not exist, or itself through others."""
     path = (*path, name)
     for other in _extended(entries[name]):
         where = f"{entries[name].file}: {kind}.{name}.extends = {other!r}"
@@ -201,7 +201,7 @@ def _extended(entry: DataEntry | RecipeMethod) -> tuple[str, ...]:
 def _recipes(
     data: dict[str, DataEntry], methods: dict[str, RecipeMethod]
 ) -> dict[str, Combination]:
-    """Return the recipes that the entries make, by name."""
+    """Return the recipes made from the entries, by name."""
     bases = [(name, ratio) for name, entry in data.items() for ratio in entry.ratios or [""]]
     made: dict[str, Combination] = {}
     for method, entry in methods.items():
@@ -216,7 +216,7 @@ def _recipes(
 
 
 def _check_patterns(method: str, entry: RecipeMethod, bases: list[tuple[str, str]]) -> None:
-    """Raise if a pattern of an entry names no data."""
+    """Raise RecipeError if a pattern of an entry matches no data set."""
     for pattern in (*entry.on, *(p for each in entry.exceptions for p in each.on)):
         if not any(Combination(method, *base).matches([pattern]) for base in bases):
             hint = suggestion(pattern, ["/".join(base).rstrip("/") for base in bases])

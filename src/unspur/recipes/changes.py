@@ -1,4 +1,4 @@
-"""Change settings: dotted keys and Python values, and the text in which the command line gives them."""
+"""Change settings by dotted keys, with Python values or with texts of the command line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Changes = Mapping[str, Any]  # values by dotted key
 
 
 def parse_changes(texts: Iterable[str]) -> dict[str, Any]:
-    """Return `key=value` texts of the command line as values by dotted key; the last of a key wins."""
+    """Parse `key=value` texts of the command line to values by dotted key; the last value of a key wins."""
     found: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
             raise RecipeError(f"--set {text}: give it as key=value, as in prune.sparsity=1e-6.")
-        found.pop(key.strip(), None)  # so that it comes after a change of its whole table
+        found.pop(key.strip(), None)  # so that it is applied after a change of its whole table
         found[key.strip()] = _value(value)
     return found
 
@@ -39,4 +39,4 @@ def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
-        return text  # a bare word is a string
+        return text  # text without quotes is a string

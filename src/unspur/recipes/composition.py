@@ -25,14 +25,14 @@ Flat = dict[str, Any]
 
 
 class Origin(NamedTuple):
-    """Where a value comes from, in words, and the file it is written in."""
+    """The origin of a value as text, and the file that contains it."""
 
     text: str
     file: str = ""
 
 
 class Layer(NamedTuple):
-    """Some settings, their origin, and what a reader should know about them."""
+    """Some settings, their origin, and notes about them."""
 
     origin: Origin
     settings: Settings
@@ -77,7 +77,7 @@ def compose(name: str, entries: Catalogue | None = None) -> Composition:
 
 
 def method_tables(name: str, values: Settings) -> Settings:
-    """Return the settings of a method of the catalogue, as tables, with these values in their places."""
+    """Return the settings of a method of the catalogue as tables, with `values` for its references."""
     known = catalogue()
     layers = [
         Layer(Origin(f"method {each}", entry.file), entry.set)
@@ -88,7 +88,7 @@ def method_tables(name: str, values: Settings) -> Settings:
 
 
 def flat(tables: Settings) -> Flat:
-    """Return tables by dotted key: `prune.rate`; what is nested deeper is a value."""
+    """Return settings by dotted key such as `prune.rate`; deeper tables are values."""
     found: Flat = {}
     for key, value in tables.items():
         found |= (
@@ -111,7 +111,7 @@ def _name_layer(name: str) -> Layer:
 
 
 def _data_layers(combination: Combination, known: Catalogue) -> Iterator[Layer]:
-    """Return what the data set and the ratio set, and what both are called."""
+    """Return the layers of the data set and the ratio, and a name for both."""
     names = {"data": {"name": combination.data, "ratio": combination.ratio}}
     for name, entry in _data_chain(combination.data, known):
         extended = "" if name == combination.data else f", which extends {name}"
@@ -144,9 +144,9 @@ def _values(combination: Combination, known: Catalogue) -> Settings:
 
 
 def _method_layers(combination: Combination, known: Catalogue) -> Iterator[Layer]:
-    """Return what the method and all it extends set, each followed by its exceptions on this data."""
+    """Return the layers of the method and of all it extends, each followed by its exceptions on this data."""
     for name, entry in _method_chain(combination.method, known):
-        noted = name == combination.method or not entry.on  # notes of other recipes are their own
+        noted = name == combination.method or not entry.on  # notes for other recipes are left out
         kind = "method" if entry.on else "part"
         notes = entry.notes if noted else ()
         yield Layer(Origin(f"{kind} {name}", entry.file), entry.set, notes)
@@ -163,7 +163,7 @@ def _method_chain(name: str, known: Catalogue) -> list[tuple[str, RecipeMethod]]
 
 
 def _what(method: str, known: Catalogue) -> str:
-    """Return what a method is in one sentence: its own, or that of the last entry it extends."""
+    """Return the description of a method: its own, or that of the last entry it extends."""
     entry = known.methods[method]
     return entry.what or (_what(entry.extends[-1], known) if entry.extends else "")
 
@@ -182,7 +182,7 @@ def _merge(
 def _resolve(
     key: str, value: Any, origin: Origin, values: Settings, combination: Combination
 ) -> tuple[Any, Origin]:
-    """Return a setting with what it refers to in its place."""
+    """Return a setting with its reference replaced by the value."""
     if not (isinstance(value, str) and value.startswith("$")):
         return value, origin
     if value[1:] not in values:
@@ -194,7 +194,7 @@ def _resolve(
 
 
 def _read_keys(settings: Flat) -> list[str]:
-    """Return the keys that the plan reads; unknown ones too, for the check of the recipe to find."""
+    """Return the keys that the plan reads, and unknown keys, which the check of the recipe reports."""
     plan = settings.get("plan", recipe_class().model_fields["plan"].default)
     unread = {stage for stages in plans().values() for stage in stages} - set(plans().get(plan, ()))
     return [key for key in settings if key.partition(".")[0] not in unread]

@@ -1,4 +1,4 @@
-"""Show a recipe: what it is, how to launch it, and the whole of it with the origin of each value."""
+"""Show a recipe: its description, its command, and all its settings with their origins."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DEFAULT = Origin("default")
 
 
 def show(name: str, loaded: LoadedRecipe, *, changes: Iterable[str] = (), ours: str = "") -> str:
-    """Return a recipe as TOML with a head and the origin of each value as a comment.
+    """Return a recipe as TOML with a header and the origin of each value as a comment.
 
-    `changes` are the texts of `--set`, for the launch line; `ours` is a sentence on our own results.
+    `changes` are the texts of `--set`, for the command; `ours` is a sentence about our own results.
     """
     source = loaded.source
     run = shlex.join(["unspur", "run", name, *_options(source.seed, changes)])
@@ -33,13 +33,13 @@ def _options(seed: int | None, changes: Iterable[str]) -> list[str]:
 
 
 def _head(lines: list[str]) -> list[str]:
-    """Return lines as comments, none longer than a page is wide."""
+    """Return text as comments, wrapped to the width of a page."""
     wrapped = (textwrap.wrap(line, WIDTH - 2, subsequent_indent="  ") for line in lines if line)
     return [f"# {part}" for parts in wrapped for part in parts]
 
 
 def _published(recipe: Recipe) -> str:
-    """Return the published number of a recipe, beside that of ERM on its data, as a sentence."""
+    """Return a sentence with the published number of a recipe and that of ERM on its data."""
     tables = recipe.model_dump(mode="json")
     value, erm = number(tables), number(tables, "erm")
     if value is None:

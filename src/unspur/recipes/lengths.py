@@ -1,7 +1,7 @@
-"""How long the stages of the preset train: by the number of training images and the kind of device alone.
+"""Choose the numbers of training steps of the preset from the number of images and the kind of device.
 
-A training from the start takes so many passes through the images, within bounds. The search for masks takes
-half of its steps, and fine-tuning as many, both up to a bound. An audit takes eight passes through its half.
+A training from random weights takes a number of epochs, within bounds. Learning the masks takes half as many
+steps, and so does fine-tuning, both up to a bound. An audit takes eight epochs on its half of the images.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ DeviceKind = Literal["cpu", "cuda"]
 
 
 class Bounds(NamedTuple):
-    """What a kind of device can do in reasonable time: passes, steps of a training, pixels of a side."""
+    """Bounds for a kind of device: epochs, steps of a training, pixels per side."""
 
     passes: int
     fewest: int
@@ -24,8 +24,8 @@ BOUNDS: dict[DeviceKind, Bounds] = {
     "cpu": Bounds(20, 300, 1000, 96),
     "cuda": Bounds(60, 500, 10_000, 128),
 }
-BATCH, LARGE_BATCH, MANY = 64, 256, 20_000  # large batches on a GPU from so many images on
-SEARCH, TUNING = 2000, 3000  # the most steps of the mask search and of fine-tuning
+BATCH, LARGE_BATCH, MANY = 64, 256, 20_000  # large batches on a GPU for at least this many images
+SEARCH, TUNING = 2000, 3000  # largest numbers of steps for learning the masks and for fine-tuning
 AUDIT_PASSES, AUDIT_STEPS = 8, (300, 1500)
 
 
@@ -49,7 +49,7 @@ def lengths(images: int, device: DeviceKind = "cuda") -> dict[str, Any]:
 
 
 def audit_lengths(images: int) -> dict[str, int]:
-    """Return the batch and the steps of a training of an audit, on one half of so many images."""
+    """Return the batch size and the steps of an audit's trainings, each on one half of the images."""
     half = images // 2
     batch = max(2, min(BATCH, half // 4))
     fewest, most = AUDIT_STEPS

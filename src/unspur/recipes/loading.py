@@ -35,7 +35,7 @@ class LoadedRecipe:
 
 
 def load(name: str, changes: Changes | None = None) -> Recipe:
-    """Return a recipe by built-in name (`cmnist/1pct-dcwp`) or path, with changes by dotted key."""
+    """Return a recipe by its built-in name (`cmnist/1pct-dcwp`) or path, with changes by dotted key."""
     return load_with_origins(name, changes).recipe
 
 
@@ -64,7 +64,7 @@ def names() -> list[str]:
 
 
 def match(pattern: str) -> list[str]:
-    """Return the built-in recipes that match `cmnist/*-dcwp`; a plain name or path is returned as it is."""
+    """Return the built-in recipes that match a pattern such as `cmnist/*-dcwp`, or a name or path itself."""
     if not any(sign in pattern for sign in "*?["):
         return [pattern]
     if not (found := fnmatch.filter(names(), pattern)):
@@ -74,7 +74,7 @@ def match(pattern: str) -> list[str]:
 
 
 def tables_to_show(recipe: Recipe) -> dict[str, dict[str, Any]]:
-    """Return the settings that a recipe reads: those of no table under "", then the tables of its plan."""
+    """Return the settings that a recipe reads: top-level ones under "", then the tables of its plan."""
     top = {key: v for key, v in recipe.model_dump().items() if not isinstance(v, dict)}
     start = () if recipe.start == StartSettings() else ("start",)
     used = ("data", "model", *start, *recipe.stages, "select")
@@ -91,7 +91,7 @@ def dump(recipe: Recipe) -> str:
 
 
 def as_toml(value: Any) -> str:
-    """Return a value as TOML writes it."""
+    """Format a value as TOML."""
     if isinstance(value, dict):
         pairs = ", ".join(f"{key} = {as_toml(each)}" for key, each in value.items())
         return f"{{ {pairs} }}" if value else "{}"
@@ -104,7 +104,7 @@ def _checked(
     table: Mapping[str, Any], changes: Mapping[str, Any], where: Callable[[str], str]
 ) -> Recipe:
     try:
-        whole = json.loads(json.dumps(table, default=str))  # dates, which TOML has, become text
+        whole = json.loads(json.dumps(table, default=str))  # dates of TOML become text
         apply_changes(whole, changes)
         return recipe_class().model_validate_json(json.dumps(whole, default=str))
     except RecursionError:
@@ -118,7 +118,7 @@ def _is_file(name: str) -> bool:
 
 
 def _from_file(name: str) -> Composition:
-    """Return the settings of a file, over those of the recipe it is based on."""
+    """Return the settings of a file, combined with those of its base recipe."""
     table = _read(name)
     table.setdefault("name", name.removesuffix(".toml"))
     base = _base(table.pop("base", None), name)
@@ -148,7 +148,7 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _file_of(key: str, source: Composition, name: str) -> str:
-    """Return the file that a setting or the first of a table is written in, or the recipe's name."""
+    """Return the file of a setting, or of the first setting of a table, or the recipe's name."""
     wanted = ".".join(key.split(".")[:2])
     found = (o.file for k, o in source.origins.items() if f"{k}.".startswith(f"{wanted}."))
     return next(found, "") or name

@@ -1,4 +1,4 @@
-"""Turn what is wrong with a recipe into messages that say what to do."""
+"""Turn errors in a recipe into messages that say what to do."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 
 from pydantic import ValidationError
 
-MOST_LISTED = 12  # known words that a message lists
+MOST_LISTED = 12  # a message lists at most this many known words
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return the known word nearest to an unknown one, as a sentence; all of them if there are few."""
+    """Return a sentence that suggests the most similar known word, or lists all words if there are few."""
     words = list(known)
     close = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
     if close:
@@ -23,7 +23,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def explain(error: ValidationError, where: Callable[[str], str]) -> str:
-    """Return one line for each thing that is wrong; `where` says which file a key comes from."""
+    """Return one line for each error; `where` returns the file of a key."""
     lines = []
     for problem in error.errors():
         key = ".".join(str(part) for part in problem["loc"])

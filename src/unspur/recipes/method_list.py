@@ -1,6 +1,6 @@
-"""The list of methods that `unspur methods` prints, written beforehand: the methods themselves import torch.
+"""The list of methods for `unspur methods`, stored in a file, because importing the methods imports torch.
 
-`python -m unspur.recipes.method_list` writes it again after a change; a test compares the two.
+`python -m unspur.recipes.method_list` writes the file after a change; a test checks that it is up to date.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FILE = "methods.json"
 
 
 class ListedMethod(NamedTuple):
-    """A method in words, and whether it can be chosen for own images."""
+    """The description of a method, and whether it can be chosen for own images."""
 
     name: str
     supervision: str
@@ -24,7 +24,7 @@ class ListedMethod(NamedTuple):
 
 
 def method_rows() -> list[ListedMethod]:
-    """Return every method; those of installed packages have to be imported."""
+    """Return all methods; those of installed packages are imported."""
     if metadata.entry_points(group="unspur.methods"):
         return current_rows()
     text = (resources.files(__package__) / FILE).read_text("utf-8")
@@ -32,7 +32,7 @@ def method_rows() -> list[ListedMethod]:
 
 
 def current_rows() -> list[ListedMethod]:
-    """Return the rows of the methods as they are now."""
+    """Return the current rows, from the methods themselves."""
     from ..methods import all_methods
     from .own_methods import own_methods
 

@@ -1,8 +1,8 @@
-"""Methods for a user's own data: which can be chosen, and what each changes in the settings.
+"""The methods for a user's own images, and the changes that each makes to the settings.
 
-Every method gets the budget of ordinary training on these images: its steps, batch, optimiser and rate. JTT
-and DFR act on the suspects that the other methods mine, so that these are mined once. JTT samples them as
-often as our preset does. None of them mixes images; `--set data.style=1.0` and the like make them.
+Every method has the steps, batch size, optimiser and rate of ordinary training on these images. JTT and DFR
+use the same mined suspects as the other methods. JTT samples them as often as our preset does. These methods
+do not mix images, unless settings such as `--set data.style=1.0` say so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def own_methods() -> dict[str, MethodEntry]:
 
 
 def method_changes(name: str, recipe: Recipe) -> dict[str, Any]:
-    """Return what a method changes in the settings of our preset, by dotted key."""
+    """Return the changes that a method makes to the settings of our preset, by dotted key."""
     known = own_methods()
     if name not in known:
         other = " It is there for the paper's tables alone." * (name in all_methods())
@@ -52,18 +52,18 @@ def _nothing(recipe: Recipe) -> dict[str, Any]:
 
 
 def _jtt(recipe: Recipe) -> dict[str, Any]:
-    """Train anew on all images, suspects more often, as long as the ordinary model."""
+    """Train from the initial weights on all images, suspects more often, as long as the ordinary model."""
     own = {f"finetune.{key}": getattr(recipe.pretrain, key) for key in BUDGET}
     every = max(1, recipe.pretrain.steps // 20)
     return own | {"finetune.align": 0.0, "finetune.drop": 0.0, "select.every": every}
 
 
 def _disent(recipe: Recipe) -> dict[str, Any]:
-    """Swap features from a fifth of the training on, as the original does."""
+    """Start swapping features after a fifth of the training, as the original does."""
     return {"disent.swap_start": recipe.pretrain.steps // 5}
 
 
-# Methods whose plan is made of stages that they share.
+# Methods whose plans consist of shared stages.
 CHAINS: dict[str, Callable[[Recipe], dict[str, Any]]] = {
     DEFAULT: _nothing,
     "erm": _nothing,

@@ -1,11 +1,11 @@
-"""The numbers of the paper's tables, in per cent: means of four seeds, no deviations given."""
+"""The numbers of the paper's tables, in per cent: means of four seeds, without standard deviations."""
 
 from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-# The metric of a data set; that of the others is unbiased accuracy.
+# The metric of each data set; for all others it is unbiased accuracy.
 METRICS = {
     "bffhq": "conflicting",
     "celeba": "worst_group",
@@ -49,7 +49,7 @@ PUBLISHED["bffhq/0.5pct"]["dcwp-erm"] = 56.90
 PUBLISHED["cifar10c/5pct"]["grasp"] = 44.21
 PUBLISHED["cifar10"] = {"erm": 86.76, "grasp": 85.64, "dcwp": 86.32}
 
-# Average accuracy on CelebA, beside the worst group's above.
+# Average accuracy on CelebA, in addition to that of the worst group above.
 CELEBA_AVERAGE = {
     "erm": 97.80,
     "disent": 67.88,
@@ -85,7 +85,8 @@ MINING: dict[str, dict[str, dict[str, float]]] = {
     data: {how: dict(zip(_MINED, row, strict=False)) for how, row in rows.items()}
     for data, rows in _MINING.items()
 }
-# The pruning table, whose DCWP on CIFAR10-C is not the main table's; and the per cent of the weights cut.
+# The pruning table, in which DCWP on CIFAR10-C differs from the main table, and the percentage of weights
+# cut.
 PRUNING = {
     "cifar10": {"erm": 86.76, "grasp": 85.64, "dcwp": 86.32},
     "cifar10c/5pct": {"erm": 45.66, "grasp": 44.21, "dcwp": 60.24},
@@ -98,7 +99,7 @@ READINGS = {"released-code": "dcwp", "paper-text": "dcwp"}
 
 
 def kind(recipe: dict[str, Any]) -> str:
-    """Return the method of a recipe: `lff` of `cmnist/1pct-lff`; its plan if it is not named like that."""
+    """Return the method of a recipe: `lff` for `cmnist/1pct-lff`, or its plan if its name has no method."""
     if "/" not in recipe["name"]:
         return str(recipe["plan"])
     tail: str = recipe["name"].rpartition("/")[2]
@@ -106,7 +107,7 @@ def kind(recipe: dict[str, Any]) -> str:
 
 
 def data_of(recipe: dict[str, Any]) -> str:
-    """Return the data of a recipe by its name in the tables here."""
+    """Return the name of a recipe's data in these tables."""
     data = recipe["data"]
     whole = f"{data['name']}/{data['ratio']}"
     return data["name"] if whole not in PUBLISHED and data["name"] in PUBLISHED else whole
@@ -121,6 +122,6 @@ def number(recipe: dict[str, Any], method: str = "") -> float | None:
 
 
 def rounded(value: float, digits: int = 1) -> str:
-    """Return a published number, or a difference of two, in fewer digits; halves are rounded up."""
+    """Round a published number, or a difference of two, to fewer digits; halves are rounded up."""
     exact = Decimal(str(round(value, 6)))
     return f"{exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP) + 0}"

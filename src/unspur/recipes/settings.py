@@ -1,7 +1,8 @@
-"""Every setting of a run and its default, in one place.
+"""All settings of a run with their defaults.
 
-The defaults are the `unspur` preset: no number in it needs knowledge of the bias. Each stage has a table of
-settings. A method that is a stage of its own has its table in its own file; `recipe_class` adds those.
+The defaults are those of the `unspur` preset, whose values need no knowledge of the bias. Each stage has a
+table of settings. A method with its own stage defines its table in its own file; `recipe_class` adds these
+tables.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, create_model, field_validator, model_validator
 
 from ..data.benchmarks.registry import dataset_names
+from ..deprecation import TRUE_GCE, renamed_value
 from ..methods import own_stages, plans
 from ..training.fit_options import FitOptions
 from ..training.sections import (
@@ -32,26 +34,26 @@ from ..training.sections import (
 )
 
 Chance = Annotated[float, Field(ge=0, le=1)]  # a probability
-Strength = Annotated[float, Field(gt=0, le=1e6)]  # of the data in a regression
+Strength = Annotated[float, Field(gt=0, le=1e6)]  # weight of the data in a regularised regression
 
 
 class DataSettings(Section):
-    """Which data, and how pixels become network input."""
+    """The data set, and the conversion of pixels to network input."""
 
     name: str = "given"
     ratio: str = "1pct"
     seed: int = Field(0, ge=0, lt=2**63)
     size: int = Field(
         0, ge=0, le=8192
-    )  # of the images, where the set can be resized; 0: the set's own
+    )  # side of the images if they can be resized; 0 for that of the data set
     augment: Literal["none", "flip", "crop-flip", "resized-crop-flip"] = "none"
-    spectrum: Chance = 0.0  # how often an image takes the spectrum of another
-    style: Chance = 0.0  # how often an image takes the style of another
-    mix: Chance = 0.0  # how often it is mixed with another of its class
+    spectrum: Chance = 0.0  # probability of mixing in the spectrum of another image
+    style: Chance = 0.0  # probability of mixing in the style of another image
+    mix: Chance = 0.0  # probability of mixing in another image of the class
     mean: tuple[Annotated[float, Field(ge=-1e6, le=1e6)], ...] = ()
     std: tuple[Annotated[float, Field(gt=0, le=1e6)], ...] = ()
     source: Literal["auto", "resident", "streaming"] = "auto"
-    workers: int = Field(0, ge=0, le=1024)  # that decode streamed files; 0: one for each processor
+    workers: int = Field(0, ge=0, le=1024)  # for decoding streamed files; 0: one per processor
 
     @field_validator("name")
     @classmethod
@@ -66,10 +68,10 @@ class DataSettings(Section):
 
 
 class StartSettings(Section):
-    """How training begins; all of it is for networks that start from pretrained weights.
+    """The start of training, for networks that start from pretrained weights.
 
-    `pretrained` takes the published weights of the network, from model.init if that names their file.
-    The rate rises over `warmup` steps; in pretraining the head is trained alone for `head_first` steps.
+    `pretrained` loads the published weights of the network, from model.init if that names their file.
+    The rate rises over `warmup` steps; in pretraining only the head is trained for `head_first` steps.
     """
 
     pretrained: bool = False
@@ -78,9 +80,9 @@ class StartSettings(Section):
 
 
 class MineSettings(TrainingSettings):
-    """How samples that contradict the shortcut are found.
+    """How suspects are found.
 
-    `crossfit` is for own images: small networks on either half of them, as in an audit, `steps` each.
+    `crossfit` is for own images: as in an audit, small networks are trained on each half, for `steps` each.
     """
 
     how: Literal["gce", "early-stopped", "epoch-ensemble", "oracle", "crossfit"] = "gce"
@@ -89,7 +91,7 @@ class MineSettings(TrainingSettings):
     eta: Beta = 0.05
     warm_up: int = Field(
         0, ge=0, le=10_000
-    )  # passes in which the miner learns from all samples alike
+    )  # epochs in which all samples have the same weight for the miner
     threshold: Share = 0.8
     steps: Steps = 2000
     batch: Batch = 256
@@ -98,6 +100,11 @@ class MineSettings(TrainingSettings):
     weight_decay: Weight = 1e-4
     schedule: Literal["constant", "step", "cosine"] = "step"
     decay_every: Since = 600
+
+    @field_validator("gce_form", mode="before")
+    @classmethod
+    def _renamed_form(cls, form: object) -> object:
+        return renamed_value(form, "true", "exact", TRUE_GCE)
 
 
 class PretrainSettings(TrainingSettings):
@@ -109,7 +116,7 @@ class PretrainSettings(TrainingSettings):
 
 
 class AdaptSettings(TrainingSettings):
-    """How a network is trained on mixed images: from its initial weights, or from the ordinary model's."""
+    """How a network is trained on mixed images, from its initial weights or those of the ordinary model."""
 
     start: Literal["initial", "trained"] = "trained"
     steps: Steps = 5000
@@ -118,7 +125,7 @@ class AdaptSettings(TrainingSettings):
 
 
 class DebiasSettings(TrainingSettings):
-    """The debiasing loss. `up` = 0 derives the sampling odds from the suspects (a `share` of each batch)."""
+    """The debiasing loss. With `up` = 0, suspects are sampled so that they are a `share` of each batch."""
 
     align: Weight = 0.05
     positives: Literal["either", "column"] = "either"
@@ -126,24 +133,24 @@ class DebiasSettings(TrainingSettings):
     up: Weight = 0.0
     share: Share = 1 / 3
     cap: float = Field(100.0, ge=1, le=1e9)
-    graded: float = Field(0.0, ge=0, le=10)  # draw suspects in proportion to this power of -log p
+    graded: float = Field(0.0, ge=0, le=10)  # sample suspects proportionally to (-log p) ** graded
     group_weight: Weight = 0.0
     batch: Batch = 256
 
 
 class PruneSettings(DebiasSettings):
-    """How masks are learned; those that are not learned (`how`) keep a share of the weights, `keep`.
+    """How masks are learned, or computed otherwise (`how`); `keep` is the share of weights that are kept.
 
-    A mask is on single weights or on whole channels (`unit`). Of channels, `keep` is a share of the
-    multiply–adds, and learned masks are cut to it too with `cut` = "share". The pressure to be sparse counts
-    weights or multiply–adds (`weigh`).
+    A mask is on single weights or on whole channels (`unit`). For channels, `keep` is a share of the
+    multiply–adds; with `cut` = "share" learned masks are cut to it, too. The sparsity penalty counts weights
+    or multiply–adds (`weigh`).
     """
 
     how: Literal["learned", "magnitude", "random", "grasp"] = "learned"
     unit: Literal["weight", "channel"] = "weight"
     cut: Literal["threshold", "share"] = "threshold"
     keep: Power = 0.1
-    spread: Literal["global", "layer"] = "global"  # of the channels kept by a share
+    spread: Literal["global", "layer"] = "global"  # whether `keep` holds overall or in every layer
     weigh: Literal["weights", "macs"] = "weights"
     steps: Steps = 2000
     rate: Rate = 1e-2
@@ -157,14 +164,14 @@ class PruneSettings(DebiasSettings):
 
 
 class ControlSettings(Section):
-    """Other masks in place of the learned ones, keeping as many weights: in every layer, or overall."""
+    """Control masks that keep as many weights as the learned ones, in every layer or overall."""
 
     how: Literal["random", "magnitude"] = "random"
     spread: Literal["layer", "global"] = "layer"
 
 
 class FinetuneSettings(DebiasSettings):
-    """How the surviving weights are retrained: as they are, or from the network's initial weights."""
+    """How the remaining weights are trained further, from their current or their initial values."""
 
     start: Literal["trained", "initial"] = "trained"
     steps: Steps = 2000
@@ -191,10 +198,10 @@ class RefitSettings(Section):
 
 
 class SelectSettings(Section):
-    """Which iterate of fine-tuning is kept, without labels of the bias.
+    """Which training step of fine-tuning is selected, without bias labels.
 
-    `heldout` follows the balanced loss on suspects and other samples that were kept out of training: the
-    validation split where there is one, otherwise a `share` of the training split.
+    `heldout` selects the lowest balanced loss on held-out suspects and other held-out samples: those of the
+    validation split if there is one, otherwise a `share` of the training split.
     """
 
     rule: Literal["last", "heldout"] = "heldout"
@@ -210,17 +217,15 @@ class Recipe(Section):
     plan: str = "dcwp"
     seed: SeedNumber = 0
     judge: bool = (
-        False  # ask an audit first: without a sign of a shortcut, end with the ordinary model
+        False  # run an audit first; without a sign of a shortcut the result is the ordinary model
     )
     precision: Literal["fp32", "tf32", "bf16"] = "tf32"
     deterministic: bool = True
-    compile: bool = (
-        False  # on a GPU: pays from some 40,000 steps on, or where it was compiled before
-    )
+    compile: bool = False  # on a GPU: worth it for over 40,000 steps, or if it was compiled before
     log_every: Interval = 100
     watch_every: Interval = 500
     checkpoint_every: Interval = 1000
-    checkpoint_seconds: float = Field(10.0, ge=0, le=1e9)  # and not sooner after the last one
+    checkpoint_seconds: float = Field(10.0, ge=0, le=1e9)  # shortest time between two checkpoints
     data: DataSettings = DataSettings()
     model: NetworkSettings = NetworkSettings()
     start: StartSettings = StartSettings()
@@ -240,7 +245,7 @@ class Recipe(Section):
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages of the recipe's plan, in order."""
+        """Return the stages of the recipe's plan, in order."""
         return plans()[self.plan]
 
     def table(self, stage: str) -> Section:
@@ -255,7 +260,7 @@ class Recipe(Section):
     def fit_options(
         self, training: TrainingSettings, *, seed: int, begins: bool = False
     ) -> FitOptions:
-        """How one of its trainings goes; `begins` says that it starts from the initial network."""
+        """Return the options of a training; `begins` says that it starts from the initial network."""
         options = training.options(
             precision=self.precision,
             deterministic=self.deterministic,
@@ -272,13 +277,13 @@ class Recipe(Section):
         return replace(options, optimiser=optimiser)
 
     def seeded(self, seed: int) -> Recipe:
-        """The same recipe with another seed."""
+        """Return the same recipe with another seed."""
         return self.model_copy(update={"seed": seed})
 
 
 @cache
 def recipe_class() -> type[Recipe]:
-    """Return Recipe with a table for every method that is a stage of its own."""
+    """Return Recipe with a table for every method that has its own stage."""
     tables: dict[str, Any] = {
         name: (entry.own_stage.settings, entry.own_stage.settings())
         for name, entry in own_stages().items()

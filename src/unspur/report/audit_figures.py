@@ -1,4 +1,4 @@
-"""Charts and a table of the numbers behind the verdict of an audit, with where it turns."""
+"""Charts and a table of the numbers behind the verdict of an audit, with their thresholds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..audit.thresholds import Thresholds
 from .strips import Axis, Mark, Zone, strip
 from .words import Cell, Table
 
-LOWEST = -0.3  # gain on the axis
+LOWEST = -0.3  # the axis of the gain does not go below this
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Figure:
 
 
 def figures(e: Evidence, limits: Thresholds) -> Iterator[Figure]:
-    """Yield a chart for each number; none where the miner settled it alone."""
+    """Yield a chart for each number; none if the miner alone decided the verdict."""
     if not e.networks:
         return
     yield _gain(e, limits)
@@ -42,20 +42,20 @@ def figures(e: Evidence, limits: Thresholds) -> Iterator[Figure]:
 
 def _gain(e: Evidence, limits: Thresholds) -> Figure:
     values = [number.value for number in e.numbers("gain").values()]
-    # A large loss says no more than a small one, so the axis does not reach down to it.
+    # A very negative gain means the same as a slightly negative one, so the axis is cut off.
     low, high = max(LOWEST, min(-0.1, *values)), max(2.5 * limits.gain, 1.08 * max(values))
     zones = [Zone(limits.gain, "no sign"), Zone(high, "a shortcut", "found")]
     marks = _marks(ShowsGain(), e)
     return Figure(
         "Gain",
-        "How much more of the suspects a network gets right than its control network, less what it loses on "
-        "all other images. On hard images and wrong labels it is about 0."
+        "The accuracy of a network on the suspects minus that of its control network, plus the same "
+        "difference on all other images. For hard images and for wrong labels the gain is about 0."
         + _doubt(ShowsGain(), e, limits),
         strip(
             marks,
             Axis(low, high, zones, chance=0.0),
-            words=f"Gain of each network: {_list_marks(marks)}. From {limits.gain:g} on it speaks for a "
-            "shortcut.",
+            words=f"Gain of each network: {_list_marks(marks)}. A gain of at least {limits.gain:g} indicates "
+            "a shortcut.",
         ),
     )
 
@@ -65,7 +65,7 @@ def _label(name: str) -> str:
 
 
 def _marks(question: NetworkQuestion, e: Evidence) -> list[Mark]:
-    """Return a mark for each network; the verdict goes by the strongest."""
+    """Return a mark for each network; the verdict uses the strongest one."""
     strongest: tuple[str, Statistic] = getattr(e, question.name)
     return [
         Mark(_label(name), number.value, signed(number.value), counts=name == strongest[0])
@@ -78,12 +78,12 @@ def _list_marks(marks: Sequence[Mark]) -> str:
 
 
 def _doubt(question: NetworkQuestion, e: Evidence, limits: Thresholds) -> str:
-    """Return a remark where the strongest number is large enough, but may be chance."""
+    """Return a remark if the strongest number is large enough but not significant, otherwise ""."""
     number: Statistic = getattr(e, question.name)[1]
     threshold = question.threshold(e, limits)
     if number.value < threshold or is_significant(number, threshold, limits):
         return ""
-    return f" Here chance is not ruled out ({p_value(number.p_value)})."
+    return f" Here the largest value is not statistically significant ({p_value(number.p_value)})."
 
 
 def _right(e: Evidence) -> Figure:
@@ -98,14 +98,13 @@ def _right(e: Evidence) -> Figure:
     ]
     listed = "; ".join(f"{mark.name}, {mark.text}" for mark in marks)
     return Figure(
-        "Suspects it gets right",
-        "From its control network (open) to the network itself (full). A shortcut that a network cannot see, "
-        "or was taught to see through, no longer fools it.",
+        "Accuracy on suspects",
+        "The control network (open circle) and the network itself (filled circle). A network that cannot see "
+        "the shortcut, or was trained on more exceptions to it, is no longer misled by it.",
         strip(
             marks,
             Axis(0.0, 1.0, percent=True),
-            words=f"Share of the suspects that are got right, from the control network to the network: "
-            f"{listed}.",
+            words=f"Accuracy on suspects, of the control network and of the network: {listed}.",
         ),
     )
 
@@ -116,14 +115,15 @@ def _reliance(e: Evidence, limits: Thresholds) -> Figure:
     marks = _marks(ShowsReliance(), e)
     return Figure(
         "Reliance",
-        "How often hiding something takes more from the class a suspect is taken for than from that of an "
-        "ordinary image. By chance, and for wrong labels, in half of all pairs. It counts from an insistence "
-        f"of {limits.resting:g} on." + _doubt(ShowsReliance(), e, limits),
+        "A part of each image is hidden. In how many pairs of a suspect and an ordinary image does this "
+        "reduce the confidence in the predicted class more for the suspect? By chance, and for wrong labels, "
+        f"in half of them. Reliance is only used if the insistence is at least {limits.resting:g}."
+        + _doubt(ShowsReliance(), e, limits),
         strip(
             marks,
             Axis(low, 1.0, zones, chance=0.5),
-            words=f"Reliance on what each network does not see: {_list_marks(marks)}; by chance 0.5. From "
-            f"{limits.reliance:g} on it speaks for a shortcut.",
+            words=f"Reliance on what each network does not see: {_list_marks(marks)}; by chance 0.5. A "
+            f"reliance of at least {limits.reliance:g} indicates a shortcut.",
         ),
     )
 
@@ -137,12 +137,12 @@ def _insistence(e: Evidence, limits: Thresholds) -> Figure:
     mark = Mark(name, e.insistence, f"{e.insistence:.2f}")
     return Figure(
         "Insistence",
-        "A network that has not seen the suspects clearly gives some of them another class. To how many of "
-        "these does it give it as surely as to ordinary images?",
+        "A network that was not trained on the suspects clearly predicts a class other than the label for "
+        "some of them. Insistence is the share of these for which it is as confident as for ordinary images.",
         strip(
             [mark],
             Axis(0.0, 1.0, zones),
-            words=f"Insistence {mark.text}, on {name}. From {limits.insistence:g} on, suspects are more than "
+            words=f"Insistence {mark.text}, on {name}. Below {limits.insistence:g}, the suspects are merely "
             "hard images.",
         ),
     )
@@ -150,35 +150,36 @@ def _insistence(e: Evidence, limits: Thresholds) -> Figure:
 
 def _separation(e: Evidence, limits: Thresholds) -> Figure:
     low = min(0.4, *(number.value for number in e.numbers("separation").values()))
-    turn = ShowsSeparation().threshold(e, limits)
+    threshold = ShowsSeparation().threshold(e, limits)
     marks = _marks(ShowsSeparation(), e)
     return Figure(
         "Separation",
-        "How often another network doubts such an answer more for a suspect than for an ordinary image. By "
-        "chance, and for wrong labels, in half of all pairs. It counts where insistence is high: the higher, "
-        "the less of it is due to hard images." + _doubt(ShowsSeparation(), e, limits),
+        "In how many pairs of a suspect and an ordinary image is another network less confident of that "
+        "class for the suspect? By chance, and for wrong labels, in half of them. Separation is only used "
+        "if the insistence is high; hard images have a low insistence."
+        + _doubt(ShowsSeparation(), e, limits),
         strip(
             marks,
-            Axis(low, 1.0, _zones_of_separation(turn, limits.mixed), chance=0.5),
-            words=f"Separation by each network: {_list_marks(marks)}; by chance 0.5. From {turn:.2f} on it "
-            f"speaks for a shortcut, below {limits.mixed:g} for wrong labels.",
+            Axis(low, 1.0, _separation_zones(threshold, limits.mixed), chance=0.5),
+            words=f"Separation by each network: {_list_marks(marks)}; by chance 0.5. At least "
+            f"{threshold:.2f} indicates a shortcut, less than {limits.mixed:g} wrong labels.",
         ),
     )
 
 
-def _zones_of_separation(turn: float, mixed: float) -> list[Zone]:
-    unclear = [Zone(turn, "cannot tell")] if turn > mixed else []
-    shortcut = [Zone(1.0, "a shortcut", "found")] if turn < 1 else []
+def _separation_zones(threshold: float, mixed: float) -> list[Zone]:
+    unclear = [Zone(threshold, "cannot tell")] if threshold > mixed else []
+    shortcut = [Zone(1.0, "a shortcut", "found")] if threshold < 1 else []
     return [Zone(mixed, "wrong labels", "unsure"), *unclear, *shortcut]
 
 
 def numbers(e: Evidence) -> Table | None:
-    """Return the same numbers as a table, with p-values corrected for the choice among networks."""
+    """Return the same numbers as a table, with p-values corrected for the number of networks."""
     if not e.networks:
         return None
     columns = [
-        ("its control gets right", "of the suspects"),
-        ("it gets right", "of the suspects"),
+        ("control network", "accuracy on suspects"),
+        ("this network", "accuracy on suspects"),
         *((question.name, "and p-value") for question in network_questions()),
     ]
     statistics_by_question = [

@@ -1,4 +1,4 @@
-"""The page of an audit: the verdict, the rule and the numbers behind it, and the images it is about."""
+"""The page of an audit: the verdict, the rule and the numbers behind it, and the suspects."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def render(audit: SavedAudit) -> str:
 
 
 def content(audit: SavedAudit) -> dict[str, Any]:
-    """Return everything the page shows, by the names its template uses."""
+    """Return the variables of the page's template."""
     about, e, limits = audit.about, audit.evidence, audit.thresholds
     conclusion = verdict.conclude(e, thresholds=limits)
     shelves = gallery.shelves(audit.facts, audit.tensors, _marks) if audit.facts else []
-    here = {mark for shelf in shelves for card in shelf.suspects for mark in card.marks}
-    more = {mark: name for mark, name in _filters().items() if mark in here}
+    used_marks = {mark for shelf in shelves for card in shelf.suspects for mark in card.marks}
+    more = {mark: name for mark, name in _filters().items() if mark in used_marks}
     by_suspects = sorted(about["classes"], key=lambda each: -each["suspects"])
     return {
         "audit": audit,
@@ -51,7 +51,7 @@ def content(audit: SavedAudit) -> dict[str, Any]:
         "roles": {each.title or each.name: each.role for each in audit_networks.every()},
         "figures": list(figures(e, limits)),
         "numbers": numbers(e),
-        "sureness": audit_words.sureness(e, limits),
+        "certainty": audit_words.certainty(e, limits),
         "wrong_labels": audit_words.exceptions_or_wrong_labels(e, limits, len(about["classes"])),
         "calibration": audit_words.calibration(about, usual=_usual(audit)),
         "views": views(audit),
@@ -74,7 +74,7 @@ def content(audit: SavedAudit) -> dict[str, Any]:
 
 
 def _explanation(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what goes with being a suspect; nothing for audits that were not asked."""
+    """Return the properties that predict the suspects; empty if the audit did not look for them."""
     if "explanation" not in about:
         return {}
     explanation = Explanation.from_json(about["explanation"])
@@ -86,7 +86,7 @@ def _explanation(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _power(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is found of planted shortcuts; nothing where none were planted."""
+    """Return how many planted shortcuts were found; empty if none were planted."""
     if "power" not in about:
         return {}
     power = Power.from_json(about["power"])
@@ -94,20 +94,20 @@ def _power(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(audit: SavedAudit) -> str:
-    """Return the verdict in words, which say if it is a close call."""
+    """Return the text of the verdict, with a remark if a number is close to its threshold."""
     close = verdict.close_call(audit.evidence, thresholds=audit.thresholds)
     return verdict.with_close_call(audit.about["text"], str(close) if close else "")
 
 
 def _filters() -> dict[str, str]:
-    """Return the filters of the gallery beside those of every gallery."""
-    return {"insisted": "insisted on"} | {
+    """Return the filters that only the gallery of an audit has."""
+    return {"insisted": "confidently contradicted"} | {
         each.name: each.filter for each in audit_networks.compared()
     }
 
 
 def share(each: Mapping[str, Any]) -> float:
-    """Return the share of a class that is suspect."""
+    """Return the share of suspects in a class."""
     return float(each["suspects"] / max(1, each["samples"]))
 
 
@@ -122,7 +122,7 @@ def _next(audit: SavedAudit, conclusion: Conclusion) -> audit_words.Next:
 
 
 def _usual(audit: SavedAudit) -> bool:
-    """Return whether network and settings are those that the thresholds were chosen for."""
+    """Return whether the thresholds were chosen for this network and these settings."""
     about = audit.about
     default = settings(audit.evidence.samples, name="", seed=about["settings"]["seed"])
     usual = default.model_dump(mode="json", include=SETTINGS)
@@ -130,7 +130,11 @@ def _usual(audit: SavedAudit) -> bool:
 
 
 def _marks(sample: Sample) -> list[str]:
-    """Return what a suspect can be filtered by: being insisted on, and the networks that get it right."""
+    """Return the filters that a suspect matches.
+
+    These are `insisted`, if a network that was not trained on it is fully confident of another class, and
+    the names of the networks that classify it correctly.
+    """
     names = [network.name for network in audit_networks.compared()]
     right = [name for name in names if sample["says"].get(name) == sample["label"]]
     return [*(["insisted"] if sample["insisted"] else []), *right]
@@ -143,7 +147,7 @@ def _by_network(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the settings of a nested table one by one."""
+    """Yield the settings of a nested table with their dotted names."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
@@ -151,12 +155,12 @@ def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield f"{prefix}{name}", value
 
 
-# -- where it hides -----------------------------------------------------------------------------------
+# -- where the shortcut is ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Example:
-    """A suspect, what a network behind a view sees of it, and a typical image of the class it seems."""
+    """A suspect, how it looks through a view, and a typical image of the class that the miner predicts."""
 
     card: Card
     seen: str
@@ -166,7 +170,7 @@ class Example:
 
 @dataclass(frozen=True)
 class ViewExamples:
-    """What a view hides, the accuracy on suspects with and without it, and examples."""
+    """What a view hides, the accuracy on suspects without (`right`) and with it (`before`), and examples."""
 
     name: str
     hidden: str
@@ -176,7 +180,7 @@ class ViewExamples:
 
 
 def views(audit: SavedAudit) -> list[ViewExamples]:
-    """Return the views that show the shortcut, the most significant first."""
+    """Return the views that reveal the shortcut, the most significant first."""
     facts, tensors = audit.facts, audit.tensors
     typical = _typical(audit)
     view_examples = []

@@ -1,4 +1,4 @@
-"""An audit in words: how to go on, how sure the verdict is, and what it cannot tell."""
+"""Sentences of an audit page: what to do next, how certain the verdict is, what it cannot decide."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from ..audit.verdict import steps
 
 @dataclass(frozen=True)
 class Next:
-    """What to do now, and the command for it."""
+    """What to do next, and the command for it."""
 
     text: str
     command: str
 
 
 def next_step(conclusion: Conclusion, *, out: str, source: str = "", steps: int = 0) -> Next:
-    """Return how to go on; `source` is the data as named on the command line, empty in Python.
+    """Return what to do next.
 
-    `steps` is the length of the audit's trainings.
+    `source` is the data argument of the command line, empty for an audit from Python. `steps` is the number
+    of steps of the audit's trainings.
     """
     commands = _shell(out, source, 2 * steps) if source else _python(out, 2 * steps)
     return Next(conclusion.advice, commands[conclusion.command])
@@ -58,45 +59,45 @@ def _python(out: str, steps: int) -> dict[Command, str]:
     }
 
 
-# -- how sure the verdict is --------------------------------------------------------------------------
+# -- how certain the verdict is -----------------------------------------------------------------------
 
 
 def odds(p_value: float) -> str:
-    """Return a p-value in words."""
+    """Return a p-value in words, to follow "this happens by chance"."""
     if p_value >= 0.05:
-        return f"in {percent(p_value, 0)} of such sets"
+        return f"in {percent(p_value, 0)} of such data sets"
     if p_value < 1e-9:
-        return "less than once in a billion such sets"
+        return "less than once in a billion such data sets"
     times = 1 / p_value
     digits = 10 ** (len(str(int(times))) - 1)
-    return f"about once in {round(times / digits) * digits:,} such sets"
+    return f"about once in {round(times / digits) * digits:,} such data sets"
 
 
-def sureness(e: Evidence, limits: Thresholds) -> list[str]:
-    """Say for each number that counts how likely it is to come about by chance."""
+def certainty(e: Evidence, limits: Thresholds) -> list[str]:
+    """Say for each number that the verdict uses how likely it is by chance."""
     counted = [q for q in network_questions() if e.numbers(q.name) and q.counts(e, limits)]
     sentences = [f"{question.null} {_by_chance(question, e)}" for question in counted]
     if sentences:
         sentences.append(
-            f"For a verdict it is not enough that chance is ruled out (p at most {limits.p_value:g}); the "
-            "number must be large, too. Small gains that were no chance have been seen without a shortcut."
+            f"A verdict needs more than statistical significance (p at most {limits.p_value:g}): the number "
+            "must also be large. Small but significant gains also occur in data without a shortcut."
         )
     return sentences
 
 
 def _by_chance(question: NetworkQuestion, e: Evidence) -> str:
-    """Say how often chance would give the strongest number of a question."""
+    """Say how often the strongest number of a question would occur by chance."""
     best = getattr(e, question.name)
-    assert best is not None, "there are such numbers"
+    assert best is not None, "the caller checks that there are such numbers"
     name, number = best
     if question.name != "gain":
-        share = f"It is {percent(number.value, 0)} of them ({name})"
-        return f"{share}, which comes about by chance {odds(number.p_value)}."
+        share = f"Here it is {percent(number.value, 0)} of all pairs (network {name})"
+        return f"{share}. This happens by chance {odds(number.p_value)}."
     if number.value <= 0:
-        return f"None does here ({name}, {signed(number.value)})."
+        return f"No network gains here (network {name}: {signed(number.value)})."
     return (
-        f"The gain of {signed(number.value)} ({name}) comes about by chance {odds(number.p_value)}, allowing "
-        f"for the choice among {len(e.networks)} networks."
+        f"Here the gain is {signed(number.value)} (network {name}). This happens by chance "
+        f"{odds(number.p_value)}, corrected for the number of networks ({len(e.networks)})."
     )
 
 
@@ -109,94 +110,109 @@ def exceptions_or_wrong_labels(e: Evidence, limits: Thresholds, classes: int) ->
     deciding = next(step for step in decision_steps if step.conclusion)
     answers = {step.name: step.answer for step in decision_steps}
     verdict = deciding.conclusion.verdict if deciding.conclusion else None
-    sentences = [_of_miner(deciding.name, e) or _of_networks(answers, e, limits, verdict)]
+    sentences = [
+        _labels_by_miner(deciding.name, e) or _labels_by_networks(answers, e, limits, verdict)
+    ]
     if verdict == "shortcut":
         sentences.append(
-            "That is said of the suspects as a whole. A single one may still have a wrong label, or be hard: "
-            "look at them before you use the flags."
+            "This holds for the suspects as a whole. A single suspect may still have a wrong label or be a "
+            "hard image: look at the suspects before you use the flags."
         )
     if classes == 2 and e.networks:
         sentences.append(
-            "With two classes a wrong label and a mistake between the two look the same, so this is harder "
-            "to tell than with more."
+            "With two classes, a wrong label and an error of the network look the same, so they are harder "
+            "to distinguish than with more classes."
         )
     return sentences
 
 
-def _of_miner(deciding: str, e: Evidence) -> str:
-    """Say what is known of the labels where the miner or the border settled it; empty elsewhere."""
+def _labels_by_miner(deciding: str, e: Evidence) -> str:
+    """Say what is known about the labels if the miner or the border decided the verdict; otherwise "".
+
+    `deciding` is the name of the question that gave the verdict.
+    """
     if deciding in ("learned", "easy"):
         return (
-            f"Not here. Where {percent(e.error)} of the images are got wrong, wrong labels drown among hard "
-            "images: this audit says nothing of the labels."
+            f"Not here. The miner gets {percent(e.error)} of the images wrong, so wrong labels cannot be "
+            "distinguished from hard images. This audit gives no information about the labels."
         )
     if deciding == "labels":
         return (
-            "Of single images not here, since most are hard. Of all together yes: the surest mistakes have "
-            "labels that hard images rarely have, and nothing easy was found that a shortcut could be."
+            "Not for single images, because most images are hard. For all images together, yes: the most "
+            "confident errors have labels that are rare for hard images, and no easy feature was found "
+            "that could be a shortcut."
         )
     if deciding == "border":
         return (
-            "Yes. A network that sees the border alone is as sure of another class as it would be with wrong "
-            "labels, but one that sees the centre alone doubts it: border and centre contradict each other."
+            "Yes. A network that sees only the border is as confident of another class as it would be with "
+            "wrong labels. A network that sees only the centre is not: border and centre contradict each "
+            "other."
         )
     if deciding == "enough":
-        return f"Not here: {e.suspects} suspects are too few to say why they are suspects."
+        return f"Not here: {e.suspects} suspects are too few to find out why they are suspects."
     return ""
 
 
-def _of_networks(
+def _labels_by_networks(
     answers: Mapping[str, str], e: Evidence, limits: Thresholds, verdict: str | None
 ) -> str:
-    """Say what the answers of the networks tell of the labels."""
+    """Say what the predictions of the networks show about the labels.
+
+    `answers` are the answers to the questions of the audit, by their names.
+    """
     if answers["reliance"] == "yes" and e.reliance:
         name, number = e.reliance
         return (
-            "Yes. Wrong labels do not depend on what a network sees. Here the class that suspects are taken "
-            f"for rests on {audit_networks.find(name).hidden} (reliance {number.value:.2f}, by chance 0.50)."
+            "Yes. Wrong labels do not depend on what a network sees. Here the class that is predicted for "
+            f"suspects depends on {audit_networks.find(name).hidden} (reliance {number.value:.2f}, by chance "
+            "0.50)."
         )
     if answers["insistence"] != "yes":
         return (
-            f"Few suspects look like wrong labels: only on {e.full:,} is a network that has not seen them as "
-            "sure of another class as it is of ordinary images. Images with wrong labels are ordinary ones."
+            f"Few suspects look like wrong labels. A network that was not trained on them would be fully "
+            f"confident of another class, as it is for ordinary images. This holds for {e.full:,} of them."
         )
     if answers["doubt"] == "yes" and e.separation:
-        return _of_doubt(answers, e.separation[1].value, limits.separation(e.insistence), limits)
+        return _labels_by_separation(
+            answers, e.separation[1].value, limits.separation(e.insistence), limits
+        )
     if verdict == "shortcut":
         return (
-            "Not clearly. There is a shortcut, but no network doubts the class that those insisted on are "
-            "given: wrong labels would look the same, and may be among them."
+            "Not clearly. There is a shortcut, but where one network is fully confident of another class, no "
+            "other network is less confident. Wrong labels would look the same, and some suspects may have "
+            "wrong labels."
         )
     return (
-        "As far as possible: nothing but the label is odd about these images. A shortcut with too few "
+        "As far as possible: only the labels of these images are unusual. A shortcut with too few "
         "exceptions to learn from would look the same."
     )
 
 
-def _of_doubt(
+def _labels_by_separation(
     answers: Mapping[str, str], separation: float, threshold: float, limits: Thresholds
 ) -> str:
     doubt = f"separation {separation:.2f}, by chance 0.50"
     if answers["separation"] == "yes":
         return (
-            "Yes. A network is as sure of another class as it would be with wrong labels, but others doubt "
-            f"it ({doubt}): the images differ in more than their label."
+            "Yes. One network is as confident of another class as it would be with wrong labels, but other "
+            f"networks are not ({doubt}): the images differ in more than their labels."
         )
     return (
-        f"Not clearly. Other networks doubt what one insists on ({doubt}), but less than it takes for a "
-        f"shortcut ({threshold:.2f}) and more than for wrong labels ({limits.mixed:g}): the two cannot be "
-        "told apart here."
+        f"Not clearly. One network is fully confident of another class, and others are less confident "
+        f"({doubt}). This is less than a shortcut requires ({threshold:.2f}) and more than wrong labels give "
+        f"({limits.mixed:g}), so the two cannot be distinguished here."
     )
 
 
 def calibration(about: Mapping[str, Any], *, usual: bool) -> str:
-    """Say what the thresholds were chosen for, and whether this audit is of that kind."""
+    """Say for which network and settings the thresholds were chosen, and whether this audit has them."""
     if usual:
         return (
-            "The thresholds were chosen once, on planted shortcuts and on sets without any, for the built-in "
-            "network and these settings; the documentation of the audit tells how often it is right."
+            "The thresholds were chosen once, on data with planted shortcuts and on data without shortcuts, "
+            "for the built-in network and these settings. The documentation of the audit says how often its "
+            "verdict is right."
         )
     return (
         f"The thresholds were chosen for the built-in network and its settings. This audit used others "
-        f"({about['network']['name']}): how often it is right with them, nobody has measured."
+        f"({about['network']['name']}); how often its verdict is right with them was not measured."
     )

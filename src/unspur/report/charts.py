@@ -1,7 +1,8 @@
-"""Small charts as SVG text: the same numbers give the same bytes, and a page's style colours the ink.
+"""Small charts as SVG text. The same numbers give the same bytes.
 
-Classes the page styles: `grid`, `tally` and `turn` (lines), `tick` and `name` (text), `halo` and `over` (text
-over marks), `mark` and `mark open` (dots), `span` (between dots), `zone` (of an axis) with a kind of verdict.
+Colours of text and axes come from the style sheet of the page. Its classes are `grid`, `tally` and `turn`
+(lines), `tick` and `name` (text), `halo` and `over` (text over marks), `mark` and `mark open` (dots), `span`
+(between dots), and `zone` (a part of an axis) with a kind of verdict.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ Point = tuple[float, float]
 DASHES = ("", "6 4", "2 3", "9 3 2 3", "4 2")
 WIDE, HIGH = 420, 230
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 24
-MOST = 300  # points of a line that are drawn
-DOT = 4  # of a cloud, as wide as this
+MOST_POINTS = 300  # points drawn of one line
+DOT = 4  # width of a point of a scatter plot
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Scale:
-    """From numbers to places along an axis, by their logarithms where they span too much."""
+    """Map numbers to positions along an axis, linearly or by their logarithms."""
 
     low: float
     high: float
@@ -52,7 +53,11 @@ def lines(
     percent: bool = False,
     mark: tuple[float, str] | None = None,
 ) -> str:
-    """Draw lines over training steps; `mark` is a step to mark by a vertical line, and its name."""
+    """Draw lines over training steps.
+
+    `words` describes the chart for screen readers. `mark` is a step to mark with a vertical line, and its
+    name.
+    """
     xs = [x for line in series for x, _ in line.points]
     ys = [y for line in series for _, y in line.points]
     across = Scale(0, max(xs, default=1) or 1, LEFT, WIDE - RIGHT)
@@ -79,9 +84,9 @@ def cloud(
     words: str,
     colours: Mapping[int, str] | None = None,
 ) -> str:
-    """Draw points by group, each with its colour and shape; name the groups that form a cluster.
+    """Draw a scatter plot. Each group has a colour and a shape; groups that form a cluster are labelled.
 
-    `colours` are those of the groups, by default those of the palette in turn.
+    `colours` gives the colour of each group, by default the colours of the palette in turn.
     """
     side = 320.0
     fitted = _fit_square(places, side)
@@ -89,15 +94,15 @@ def cloud(
         group: [place for place, g in zip(fitted, groups, strict=True) if g == group]
         for group in sorted(set(groups))
     }
-    own = colours or {}
-    marks = [_marks(points, group, own.get(group)) for group, points in by_group.items()]
+    colours = colours or {}
+    marks = [_marks(points, group, colours.get(group)) for group, points in by_group.items()]
     return svg([*marks, *_labels(by_group, names, _width(fitted))], side, side, words)
 
 
 def _labels(
     by_group: Mapping[int, Sequence[Point]], names: Mapping[int, str], width: float
 ) -> Iterable[str]:
-    """Yield names over compact groups, as far as there is room."""
+    """Yield the names of compact groups, where there is room for them."""
     taken: list[tuple[float, float, float]] = []
     for group, points in by_group.items():
         x, y = _middle(points)
@@ -113,10 +118,11 @@ def dot(group: int, colour: str | None = None) -> str:
     return svg([_marks([(6.0, 6.0)], group, colour)], 12, 12, "", style="width:16px")
 
 
-# -- pieces -------------------------------------------------------------------------------------------
+# -- elements -----------------------------------------------------------------------------------------
 
 
 def svg(parts: Iterable[str], wide: float, high: float, words: str, *, style: str = "") -> str:
+    """Return an SVG image; `words` describes it for screen readers, which skip it if that is empty."""
     accessibility = f'role="img" aria-label="{escape(words)}"' if words else 'aria-hidden="true"'
     style = f' style="{style}"' if style else ""
     return f'<svg viewBox="0 0 {wide:g} {high:g}" {accessibility}{style}>{"".join(parts)}</svg>'
@@ -140,7 +146,7 @@ def label(x: float, y: float, words: str, kind: str, anchor: str) -> str:
 
 
 def _upwards(ys: Sequence[float], *, percent: bool) -> Scale:
-    """Return the vertical axis: 0 to 1 for shares, otherwise what holds all values."""
+    """Return the vertical axis: 0 to 1 for shares, otherwise the range of the values."""
     start, end = HIGH - BOTTOM, TOP
     if percent:
         return Scale(0.0, 1.0, start, end)
@@ -175,7 +181,7 @@ def _mark(x: float, name: str) -> list[str]:
 
 
 def _ticks(scale: Scale) -> list[float]:
-    """Return about five round numbers between the ends; powers of ten on a logarithmic scale."""
+    """Return about five round numbers for ticks; powers of ten on a logarithmic scale."""
     if scale.log:
         first, last = math.ceil(math.log10(scale.low)), math.floor(math.log10(scale.high))
         if first < last:
@@ -191,13 +197,13 @@ def _ticks(scale: Scale) -> list[float]:
 
 
 def _thin(points: Sequence[Point]) -> Sequence[Point]:
-    """Return at most `MOST` points, the last one always among them."""
-    every = math.ceil(len(points) / MOST)
+    """Return at most about `MOST_POINTS` points, always with the last one."""
+    every = math.ceil(len(points) / MOST_POINTS)
     return points if every <= 1 else [*points[:-1:every], points[-1]]
 
 
 def _fit_square(places: Sequence[Point], side: float, *, margin: float = 8.0) -> list[Point]:
-    """Move and scale points into a square, keeping their proportions."""
+    """Move and scale points into a square without distortion."""
     xs, ys = [x for x, _ in places], [y for _, y in places]
     span = max(max(xs) - min(xs), max(ys) - min(ys)) or 1.0
     scale = (side - 2 * margin) / span
@@ -206,7 +212,7 @@ def _fit_square(places: Sequence[Point], side: float, *, margin: float = 8.0) ->
 
 
 def _middle(places: Sequence[Point]) -> Point:
-    """Return the point of a group that is nearest to its median: a label there is over the group."""
+    """Return the point of a group that is nearest to its median, as the place for a label."""
     xs, ys = sorted(x for x, _ in places), sorted(y for _, y in places)
     x, y = xs[len(xs) // 2], ys[len(ys) // 2]
     return min(places, key=lambda p: (p[0] - x) ** 2 + (p[1] - y) ** 2)
@@ -219,7 +225,7 @@ def _width(places: Sequence[Point]) -> float:
 
 
 def _marks(places: Sequence[Point], group: int, colour: str | None = None) -> str:
-    """Draw the points of a group as one path. A round or square cap on a line of no length is a dot."""
+    """Draw the points of a group as one path. A line of length 0 with a round or square cap is a dot."""
     colour, shape = colour or GROUPS[group % len(GROUPS)], group % 4
     if shape in (0, 1):
         path = "".join(f"M{x:.0f} {y:.0f}h0" for x, y in places)

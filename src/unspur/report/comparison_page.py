@@ -1,4 +1,4 @@
-"""The page of a comparison: methods beside each other, with label-free and, where known, true scores."""
+"""The page of a comparison of methods, with scores by suspects and, if there are bias labels, by group."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .templates import paint
 from .words import MEANING, Cell, Table, between, scored_on
 
 PAGE = "comparison.html"
-FEW = 10  # images, or fewer, whose accuracies say little
+FEW = 10  # an accuracy on fewer images than this gets a warning
 DECIDES = {
     "conflicting": "images that contradict the shortcut",
-    "worst_group": "the group it does worst in",
-    "suspects": "suspects outside training",
+    "worst_group": "the worst group",
+    "suspects": "held-out suspects",
     "average": "all images",
 }
 
 
 def attempt(found: MethodComparison, out: Path) -> Path | None:
-    """Write the page into a folder; on failure warn why and return None."""
+    """Write the page into a folder; if a package is missing, warn and return None."""
     try:
         write_bytes(out / PAGE, render(found).encode())
     except ModuleNotFoundError as error:
@@ -42,7 +42,7 @@ def render(found: MethodComparison) -> str:
 
 
 def content(found: MethodComparison) -> dict[str, Any]:
-    """Return everything the page shows, by the names its template uses."""
+    """Return the variables of the page's template."""
     return {
         "found": found,
         "headline": headline(found),
@@ -57,7 +57,7 @@ def content(found: MethodComparison) -> dict[str, Any]:
 
 
 def deciding_share(found: MethodComparison, method: ComparedMethod) -> AccuracyShare:
-    """Return the score of a method that tells most of a shortcut."""
+    """Return the score of a method that shows the effect of a shortcut best."""
     name = found.deciding
     return method.unseen[name] if name == "suspects" else method.scores[name]
 
@@ -68,10 +68,10 @@ def best(found: MethodComparison) -> ComparedMethod:
 
 
 def headline(found: MethodComparison) -> str:
-    """Name the method that does best by the deciding score, if that is more than chance."""
+    """Name the method with the best deciding score, if its gain is significant."""
     method, baseline = best(found), found[found.baseline]
     if method is baseline:
-        return f"No method does better than {baseline.title}"
+        return f"No method is better than {baseline.title}"
     points, interval = _gain_of_best(found)
     if interval[0] <= 0:
         return f"No method is clearly better than {baseline.title}"
@@ -83,19 +83,21 @@ def lead(found: MethodComparison) -> str:
     method, baseline = best(found), found[found.baseline]
     where = DECIDES[found.deciding]
     count = found.unseen_counts.get(found.deciding)
+    where = where.removesuffix("s") if count == 1 else where
     where = f"{count:,} {where}" if count is not None else where
     if method is baseline:
         share = percent(deciding_share(found, baseline).value)
-        return f"Of {where}, {baseline.title} gets {share} right; no other method gets more."
+        return f"On {where}, {baseline.title} has an accuracy of {share}; no other method has a higher one."
     points, interval = _gain_of_best(found)
     before, after = (percent(deciding_share(found, each).value) for each in (baseline, method))
     sentence = (
-        f"Of {where}, {method.title} gets {after} right and {baseline.title} {before}: {_points(points)} "
-        f"points, 95 % interval {between(interval, signed=True)}."
+        f"On {where}, {method.title} has an accuracy of {after} and {baseline.title} of {before}: "
+        f"{_points(points)} points, 95 % interval {between(interval, signed=True)}."
     )
-    doubt = " That is no clear gain." if interval[0] <= 0 <= interval[1] else ""
-    few = " So few images say little." if count is not None and count < FEW else ""
-    return f"{sentence}{doubt}{few} Intervals are over images, for one seed."
+    doubt = " This gain is not significant." if interval[0] <= 0 <= interval[1] else ""
+    few = " There are too few images for a reliable comparison."
+    few = few if count is not None and count < FEW else ""
+    return f"{sentence}{doubt}{few} The interval covers the choice of images, for one seed."
 
 
 def _gain_of_best(found: MethodComparison) -> tuple[float, Interval]:
@@ -106,7 +108,7 @@ def _gain_of_best(found: MethodComparison) -> tuple[float, Interval]:
 
 
 def chart(found: MethodComparison) -> str:
-    """Draw the deciding score of each method, from that of the baseline."""
+    """Draw the deciding score of each method beside that of the baseline."""
     start = deciding_share(found, found[found.baseline]).value
     marks = []
     for method in found.methods:
@@ -128,11 +130,11 @@ def _scores(found: MethodComparison) -> Table:
         if method.gain:
             gains = [_gain(method.gain, name) for name in found.metrics]
             rows.append((f"gain of {method.title}", [*gains, Cell("")]))
-    return Table([*columns, ("weights kept", "of those that can be cut")], rows)
+    return Table([*columns, ("weights kept", "of those that can be pruned")], rows)
 
 
 def _unseen(found: MethodComparison) -> Table:
-    """Return the accuracies on images outside training, by suspicion."""
+    """Return the accuracies on held-out images, for suspects and for the others."""
     columns = [(part, f"{found.unseen_counts[part]} images") for part in PARTS]
     rows = []
     for method in found.methods:

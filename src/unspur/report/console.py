@@ -1,4 +1,4 @@
-"""Where text for people goes: the terminal's two streams, and sizes in words."""
+"""The consoles for standard output and standard error, and sizes of files as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ err = Console(stderr=True)
 
 
 def size(count: float) -> str:
-    """Format a number of bytes for people."""
+    """Format a number of bytes, such as "12 MB"."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}"

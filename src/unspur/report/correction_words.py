@@ -1,4 +1,4 @@
-"""What a person changed among the suspects, in words and as a table of the scores before and after."""
+"""A user's corrections of the suspects: sentences, and a table of the scores before and after."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .words import Cell, Table, between, percent
 
 PARTS = {
     "all": "images that both runs were scored on",
-    "suspects": "of them that you call exceptions",
-    "others": "others of them",
+    "suspects": "of them that you marked as exceptions",
+    "others": "other images of them",
 }
 
 
 @dataclass(frozen=True)
 class CorrectionSummary:
-    """The section of a run's page about a person's corrections."""
+    """The section of a run's page about the user's corrections."""
 
     sentences: list[str]
     table: Table | None
@@ -26,7 +26,7 @@ class CorrectionSummary:
 
 
 def describe(record: Mapping[str, Any] | None) -> CorrectionSummary | None:
-    """Return the section about a person's corrections; None for a run without them."""
+    """Return the section about the user's corrections; None for a run without them."""
     if record is None:
         return None
     scores, examples = record["scores"], record["examples"]
@@ -41,17 +41,15 @@ def describe(record: Mapping[str, Any] | None) -> CorrectionSummary | None:
 
 
 def _flags(record: Mapping[str, Any]) -> str:
-    """Say how many suspects there are, and how many the person kept, cleared and added."""
-    start = f"You gave {record['suspects']:,} exceptions in {record['file']}."
+    """Say how many suspects there are, and how many the user kept, cleared and added."""
+    start = f"Your file {record['file']} flags {record['suspects']:,} images as exceptions."
     flags = record["flags"]
     if flags is None:
-        return (
-            f"{start} Which flags you changed is not known: the earlier ones are no longer there."
-        )
+        return f"{start} The earlier flags are no longer stored, so your changes cannot be counted."
     if not flags["cleared"] and not flags["added"]:
-        return f"{start} These are the ones that were found: you changed no flag."
+        return f"{start} You changed no flag."
     return (
-        f"{start} Of those that were found you kept {flags['kept']:,} and cleared "
+        f"{start} Of the suspects that were found you kept {flags['kept']:,} and cleared "
         f"{flags['cleared']:,}; you added {flags['added']:,}."
     )
 
@@ -61,28 +59,28 @@ def _removed(record: Mapping[str, Any]) -> list[str]:
     found = []
     if count := record["relabelled"]:
         have = "1 image has" if count == 1 else f"{count:,} images have"
-        found.append(f"{have} a new label: all networks of this run learned it.")
+        found.append(f"{have} a new label, which all networks of this run were trained with.")
     if count := record["excluded"]:
         are = "1 image is" if count == 1 else f"{count:,} images are"
-        found.append(f"{are} left out: no network of this run was trained on it or scored with it.")
+        found.append(f"{are} excluded from the training and the scores of this run.")
     return found
 
 
 def _effect(scores: Mapping[str, Any]) -> str:
-    """Say what the corrections did to the accuracy, or why that is not known."""
+    """Say how the corrections changed the accuracy, or why this is not known."""
     if scores.get("missing"):
-        return f"What this did to the scores is not known: {scores['missing']}"
+        return f"The effect on the scores is not known: {scores['missing']}"
     parts = scores["parts"]
     about = parts.get("all")
     if about is None:
-        return "Too few images were scored in both runs to compare them."
+        return "The runs cannot be compared: too few images were scored in both."
     unclear = about["low"] <= 0 <= about["high"]
     return (
         f"On {about['count']:,} images that both this run and the one in {scores['folder']} were scored on, "
         f"accuracy goes from {percent(about['before'])} to {percent(about['after'])} "
         f"(95 % interval of the difference {between((about['low'], about['high']), signed=True)})."
-        f"{' That is no clear difference.' if unclear else ''} A second training differs by chance, too; "
-        "the interval covers the choice of images alone."
+        f"{' This difference is not significant.' if unclear else ''} The interval covers only the choice of "
+        "images; two trainings also differ by chance."
     )
 
 

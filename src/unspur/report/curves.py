@@ -1,4 +1,4 @@
-"""The course of each training: losses and accuracies from the stages' logs."""
+"""Charts of each training: losses and accuracies from the logs of the stages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from . import charts
 from .charts import Line
 
-SPOKEN = {
+TITLES = {
     "loss": "total loss",
     "cross_entropy": "cross entropy",
     "gce": "generalised cross entropy",
@@ -17,13 +17,13 @@ SPOKEN = {
     "heldout_suspects": "suspects",
     "heldout_others": "others",
 }
-ASIDE = {"step", "rate", "seconds", "setup_seconds", "loss"}
+NOT_LOSSES = {"step", "rate", "seconds", "setup_seconds", "loss"}
 WATCHED = ("unseen_accuracy", "heldout_suspects", "heldout_others")
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture, its title and what its lines are."""
+    """A picture, its title and its legend."""
 
     title: str
     picture: str
@@ -33,27 +33,30 @@ class Chart:
 def charts_of(
     stage: str, log: Sequence[Mapping[str, Any]], *, chosen: int | None = None
 ) -> list[Chart]:
-    """Return the charts of a stage that trained: loss, accuracy outside training, error by suspicion."""
-    names = {name for row in log for name in row} - ASIDE - set(WATCHED)
+    """Return the charts of a training stage: loss, held-out accuracy, error on suspects and others.
+
+    `chosen` is the selected step, which the charts mark.
+    """
+    names = {name for row in log for name in row} - NOT_LOSSES - set(WATCHED)
     losses = [_line(log, name) for name in ("loss", *sorted(names))]
     losses = [line for line in losses if line.points]
-    if len(losses) == 2:  # a total of one part is that part
+    if len(losses) == 2:  # the total loss and its only part are equal
         losses = losses[:1]
     mark = (float(chosen), "kept") if chosen is not None else None
-    seen = _line(log, "unseen_accuracy")
-    apart = [_line(log, name) for name in WATCHED[1:]]
+    accuracy = _line(log, "unseen_accuracy")
+    errors = [_line(log, name) for name in WATCHED[1:]]
     stage_charts = []
     if losses:
         stage_charts.append(_chart(f"{stage}: training loss", losses, mark))
-    if seen.points:
+    if accuracy.points:
         stage_charts.append(
-            _chart(f"{stage}: accuracy on samples outside training", [seen], mark, percent=True)
+            _chart(f"{stage}: accuracy on held-out images", [accuracy], mark, percent=True)
         )
-    if all(line.points for line in apart):
+    if all(line.points for line in errors):
         stage_charts.append(
             _chart(
-                f"{stage}: error outside training (1 − probability of the true class)",
-                apart,
+                f"{stage}: held-out error (1 − probability of the true class)",
+                errors,
                 mark,
                 percent=True,
             )
@@ -65,7 +68,7 @@ def _line(log: Sequence[Mapping[str, Any]], name: str) -> Line:
     points = [
         (float(row["step"]), float(row[name])) for row in log if name in row and "step" in row
     ]
-    return Line(SPOKEN.get(name, name.replace("_", " ")), points)
+    return Line(TITLES.get(name, name.replace("_", " ")), points)
 
 
 def _chart(

@@ -1,14 +1,12 @@
-"""The course of each training as TensorBoard reads it, from the stages' logs."""
+"""Replay the logged training of a finished run to a tracker."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from ..errors import UnspurError
 from ..runs.finished import Finished
-
-ASIDE = ("step", "seconds", "setup_seconds")
+from ..stages.log_hook import log_row
+from ..trackers import open_tracker
 
 
 def write_events(run: Finished, folder: Path) -> list[str]:
@@ -18,20 +16,8 @@ def write_events(run: Finished, folder: Path) -> list[str]:
         for name, stage in run.stages.items()
         if (rows := [row for row in stage.log if "step" in row])
     }
-    for name, rows in logs.items():
-        with _writer(folder / name) as writer:
+    with open_tracker(f"tensorboard:{folder}") as tracker:
+        for name, rows in logs.items():
             for row in rows:
-                for key, value in row.items():
-                    if key not in ASIDE:
-                        writer.add_scalar(key, value, row["step"])
+                log_row(tracker, name, row)
     return list(logs)
-
-
-def _writer(folder: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise UnspurError(
-            "--tensorboard needs tensorboard, which is not installed. Run: pip install tensorboard"
-        ) from None
-    return SummaryWriter(str(folder))

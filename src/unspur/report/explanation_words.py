@@ -1,4 +1,4 @@
-"""What goes with being a suspect, in sentences and as a table."""
+"""Which properties of the images predict the suspects, in sentences and as a table."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ORIGINS = {
 }
 MOST_ROWS = 12  # of the table
 NO_CAUSE = (
-    "What goes with the suspects need not be the shortcut itself: it may go with the shortcut, or make "
-    "images hard."
+    "A property that predicts the suspects need not be the shortcut: it may only be correlated with the "
+    "shortcut, or make images hard."
 )
 
 
@@ -23,16 +23,19 @@ def sentences(explanation: Explanation) -> list[str]:
     """Say which column predicts the suspects, or that none does."""
     if explanation.suspects < FEWEST:
         return [
-            f"With fewer than {FEWEST} suspects nothing can be said of what they have in common."
+            f"There are fewer than {FEWEST} suspects, too few to find out what they have in common."
         ]
     compared, named = len(explanation.columns), explanation.named
     missing = _missing(explanation)
     if not named:
         return [f"None of {compared} properties of the images predicts the suspects.", *missing]
-    first = f"The suspects go with {_name(named[0])}: {_rule(named[0])}. {_example(named[0])}"
+    first = f"The best predictor of suspects is {_name(named[0])}: {_rule(named[0])}. {_example(named[0])}"
     others = [_name(each) for each in named[1:4]]
-    also = [f"Also {', '.join(others)}."] if others else []
-    count = f"{len(named)} of {compared} properties predict them; p-values allow for {compared}."
+    also = [f"The next best are {', '.join(others)}."] if others else []
+    count = (
+        f"{len(named)} of {compared} properties predict the suspects significantly; p-values are corrected "
+        f"for {compared} tests."
+    )
     return [first, *also, count, NO_CAUSE, *missing]
 
 
@@ -43,21 +46,21 @@ def _missing(explanation: Explanation) -> list[str]:
 
 
 def _name(each: ColumnEvidence) -> str:
-    return f"{each.name!r} of {ORIGINS.get(each.origin, each.origin)}"
+    return f"{each.name!r} (from {ORIGINS.get(each.origin, each.origin)})"
 
 
 def _rule(each: ColumnEvidence) -> str:
     return (
-        f"within a class, it tells {percent(each.found, 0)} of them from all but "
+        f"within a class, a rule by it selects {percent(each.found, 0)} of the suspects and "
         f"{percent(each.picked, 0)} of the other images ({p_value(each.p_value)})"
     )
 
 
 def _example(each: ColumnEvidence) -> str:
-    shown = each.example
+    example = each.example
     return (
-        f"For example, {percent(shown.suspects, 0)} of the suspects of {shown.label!r} have "
-        f"{shown.kind!r}, and {percent(shown.others, 0)} of its other images."
+        f"For example, in class {example.label!r}, {percent(example.suspects, 0)} of the suspects and "
+        f"{percent(example.others, 0)} of the other images have {example.kind!r}."
     )
 
 

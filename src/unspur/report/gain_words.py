@@ -1,4 +1,4 @@
-"""What debiasing gained, in words and as a table, where nobody has labelled the shortcut."""
+"""The gain of debiasing without bias labels, in sentences and as a table."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .words import Cell, Table, between, percent
 SAMPLES = {
     "test": "test images",
     "valid": "validation images",
-    "train": "images kept out of training",
+    "train": "held-out images",
 }
 PARTS = {"suspects": "contradict the shortcut", "others": "follow it"}  # after "images that"
 
 
 def measured(scores: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the measured gain; None if there is none, or if labels of the shortcut say it better."""
+    """Return the measured gain; None if it was not measured, or if bias labels give exact scores."""
     known = scores["debiased"]["unbiased"] is not None
     return None if known else scores.get("gain")
 
 
 def sentences(gain: Mapping[str, Any]) -> list[str]:
-    """Say what was gained on suspects and what it costs on others, how sure that is, and on what."""
+    """Say how accuracy changes on suspects and on others, with intervals, and what was measured on."""
     found = [_sentence(gain, "suspects")]
     if "others" in gain:
         found.append(_sentence(gain, "others"))
@@ -48,13 +48,13 @@ def _points(about: Mapping[str, Any]) -> str:
 
 
 def conclusion(gain: Mapping[str, Any]) -> str:
-    """Say whether the gain is more than chance, and where the images come from."""
+    """Say whether the gain is significant, and how the images were chosen."""
     about = gain["suspects"]
-    sure = "" if about["low"] > 0 else "That is no clear gain. "
-    sure = "Debiasing made it worse. " if about["high"] < 0 else sure
+    doubt = "" if about["low"] > 0 else "This gain is not significant. "
+    doubt = "Debiasing made it worse. " if about["high"] < 0 else doubt
     return (
-        f"{sure}Neither model was trained on these images. Nobody labelled the shortcut: networks that "
-        "were not trained on them either decided which contradict it."
+        f"{doubt}Neither model was trained on these images. There are no bias labels: small networks that "
+        "were not trained on these images either decided which of them contradict the shortcut."
     )
 
 

@@ -1,4 +1,4 @@
-"""The strongest suspects of each class beside typical members of it, and where the networks look."""
+"""The gallery: the strongest suspects of each class beside typical images, and where the networks look."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .pictures import SMALL, overlay, uri
 from .words import group_name
 
 Sample = Mapping[str, Any]
-Marks = Callable[[Sample], Sequence[str]]  # what a sample can be filtered by
+Marks = Callable[[Sample], Sequence[str]]  # returns the filters that a sample matches
 
-# Filters that every gallery has, and those where somebody knows the truth.
-FILTERS = {"all": "everything here", "flagged": "flagged"}
-TRUTH = {"contradicts": "truly contradicting", "follows": "not contradicting"}
+# Filters that every gallery has, and those of data with bias labels.
+FILTERS = {"all": "all suspects", "flagged": "flagged"}
+TRUTH = {"contradicts": "truly conflicting", "follows": "truly aligned"}
 
 
 @dataclass(frozen=True)
 class Card:
-    """One picture with what is known of the sample."""
+    """One picture with the facts about its sample."""
 
     picture: str
     name: str
@@ -36,7 +36,7 @@ class Card:
 
 @dataclass
 class Shelf:
-    """A class: how many of it are suspects, the strongest of them, and typical members."""
+    """A class: how many images it has, how many are flagged, its strongest suspects, typical images."""
 
     label: str
     samples: int
@@ -47,14 +47,14 @@ class Shelf:
 
 @dataclass(frozen=True)
 class Look:
-    """A suspect, and what each network's decision depends on in it."""
+    """A suspect, and for each network the pixels that its prediction depends on."""
 
     card: Card
     heats: dict[str, str]
 
 
 def shelves(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], marks: Marks) -> list[Shelf]:
-    """Return the gallery by class, in the order of the classes; only those that have something to show."""
+    """Return the gallery by class, in the order of the classes, without empty ones."""
     by_label = {
         label: Shelf(facts["classes"][label], count["samples"], count["flagged"])
         for label, count in enumerate(facts["counts"])
@@ -67,19 +67,19 @@ def shelves(facts: Mapping[str, Any], tensors: Mapping[str, Tensor], marks: Mark
 
 
 def known(sample: Sample) -> list[str]:
-    """Return the marks of a sample that every gallery has."""
+    """Return which of the filters of every gallery a sample matches."""
     truth = {True: ["contradicts"], False: ["follows"]}.get(sample["conflicting"], [])
     return [*(["flagged"] if sample["flagged"] else []), *truth]
 
 
 def filters(shelves: Sequence[Shelf], more: Mapping[str, str]) -> dict[str, str]:
-    """Return the filters of a gallery: the common ones, `more`, and the truth where it is known."""
+    """Return the filters of a gallery: the common ones, `more`, and those by bias label if there are any."""
     marks = {mark for shelf in shelves for each in shelf.suspects for mark in each.marks}
     return {**FILTERS, **more, **(TRUTH if marks & TRUTH.keys() else {})}
 
 
 def tiny(images: Tensor) -> bool:
-    """Return whether pictures are so small that their pixels should be seen."""
+    """Return whether pictures are so small that they are enlarged without smoothing."""
     return max(images.shape[-2:]) <= SMALL
 
 
@@ -100,7 +100,7 @@ def looks(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> list[Look]
 def card(
     sample: Sample, picture: Tensor, facts: Mapping[str, Any], marks: tuple[str, ...] = ()
 ) -> Card:
-    """Return a sample with its picture, classes by name."""
+    """Return a sample with its picture and the names of its classes."""
     classes: Sequence[str] = facts["classes"]
     return Card(
         picture=uri(picture),

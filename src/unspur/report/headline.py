@@ -1,4 +1,4 @@
-"""The top of a run's page: what was gained where the shortcut fails, what it costs elsewhere, in tiles."""
+"""The top of a run's page: a headline and tiles with the gains and costs of debiasing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from . import gain_words
 from .words import PageVerdict, between, percent, scored_on
 
 PLACES = {
-    "suspects": "right where the shortcut fails",
-    "others": "right on ordinary images, where the shortcut holds",
-    "conflicting": "right where the shortcut fails",
-    "aligned": "right on ordinary images, where the shortcut holds",
+    "suspects": "accuracy where the shortcut fails",
+    "others": "accuracy on ordinary images, where the shortcut holds",
+    "conflicting": "accuracy where the shortcut fails",
+    "aligned": "accuracy on ordinary images, where the shortcut holds",
 }
 
 
@@ -33,7 +33,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Tile:
-    """A number to see first: what it was before, what it is, of what, and how sure it is."""
+    """A number at the top of the page: its value, what it is, the value before, and details."""
 
     value: str
     what: str
@@ -42,7 +42,7 @@ class Tile:
 
 
 def changes(scores: Mapping[str, Any], intervals: Intervals | None) -> dict[str, Change]:
-    """Return the changes where the shortcut fails and where it holds, by the names of `PLACES`."""
+    """Return the change in accuracy where the shortcut fails and where it holds, by the keys of `PLACES`."""
     if gain := gain_words.measured(scores):
         parts = [(name, gain[name]) for name in gain_words.PARTS if name in gain]
         return {
@@ -60,7 +60,7 @@ def changes(scores: Mapping[str, Any], intervals: Intervals | None) -> dict[str,
 
 
 def lead_with_gain(verdict: PageVerdict, found: Mapping[str, Change]) -> PageVerdict:
-    """Return the head of the page: the gain where the shortcut fails, or the verdict if none is measured."""
+    """Return the headline: the gain where the shortcut fails, or the verdict if no gain was measured."""
     if not found:
         return verdict
     first = next(iter(found.values()))
@@ -68,7 +68,7 @@ def lead_with_gain(verdict: PageVerdict, found: Mapping[str, Change]) -> PageVer
     if high < 0:
         return PageVerdict("found", f"Worse where the shortcut fails: {first.points}", "")
     if first.interval and low <= 0:
-        return PageVerdict("unsure", "No clear gain where the shortcut fails", "")
+        return PageVerdict("unsure", "No significant gain where the shortcut fails", "")
     if first.after <= first.before:
         return PageVerdict("unsure", "No gain where the shortcut fails", "")
     return PageVerdict("clear", f"{first.points} where the shortcut fails", "")
@@ -80,28 +80,28 @@ def tiles(
     intervals: Intervals | None,
     size_and_speed: Mapping[str, Any] | None,
 ) -> list[Tile]:
-    """Return what a reader should see first: accuracies with intervals, then size and speed."""
+    """Return the tiles: accuracies with intervals, then size and speed."""
     accuracy = [_change_tile(name, change) for name, change in found.items()]
     return [*(accuracy or [_average(scores, intervals)]), *_costs(size_and_speed)]
 
 
 def _change_tile(name: str, change: Change) -> Tile:
-    sure = f", 95 % interval {between(change.interval, signed=True)}" if change.interval else ""
+    interval = f", 95 % interval {between(change.interval, signed=True)}" if change.interval else ""
     before = percent(change.before).partition("\N{NO-BREAK SPACE}")[0]
-    return Tile(percent(change.after), PLACES[name], before, f"{change.points}{sure}")
+    return Tile(percent(change.after), PLACES[name], before, f"{change.points}{interval}")
 
 
 def _average(scores: Mapping[str, Any], intervals: Intervals | None) -> Tile:
-    """Return the accuracy over all scored images, where nobody knows where the shortcut fails."""
+    """Return the accuracy over all scored images, for runs without a measured gain."""
     before, after = scores["ordinary"], scores["debiased"]
     compared = bool(before) and before != after
     ranges = intervals.accuracy.get("debiased", {}) if intervals else {}
-    sure = between(ranges.get("average"))
+    interval = between(ranges.get("average"))
     return Tile(
         percent(after["average"]),
-        f"right, over all of {scored_on(scores)}",
+        f"accuracy on all images of {scored_on(scores)}",
         percent(before["average"]).partition("\N{NO-BREAK SPACE}")[0] if compared else "",
-        f"95 % interval {sure}" if sure else "",
+        f"95 % interval {interval}" if interval else "",
     )
 
 
@@ -110,31 +110,28 @@ def _costs(measured: Mapping[str, Any] | None) -> Sequence[Tile]:
     if not measured:
         return []
     before, after = measured["before"], measured["after"]
-    if not measured["removed"]:  # the same network, so its time would differ by chance
-        return [
-            Tile(f"{_size(after)} MB", "size of the weights, as before: no whole channel is dead")
-        ]
+    if not measured["removed"]:  # the same architecture: any difference in time would be chance
+        return [Tile(f"{_size(after)} MB", "size of the weights, unchanged: no channel is dead")]
     how = f"without {measured['removed']:,} dead channels"
     return [
         Tile(f"{_size(after)} MB", "size of the weights", _size(before), how),
-        Tile(f"{_time(after)} ms", "for one image on the CPU", _time(before), "torch, median"),
+        Tile(f"{_time(after)} ms", "per image on the CPU", _time(before), "torch, median"),
     ]
 
 
 def cost_sentences(measured: Mapping[str, Any]) -> list[str]:
-    """Say the size and speed before and after, or how to get a smaller and faster model."""
+    """Give the size and speed before and after, or say how to get a smaller and faster model."""
     before, after = measured["before"], measured["after"]
     if not measured["removed"]:
         return [
-            f"The weights take {_size(after)} MB as before, and an image takes as long: masks on single "
-            "weights leave nearly every channel alive. With --set prune.unit=channel whole channels are cut, "
-            "and the model becomes smaller and faster; the option --packed of unspur export leaves zeros out "
-            "of the file."
+            f"Size ({_size(after)} MB) and speed are unchanged: masks on single weights leave nearly every "
+            "channel in use. With --set prune.unit=channel whole channels are removed, and the model becomes "
+            "smaller and faster. The option --packed of unspur export leaves zeros out of the file."
         ]
     return [
-        f"The weights took {_size(before)} MB before; without dead channels they take {_size(after)} MB. One "
-        f"image took {_time(before)} ms before and takes {_time(after)} ms now (torch, on the CPU). The "
-        "option --slim of unspur export writes the smaller model."
+        f"Without dead channels the weights take {_size(after)} MB instead of {_size(before)} MB, and one "
+        f"image takes {_time(after)} ms instead of {_time(before)} ms (torch, on the CPU). The option --slim "
+        "of unspur export writes the smaller model."
     ]
 
 

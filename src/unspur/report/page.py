@@ -1,6 +1,6 @@
-"""The page people look at: one HTML file about a run or an audit, made from what that left behind.
+"""Write report.html: one self-contained HTML file about a run or an audit.
 
-It needs nothing else, neither network nor files; it trains nothing and runs no network.
+The page is made from stored results alone. Nothing is trained and no network is evaluated.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ..extras import need
 from ..recipes.composition import compose
 from ..runs import audit_folder
 from ..runs.finished import Finished, is_audit, open_run
-from ..runs.intervals import Intervals, bootstrap
+from ..runs.intervals import Intervals
 from ..runs.run_folder import REPORT
-from ..store import Artifact, locked, sweep, write_bytes
+from ..store import locked, sweep, write_bytes
 from . import audit_page, correction_words, curves, gain_words, gallery, headline, triptych, words
 from .templates import paint
 
-# What unexpected content of a file leads to.
-SURPRISES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-UNTRAINED = ("inspect", "evaluate")  # stages without a course to show
+# Errors that unexpected contents of a file can cause.
+CONTENT_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+UNTRAINED = ("inspect", "evaluate")  # stages without a training to show
 
 
 def write(
@@ -36,7 +36,8 @@ def write(
 ) -> Path:
     """Write the report of a run or an audit, by default as report.html in its folder.
 
-    With `tsne` the maps of a run are t-SNE layouts, which take seconds; otherwise principal components.
+    With `tsne` the feature maps of a run are t-SNE layouts, which take seconds; otherwise the first two
+    principal components.
     """
     need("jinja2")
     path = out or folder / REPORT
@@ -54,8 +55,8 @@ def write(
 
 @contextmanager
 def _write_alone(path: Path) -> Iterator[None]:
-    """Let one process at a time write a page, and remove what one that died has left of it."""
-    if not path.parent.is_dir():  # writing says so
+    """Let one process at a time write a page; remove temporary files of processes that were killed."""
+    if not path.parent.is_dir():  # the write itself then raises the error
         yield
         return
     with locked(path):
@@ -66,26 +67,26 @@ def _write_alone(path: Path) -> Iterator[None]:
 def _warn_of_missing(run: Finished) -> None:
     if run.missing:
         lost = ", ".join(run.missing)
-        warnings.warn(f"not stored any more: {lost}; the page does without.", stacklevel=3)
+        warnings.warn(f"no longer stored: {lost}; the page leaves them out.", stacklevel=3)
 
 
 @contextmanager
 def _name_damage(folder: Path) -> Iterator[None]:
-    """Raise StoreError where the files of a folder are whole but not what a page is made from."""
+    """Raise StoreError if the files of a folder can be read but have unexpected contents."""
     from jinja2 import TemplateError
 
     try:
         yield
-    except (*SURPRISES, TemplateError) as error:
+    except (*CONTENT_ERRORS, TemplateError) as error:
         raise StoreError(
-            f"no page can be made from the files in {folder} ({type(error).__name__}: {error}): they are of "
-            "another version of unspur, or damaged. Give the command that made the folder again: what is "
-            "stored is not trained twice."
+            f"no page can be made from the files in {folder} ({type(error).__name__}: {error}). They are "
+            "damaged, or from another version of unspur. Run the command that made the folder again; stored "
+            "trainings are not repeated."
         ) from error
 
 
 def attempt(folder: Path, store: Path | None = None) -> Path | None:
-    """Write the page at the end of other work; on failure warn why and return None."""
+    """Write the page as the last step of a command; if a package is missing, warn and return None."""
     try:
         return write(folder, store)
     except ModuleNotFoundError as error:
@@ -99,10 +100,10 @@ def render(run: Finished, *, tsne: bool = False) -> str:
 
 
 def content(run: Finished, *, tsne: bool = False) -> dict[str, Any]:
-    """Return everything the page shows, by the names its template uses."""
+    """Return the variables of the page's template."""
     settings = tomllib.loads(run.recipe)
     names = words.network_titles(run.scores, settings["plan"])
-    intervals = _intervals(run.stages.get("evaluate"))
+    intervals = run.intervals
     inspected = run.stages.get("inspect")
     facts, tensors = (inspected.facts, inspected.tensors) if inspected else ({}, {})
     biases = facts.get("bias_classes", [])
@@ -128,7 +129,7 @@ def content(run: Finished, *, tsne: bool = False) -> dict[str, Any]:
         "matrices": words.matrices(run.scores, names, run.classes, biases),
         "corrected": correction_words.describe(run.record.get("corrections")),
         "shelves": shelves,
-        "filters": gallery.filters(shelves, {"wrong": "wrong to the end"}),
+        "filters": gallery.filters(shelves, {"wrong": "wrong after debiasing"}),
         "looks": gallery.looks(facts, tensors) if facts.get("looks") else [],
         **_maps(tensors, names, run.classes, biases, tsne=tsne),
         "map_method": "t-SNE" if tsne else "the two principal components",
@@ -141,27 +142,22 @@ def content(run: Finished, *, tsne: bool = False) -> dict[str, Any]:
 
 
 def _change(scores: dict[str, Any], intervals: Intervals | None) -> str:
-    """Say what debiasing changed: as measured without labels of the shortcut, or with them."""
+    """Say what debiasing changed: by the measured gain if there are no bias labels, otherwise by group."""
     gain = gain_words.measured(scores)
     return " ".join(gain_words.sentences(gain)[:-1]) if gain else words.change(scores, intervals)
 
 
 def _notes(name: str, settings: dict[str, Any]) -> tuple[str, ...]:
-    """Return what a reader should know about a built-in recipe; nothing for a user's own images."""
+    """Return the notes of a built-in recipe; nothing for a user's own images."""
     own = settings["data"]["name"] == "given" or name not in recipes.names()
     return () if own else compose(name).notes
 
 
 def _marks(sample: gallery.Sample) -> Sequence[str]:
-    """Mark a sample that the last network still gets wrong."""
+    """Mark a sample that the final network still classifies wrongly."""
     says = sample["says"]
     final = says.get("debiased", says.get("ordinary", sample["label"]))
     return ["wrong"] if final != sample["label"] else []
-
-
-def _intervals(evaluated: Artifact | None) -> Intervals | None:
-    """Return the intervals, or None if the predictions are no longer stored."""
-    return bootstrap(evaluated.tensors) if evaluated and "targets" in evaluated.tensors else None
 
 
 def _maps(
@@ -172,7 +168,7 @@ def _maps(
     *,
     tsne: bool,
 ) -> dict[str, Any]:
-    """Return the maps, or why there are none."""
+    """Return the feature maps, or the reason why there are none."""
     try:
         maps = triptych.rows(tensors, names, classes, biases, tsne=tsne)
     except ModuleNotFoundError as error:
@@ -181,7 +177,7 @@ def _maps(
 
 
 def _charts(run: Finished) -> dict[str, list[curves.Chart]]:
-    """Return the charts of every stage that trained; the chosen step is marked in the last stage."""
+    """Return the charts of every training stage; the selected step is marked in the last one."""
     trained = {name: stage for name, stage in run.stages.items() if name not in UNTRAINED}
     chosen = run.scores["selection"].get("step")
     last = next(reversed(trained), None)

@@ -1,7 +1,8 @@
 """Colours for pages and figures.
 
-Those of Okabe and Ito, which the colour-blind can tell apart, some darkened so that they are seen on white
-and on black. Shapes and line styles tell the same story again. Groups that are named after a colour have it.
+The palette is that of Okabe and Ito, which colour-blind people can distinguish. Some colours are darkened to
+be visible on white and on black. Shapes and line styles repeat what colours show. A group that is named after
+a colour is drawn in that colour.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ SKY, GREY = "#3b93cf", "#7b858f"
 SERIES = (BLUE, RED, GREEN, PURPLE, ORANGE)
 GROUPS = (*SERIES, SKY, GREY)
 
-# Names of colours that are not in CSS, and a yellow that stays one where it is darkened.
+# Names of colours that are not in CSS, and a yellow that still looks yellow when darkened.
 NAMED = {
     "yellow": "#ffd000",
     "vermilion": "#e34234",
@@ -24,14 +25,17 @@ NAMED = {
     "sage": "#9caf88",
     "amber": "#ffbf00",
 }
-SEEN = (0.14, 0.29)  # luminance of a colour that is seen both on white and on a dark page
+VISIBLE = (0.14, 0.29)  # range of luminance that is visible both on white and on a dark page
 
-# Of a share between 0 and 1: from a dark blue to a pale yellow, as bright as the share is large.
+# Colours of shares from 0 (dark blue) to 1 (pale yellow).
 _RAMP = ("#00224e", "#2a3f6d", "#575d6d", "#7d7c78", "#a59c74", "#d2c060", "#fee838")
 
 
 def group_colours(names: Mapping[int, str]) -> dict[int, str]:
-    """Return a colour for each group: its own if its name is a colour, and then grey for all others."""
+    """Return a colour for each group.
+
+    If some groups are named after a colour, they get that colour and all others are grey.
+    """
     own = {group: colour for group, name in names.items() if (colour := named_colour(name))}
     if not own:
         return {group: GROUPS[group % len(GROUPS)] for group in names}
@@ -39,7 +43,7 @@ def group_colours(names: Mapping[int, str]) -> dict[int, str]:
 
 
 def named_colour(name: str) -> str | None:
-    """Return the colour of this name, bright and dark enough to be seen on any page; None if it is none."""
+    """Return the colour with this name, adjusted to be visible on any page; None if there is none."""
     word = name.lower().replace(" ", "")
     if word not in NAMED and word not in ImageColor.colormap:
         return None
@@ -47,18 +51,18 @@ def named_colour(name: str) -> str | None:
 
 
 def _make_visible(rgb: tuple[int, ...]) -> str:
-    """Mix a colour with black or white until its luminance is that of a colour that is seen."""
+    """Mix a colour with black or white until its luminance is within `VISIBLE`."""
     for step in range(101):
         for ground in (0, 255):
             mixed = (round(part + (ground - part) * step / 100) for part in rgb)
             colour = "#" + "".join(f"{part:02x}" for part in mixed)
-            if SEEN[0] <= luminance(colour) <= SEEN[1]:
+            if VISIBLE[0] <= luminance(colour) <= VISIBLE[1]:
                 return colour
     return GREY
 
 
 def ramp(share: float) -> str:
-    """Return the colour of a share, on a scale for the colour-blind too (cividis)."""
+    """Return the colour of a share on the scale cividis, which colour-blind people can read."""
     place = min(max(share, 0.0), 1.0) * (len(_RAMP) - 1)
     below = min(int(place), len(_RAMP) - 2)
     low, high = _rgb(_RAMP[below]), _rgb(_RAMP[below + 1])
@@ -67,7 +71,7 @@ def ramp(share: float) -> str:
 
 
 def on(colour: str) -> str:
-    """Return the ink, black or white, that is most readable on a colour."""
+    """Return the text colour, black or white, that is most readable on a background colour."""
     return "#000000" if luminance(colour) > 0.18 else "#ffffff"
 
 

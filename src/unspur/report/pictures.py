@@ -1,4 +1,4 @@
-"""Images inside a page: data URIs, and heat laid over a picture."""
+"""Images inside a page: data URIs, and heat maps over pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 Pixels = NDArray[np.uint8]
 
-SMALL = 48  # up to so many pixels a side a picture is kept as it is; larger ones as JPEG
+SMALL = 48  # pictures up to this many pixels per side are stored as PNG, larger ones as JPEG
 HEAT = np.array([230.0, 97.0, 0.0])
 
 
@@ -37,9 +37,9 @@ def rows(picture: Tensor) -> Pixels:
 
 
 def overlay(picture: Tensor, heat: Tensor) -> Pixels:
-    """Draw a picture in grey with the heat in orange over it."""
+    """Draw a picture in grey with the heat map in orange over it."""
     grey = rows(picture).astype(np.float64) @ [0.299, 0.587, 0.114]
     weight = (heat.numpy() / 255.0)[..., None]
-    lit = 40 + 0.6 * grey[..., None]  # neither black nor white, so that heat is seen everywhere
-    mixed: Pixels = (lit * (1 - weight) + HEAT * weight).round().astype(np.uint8)
+    base = 40 + 0.6 * grey[..., None]  # never black or white: orange is visible everywhere
+    mixed: Pixels = (base * (1 - weight) + HEAT * weight).round().astype(np.uint8)
     return mixed

@@ -1,4 +1,4 @@
-"""The progress of many runs on a cluster as one table: running, waiting, done, failed, time left."""
+"""A table of the progress of many runs on a cluster: running, waiting, done, failed, time left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADER = ("running", "waiting", "done", "failed", "time left")
 
 @contextmanager
 def show_pool(*, quiet: bool = False) -> Iterator[Callable[[PoolState], None]]:
-    """Yield a function that shows a state: a table that changes in a terminal, lines elsewhere."""
+    """Yield a function that shows a state: as a live table in a terminal, otherwise as lines."""
     if quiet:
         yield lambda state: None
     elif err.is_terminal:
@@ -27,7 +27,7 @@ def show_pool(*, quiet: bool = False) -> Iterator[Callable[[PoolState], None]]:
 
 
 class StateLines:
-    """A line for every change of the counts."""
+    """Prints a line whenever the counts change."""
 
     def __init__(self) -> None:
         self.shown: tuple[int, ...] = ()

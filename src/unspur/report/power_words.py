@@ -1,4 +1,4 @@
-"""What an audit would have found in a user's own images, in sentences and as a table."""
+"""Which planted shortcuts an audit finds in a user's images, in sentences and as a table."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ NAMES = {
 
 
 def duration(seconds: float) -> str:
-    """Format a time as people say it."""
+    """Format a duration in seconds, minutes or hours."""
     if seconds >= 5400:
         return f"{seconds / 3600:.1f} hours"
     return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"
 
 
 def announcement(cost: PowerCost) -> str:
-    """Say what is to be done and how long it takes, before it begins."""
+    """Say how many audits will be run and how long they take."""
     if not cost.missing:
-        return f"Planted shortcuts: all {cost.cases} audits are stored."
-    stored = f"{cost.cases - cost.missing} of {cost.cases} planted audits are stored. "
+        return f"Planted shortcuts: the results of all {cost.cases} audits are stored."
+    stored = f"{cost.cases - cost.missing} of {cost.cases} audits are already stored. "
     return (
         f"Planted shortcuts: {stored if cost.missing < cost.cases else ''}{cost.missing} audits of your "
-        f"images with a planted shortcut, at most about {duration(cost.seconds)}. Stop at any time; the same "
-        "command goes on."
+        f"images with a planted shortcut will be run. This takes at most about {duration(cost.seconds)}. You "
+        "can stop at any time; the same command continues."
     )
 
 
 def progress(done: int, cases: int, left: float) -> str:
-    """Say how far it is."""
-    return f"{done} of {cases} planted audits, about {duration(left)} left."
+    """Say how many audits are done and how long the rest takes."""
+    return f"{done} of {cases} audits with planted shortcuts are done, about {duration(left)} left."
 
 
 def sentences(power: Power) -> list[str]:
-    """Say what is found: the weakest and the strongest result, and what it is measured on."""
+    """Name the shortcuts that are found most often and least often, and the images that were used."""
     rows = power.rows()
     ordered = sorted(rows, key=lambda row: row.found / row.repeats)
     shown = list(dict.fromkeys([ordered[-1], ordered[0]]))
@@ -49,9 +49,9 @@ def sentences(power: Power) -> list[str]:
     if power.classes < power.all_classes:
         used += f" of the {power.classes} largest of {power.all_classes} classes"
     return [
-        f"In your data {text}.",
-        f"Measured on {used}. Found means: the verdict is a shortcut, and at least half of the planted "
-        "exceptions are flagged.",
+        f"In your data, {text}.",
+        f"This was measured on {used}. A shortcut counts as found if the verdict is a shortcut and at least "
+        "half of the planted exceptions are flagged.",
     ]
 
 
@@ -60,7 +60,7 @@ def _name(row: PowerRow) -> str:
 
 
 def _times(row: PowerRow) -> str:
-    return f"{row.found} times of {row.repeats}"
+    return f"in {row.found} of {row.repeats} audits"
 
 
 def rows(power: Power) -> list[tuple[str, ...]]:

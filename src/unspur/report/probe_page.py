@@ -1,4 +1,4 @@
-"""The page of a probe: what the model goes by, the effect of every change, and flips as pictures."""
+"""The page of a probe: which cues the model uses, the effect of every change, and changed predictions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .pictures import SMALL, uri
 from .templates import paint
 
 PAGE, NUMBERS = "probe.html", "probe.json"
-MOST_SENTENCES = 4  # about flips, of each change
+MOST_SENTENCES = 4  # about changed predictions, for each change
 
 
 def save_probe(found: Probe, out: Path, *, command: str = "") -> Path | None:
-    """Write probe.json and probe.html into a folder; without the extra `report` only the first."""
+    """Write probe.json and probe.html into a folder; without the extra `report` only probe.json."""
     make_folder(out)
     write_bytes(out / NUMBERS, (json.dumps(wording.as_json(found), indent=1) + "\n").encode())
     try:
@@ -38,7 +38,7 @@ def render(found: Probe, command: str = "") -> str:
 
 
 def content(found: Probe, command: str) -> dict[str, Any]:
-    """Return everything the page shows, by the names its template uses."""
+    """Return the variables of the page's template."""
     header, *rows = wording.table_of(found)
     return {
         "found": found,
@@ -69,11 +69,11 @@ def _section(found: Probe, change: ChangeEffect) -> dict[str, Any]:
 
 
 def _pictures(before: Tensor, after: Tensor, flip: Any) -> dict[str, Any]:
-    return {"before": uri(shown(before)), "after": uri(shown(after)), "flip": flip}
+    return {"before": uri(as_bytes(before)), "after": uri(as_bytes(after)), "flip": flip}
 
 
-def shown(image: Tensor) -> Tensor:
-    """Return an image as colours in bytes (3, H, W); floats are stretched over the whole range."""
+def as_bytes(image: Tensor) -> Tensor:
+    """Return an image as bytes (3, H, W); floats are scaled to the whole range 0 to 255."""
     if image.dtype != torch.uint8:
         low, high = image.min(), image.max()
         image = ((image - low) / (high - low).clamp_min(1e-6) * 255).round().byte()

@@ -1,4 +1,4 @@
-"""Numbers on one axis, one below the other, and where on it a verdict turns, as SVG."""
+"""Draw numbers on a common axis, one below the other, with the thresholds of a verdict, as SVG."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from .charts import WIDE, Scale, label, svg
 EDGE = 14  # left and right of the axis
 ROW = 46
 HEAD, FOOT = 30, 26  # above the first row, for names of zones; below the last, for numbers
-LETTER = 6.6  # width of a letter, about
+LETTER = 6.6  # approximate width of a letter
 
 
 @dataclass(frozen=True)
 class Mark:
-    """A number with its name; `start` is where it comes from. The verdict goes by those that count."""
+    """A number with its name, and `start`, a number to compare it with.
+
+    `counts` says whether the verdict uses the number.
+    """
 
     name: str
     value: float
@@ -26,7 +29,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Zone:
-    """A part of the axis: up to where, what numbers in it speak for, and of which kind that is."""
+    """A part of the axis: its end, the meaning of numbers in it, and the kind of verdict (a CSS class)."""
 
     end: float
     name: str = ""
@@ -35,7 +38,7 @@ class Zone:
 
 @dataclass(frozen=True)
 class Axis:
-    """From where to where, in which zones; `chance` is what there would be without a cause."""
+    """The range of the axis and its zones; `chance` is the value expected by chance."""
 
     low: float
     high: float
@@ -48,7 +51,7 @@ class Axis:
 
 
 def strip(marks: Sequence[Mark], axis: Axis, *, words: str) -> str:
-    """Draw the marks, each on a line of its own over the zones of the axis."""
+    """Draw each mark on its own line over the zones of the axis."""
     across = Scale(axis.low, axis.high, EDGE, WIDE - EDGE)
     foot = HEAD + ROW * len(marks)
     elements = list(_zones(axis, across))
@@ -59,7 +62,7 @@ def strip(marks: Sequence[Mark], axis: Axis, *, words: str) -> str:
 
 
 def _zones(axis: Axis, across: Scale) -> Iterable[str]:
-    """Name the zones above the first row, each over a bar of its colour and within the picture."""
+    """Draw the names of the zones above the first row, each over a bar in its colour."""
     for zone, left, right in _spans(axis, across):
         if zone.name:
             yield _band(zone, left, right, HEAD - 8, 4)
@@ -69,7 +72,7 @@ def _zones(axis: Axis, across: Scale) -> Iterable[str]:
 
 
 def _lines(axis: Axis, across: Scale, top: float) -> Iterable[str]:
-    """Draw zones, thresholds and the chance level around the mark of a row, not behind its name."""
+    """Draw zones, thresholds and the chance level behind the mark of a row, but not behind its name."""
     for zone, left, right in _spans(axis, across):
         yield _band(zone, left, right, top + 22, 20)
     for zone in axis.zones[:-1]:
@@ -79,7 +82,7 @@ def _lines(axis: Axis, across: Scale, top: float) -> Iterable[str]:
 
 
 def _spans(axis: Axis, across: Scale) -> Iterable[tuple[Zone, float, float]]:
-    """Yield each zone with where it begins and ends in the picture."""
+    """Yield each zone with its left and right end in the picture."""
     start = axis.low
     for zone in axis.zones:
         yield zone, across(start), across(zone.end)
@@ -107,11 +110,11 @@ def _row(mark: Mark, across: Scale, top: float) -> Iterable[str]:
 
 
 def _numbers(axis: Axis, across: Scale, foot: float) -> Iterable[str]:
-    """Label the ends of the axis and its thresholds, as far as there is room between them."""
-    turns = [zone.end for zone in axis.zones[:-1]]
+    """Label the thresholds, the chance level and the ends of the axis, where there is room."""
+    thresholds = [zone.end for zone in axis.zones[:-1]]
     chance = [] if axis.chance is None else [axis.chance]
     taken: list[float] = []
-    for value in (*turns, *chance, axis.low, axis.high):
+    for value in (*thresholds, *chance, axis.low, axis.high):
         x = across(value)
         if all(abs(x - other) > 34 for other in taken):
             taken.append(x)

@@ -1,4 +1,4 @@
-"""From a template and what it shows to one HTML file that needs nothing else."""
+"""Render templates to self-contained HTML pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..extras import need
 
 
 def paint(template: str, content: Mapping[str, Any]) -> str:
-    """Render a template to text; inserted values are escaped."""
+    """Render a template with the variables in `content`, which are escaped."""
     jinja2 = need("jinja2")
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_asset),

@@ -1,4 +1,4 @@
-"""What a person sees in the terminal: progress bars (plain lines when piped), tables."""
+"""Terminal output: progress bars (plain lines if the output is not a terminal), tables, a summary."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Bar:
         self.task = progress.add_task(stage, total=None, loss="", left="")
 
     def update(self, step: int, steps: int, loss: float) -> None:
-        words = _left_words(*self.clock.step(step, steps))
+        words = _time_left(*self.clock.step(step, steps))
         text = f"loss {loss:.4f}" if math.isfinite(loss) else ""
         self.progress.update(self.task, completed=step, total=steps, loss=text, left=words)
 
 
 class Lines:
-    """A line for the first steps, one every few seconds, and one at the end."""
+    """Prints a line after the first steps, then every few seconds, and at the end."""
 
     def __init__(self, stage: str, clock: RunClock | None = None, *, every: float = 10.0):
         self.stage, self.every = stage, every
@@ -56,25 +56,28 @@ class Lines:
     def update(self, step: int, steps: int, loss: float) -> None:
         left = self.clock.step(step, steps)
         now = self.clock.last[1] if self.clock.last else 0.0
-        if self.printed_at is None:  # nothing is known after one step
+        if self.printed_at is None:  # after one step the speed is not known yet
             self.printed_at = now - self.every + FIRST_LINE
         if step < steps and now - self.printed_at < self.every:
             return
         self.printed_at = now
         parts = [f"{self.stage}: step {step} of {steps}"]
         parts += [f"loss {loss:.4f}"] * math.isfinite(loss)
-        parts += [words] if (words := _left_words(*left)) else []
+        parts += [words] if (words := _time_left(*left)) else []
         err.print(", ".join(parts), markup=False)
 
 
-def _left_words(stage: float | None, run: float | None) -> str:
-    """Say how long the stage and the run still take, as far as it is known."""
+def _time_left(stage: float | None, run: float | None) -> str:
+    """Say how long the stage and the run still take, if this is known."""
     parts = [] if stage is None else [f"{duration(stage)} left"]
-    return ", ".join(parts + ([] if run is None else [f"{duration(run)} of the run"]))
+    return ", ".join(parts + ([] if run is None else [f"{duration(run)} left in the run"]))
 
 
 class Display:
-    """Shows trainings: nothing, a bar in a terminal, lines elsewhere; knows what a run should cost."""
+    """Shows the progress of trainings: a bar in a terminal, lines elsewhere, nothing if `quiet`.
+
+    Its clock knows the expected cost of the run.
+    """
 
     def __init__(self, *, quiet: bool = False):
         self.quiet, self.clock = quiet, RunClock()
@@ -98,7 +101,7 @@ class Display:
 
 
 def show(*, quiet: bool = False) -> Display:
-    """Return how training is shown: nothing, a bar in a terminal, lines elsewhere."""
+    """Return a display of trainings: a bar in a terminal, lines elsewhere, nothing if `quiet`."""
     return Display(quiet=quiet)
 
 
@@ -126,12 +129,12 @@ def score_table(scores: dict[str, Any]) -> Table:
     return table
 
 
-WORSE = 0.05  # a loss of accuracy that a user is told of
-UNCUT = 0.99  # a share of weights kept that a user is told of
+WORSE = 0.05  # a warning is shown if accuracy drops by more than this
+UNCUT = 0.99  # a hint is shown if a larger share of the weights is kept
 SCORED_ON = {
     "test": "the test split",
     "valid": "the validation split",
-    "train": "the training images themselves, as nothing was kept apart: this says little",
+    "train": "the training images, because there are no held-out images; this is not reliable",
 }
 
 
@@ -139,17 +142,17 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
     """Yield the findings in a few lines."""
     gain = gain_words.measured(scores)
     yield from gain_words.sentences(gain) if gain else ()
-    alone = "The average is" if gain else "Scored"
-    yield f"{alone} on {SCORED_ON.get(scores['evaluated_on'], scores['evaluated_on'])}."
+    subject = "The average is" if gain else "Scored"
+    yield f"{subject} on {SCORED_ON.get(scores['evaluated_on'], scores['evaluated_on'])}."
     if judge := scores.get("judge"):
         yield judge["text"]
     if mined := scores["mining"]:
-        if not judge:  # which says the same, with its reasons
+        if not judge:  # the judge's text says the same, with reasons
             yield mined["text"]
         if mined["precision"] is not None:
             yield (
-                f"Of {mined['flagged']} suspects {percent(mined['precision'])} really contradict the "
-                f"shortcut (precision); {percent(mined['recall'])} of those that do were found (recall)."
+                f"{percent(mined['precision'])} of {mined['flagged']} suspects contradict the shortcut "
+                f"(precision); {percent(mined['recall'])} of all contradicting images were found (recall)."
             )
     if crowded := scores.get("crowded"):
         yield crowded
@@ -157,20 +160,23 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
         yield from _unseen_lines(unseen, chosen=scores["selection"]["rule"] == "heldout")
     chosen = scores["selection"]
     if "step" in chosen:
-        how = "lowest loss on suspects outside training"
+        how = "lowest loss on held-out suspects and other held-out images"
         if chosen["rule"] != "heldout":
-            how = f"the last: {chosen.get('reason', 'asked for')}"
-        yield f"Iterate kept: step {chosen['step']} ({how})."
+            reason = chosen.get("reason", "asked for")
+            how = f"the last one: {'set by select.rule' if reason == 'asked for' else reason}"
+        yield f"Training step selected: {chosen['step']} ({how})."
     if scores.get("pruned") and scores["density"]["overall"] > UNCUT:
-        yield "Next to nothing was cut; prune.sparsity, prune.rate or prune.steps up cuts more."
+        yield (
+            "Almost no weights were cut. To cut more, increase prune.sparsity, prune.rate or prune.steps."
+        )
 
 
 def _unseen_lines(unseen: dict[str, Any], *, chosen: bool) -> Iterator[str]:
-    """Yield the scores for data without labels of the shortcut."""
-    but = " but the iterate was chosen" * chosen
-    yield f"Accuracy on {unseen['split']}, where nothing was trained{but}:"
-    spoken = {"all": "all", "suspects": "suspects of the miner", "others": "the others"}
-    for part, name in spoken.items():
+    """Yield the scores for data without bias labels; `chosen` says if they selected the training step."""
+    but = " (they were used to select the training step)" * chosen
+    yield f"Accuracy on {unseen['split']}, which no stage was trained on{but}:"
+    titles = {"all": "all", "suspects": "suspects of the miner", "others": "the others"}
+    for part, name in titles.items():
         values = [
             f"{model} {percent(unseen[model][part])}"
             for model in ("ordinary", "debiased")
@@ -178,5 +184,5 @@ def _unseen_lines(unseen: dict[str, Any], *, chosen: bool) -> Iterator[str]:
         ]
         yield f"  {name} ({unseen['counts'][part]}): {', '.join(values)}"
     if "ordinary" in unseen and unseen["debiased"]["all"] < unseen["ordinary"]["all"] - WORSE:
-        yield "  The debiased model does worse here than the ordinary one: look before you use it."
-    yield "  (No label of the shortcut is known: suspects are what contradicts the miner, not the truth.)"
+        yield "  The debiased model is worse here than the ordinary one: check it before you use it."
+    yield "  (There are no bias labels: suspects are estimated by the miner, not known exceptions.)"

@@ -1,8 +1,7 @@
-"""The figures of the theory report, drawn from the numbers in theory.json and nothing else.
+"""The figures of the theory report, drawn only from the numbers in theory.json.
 
-Colours are those of Okabe and Ito, which the colour-blind can tell apart, two of them darkened to be
-seen on white and on black; line styles and markers tell the same story again. What is text or axis is
-drawn in INK, so that a page can replace that one colour by its own. The same numbers give the same bytes.
+The same numbers give the same bytes. Line styles and markers repeat what colours show (see palette). Text and
+axes are drawn in INK, so that a page can replace this one colour with its own.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 Numbers = dict[str, Any]
 
 MARKERS = ("o", "s", "^", "D", "v")
-LOWEST = 1e-6  # errors below this are off the axis
+LOWEST = 1e-6  # smaller errors are not drawn
 
 FORMULAS = {
     "model": r"$O=w_{inv}\,m_{inv}+\sum_i w_i\,m_i\,Z_i,\quad m_j\sim\mathrm{Bern}(\pi_j),"
@@ -73,7 +72,7 @@ STYLE = {
 
 
 def draw(name: str, numbers: Numbers) -> str:
-    """Draw the figure of that name as SVG, its formula above it."""
+    """Draw the figure with this name as SVG, with its formula above it."""
     with need("matplotlib").rc_context(STYLE):
         figure: Figure = need("matplotlib.figure").Figure(figsize=(9.2, 4.3), layout="constrained")
         figure.suptitle(FORMULAS[name], fontsize=12)
@@ -82,7 +81,7 @@ def draw(name: str, numbers: Numbers) -> str:
 
 
 def formula(name: str) -> str:
-    """Draw a formula by itself as SVG, cut to its size."""
+    """Draw a formula as SVG, cropped to its size."""
     with need("matplotlib").rc_context(STYLE):
         figure: Figure = need("matplotlib.figure").Figure(figsize=(0.1, 0.1))
         figure.text(0, 0, FORMULAS[name], fontsize=12)
@@ -90,7 +89,7 @@ def formula(name: str) -> str:
 
 
 def inline(svg: str, prefix: str) -> str:
-    """Return the SVG for use inside a page: unique ids, ink in the page's text colour."""
+    """Return the SVG for use inside a page: with unique ids, and INK replaced by the text colour."""
     svg = re.sub(r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r'((?:xlink:)?href="|url\()#', rf"\1#{prefix}-", svg)
@@ -98,7 +97,7 @@ def inline(svg: str, prefix: str) -> str:
 
 
 def on_white(svg: str) -> str:
-    """Return the SVG as a file of its own, on white ground."""
+    """Return the SVG with a white background, for use as a separate file."""
     return re.sub(
         r"(<svg\b[^>]*>)", r'\1<rect width="100%" height="100%" fill="#fff"/>', svg, count=1
     )
@@ -110,7 +109,7 @@ def _svg(figure: Figure, **how: Any) -> str:
     return buffer.getvalue()
 
 
-# One function a figure
+# One function for each figure
 
 
 def _bounds(figure: Figure, n: Numbers) -> None:
@@ -130,10 +129,10 @@ def _bounds(figure: Figure, n: Numbers) -> None:
 def _train_and_test(axes: Axes, x: Sequence[float], parts: Numbers) -> None:
     for name, colour, marker in (("train", BLUE, "o"), ("test", RED, "s")):
         part = parts[name]
-        axes.plot(x, _seen(part["bound"]), "--", color=colour, label=f"{name}: bound")
-        axes.plot(x, _seen(part["loss"]), color=colour, label=f"{name}: exact")
+        axes.plot(x, _visible(part["bound"]), "--", color=colour, label=f"{name}: bound")
+        axes.plot(x, _visible(part["loss"]), color=colour, label=f"{name}: exact")
         every = slice(None, None, max(len(x) // 10, 1))
-        _dots(axes, x[every], _seen(part["sampled"][every]), colour, marker, f"{name}: sampled")
+        _dots(axes, x[every], _visible(part["sampled"][every]), colour, marker, f"{name}: sampled")
 
 
 def _mixtures(figure: Figure, n: Numbers) -> None:
@@ -158,7 +157,7 @@ def _mixtures(figure: Figure, n: Numbers) -> None:
     left.set(ylabel="bound", title=title)
     right.set(ylabel=r"loss $\ell$: exact, and sampled (marks)", title=title)
     for axes in (left, right):
-        axes.set_xlabel(r"share $\varphi$ turned against the label")
+        axes.set_xlabel(r"share $\varphi$ of spurious bits against the label")
         axes.set_ylim(bottom=0)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
@@ -236,11 +235,11 @@ def _pruning(figure: Figure, n: Numbers) -> None:
     left.axvspan(min(critical), max(critical), color=INK, alpha=0.08, linewidth=0)
     left.annotate(r"$\varphi^{*}$", (sum(critical) / len(critical), 0.02), ha="center", fontsize=12)
     right.axhline(n["unpruned_accuracy"], color=INK, linestyle=":", label="unpruned")
-    left.set(ylabel=r"spurious weights that survive: mean $\pi_i$", ylim=(-0.03, 1.05))
-    right.set(ylabel="unbiased accuracy of what survives", ylim=(0.5, 1.02))
+    left.set(ylabel=r"spurious weights kept: mean $\pi_i$", ylim=(-0.03, 1.05))
+    right.set(ylabel="unbiased accuracy after pruning", ylim=(0.5, 1.02))
     for axes in (left, right):
         axes.set_title(f"p = {n['p']:g}, mean ± sd over {len(n['critical'])} seeds")
-        axes.set_xlabel(r"share $\varphi$ turned against the label")
+        axes.set_xlabel(r"share $\varphi$ of spurious bits against the label")
     figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=5)
 
 
@@ -277,8 +276,8 @@ def _dots(
     axes.plot(x, y, marker, color=colour, markerfacecolor="none", markersize=6, label=label)
 
 
-def _seen(values: Sequence[float]) -> list[float]:
-    """Return values for a logarithmic axis: those below it are gaps."""
+def _visible(values: Sequence[float]) -> list[float]:
+    """Replace values below `LOWEST` by NaN, so that they are gaps on a logarithmic axis."""
     return [value if value >= LOWEST else float("nan") for value in values]
 
 

@@ -1,8 +1,8 @@
 """The theory report: a page, its figures and every number, from `unspur.theory`.
 
-theory.html   one page that needs nothing else: the story, figures, tables
-*.svg         each figure by itself
-theory.json   every number shown, with settings, versions and seconds
+theory.html   a self-contained page with text, figures and tables
+*.svg         each figure as a file
+theory.json   all numbers, with settings, versions and times
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PACKAGES = ("torch", "numpy", "scipy", "matplotlib", "jinja2")
 
 
 def write(out: Path, *, quick: bool = False, progress: Say | None = None) -> Numbers:
-    """Compute everything and write figures, numbers and the page into a folder; return the numbers."""
+    """Compute all numbers; write figures, numbers and the page into a folder; return the numbers."""
     numbers, svgs = write_figures(out, quick=quick, progress=progress)
     write_bytes(out / "theory.json", _json(numbers))
     write_bytes(out / "theory.html", page(numbers, svgs, quick=quick).encode())
@@ -43,12 +43,12 @@ def write(out: Path, *, quick: bool = False, progress: Say | None = None) -> Num
 def write_figures(
     out: Path, *, quick: bool = False, progress: Say | None = None
 ) -> tuple[Numbers, dict[str, str]]:
-    """Compute everything and write the figures into a folder; return the numbers and the figures."""
+    """Compute all numbers and write the figures into a folder; return the numbers and the figures."""
     _check_extras()
     _make_folder(out)
     say = progress or (lambda line: None)
     numbers = compute(QUICK if quick else Settings(), say)
-    say("drawing")
+    say("drawing figures")
     svgs = {name: figures.draw(name, numbers[name]) for name in figures.FIGURES}
     for name, svg in svgs.items():
         write_bytes(out / f"{name}.svg", figures.on_white(svg).encode())
@@ -125,7 +125,7 @@ def _about(seconds: dict[str, float]) -> Numbers:
 
 
 def _check_extras() -> None:
-    """Raise at once if a package is missing, not after a minute of work."""
+    """Raise an error if a package is missing, before anything is computed."""
     for name in ("jinja2", "matplotlib", "scipy"):
         try:
             need(name)
@@ -138,11 +138,11 @@ def _make_folder(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
-            f"the folder {out} cannot be made: {error.strerror}. Choose another with --out."
+            f"the folder {out} cannot be created: {error.strerror}. Choose another one with --out."
         ) from error
 
 
 def _json(numbers: Numbers) -> bytes:
-    """Return JSON with one line a part, so that a person can find things."""
+    """Return JSON with one line for each part of the report."""
     lines = (f"{json.dumps(k)}: {json.dumps(v, allow_nan=False)}" for k, v in numbers.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()

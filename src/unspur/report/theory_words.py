@@ -1,4 +1,4 @@
-"""The theory report's tables, and what its figures show, in words."""
+"""The tables of the theory report, and descriptions of its figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Table = dict[str, list[Any]]
 
 
 def tables(n: Numbers) -> dict[str, Table]:
-    """Return every table of the page: `head`, and `rows` of text."""
+    """Return every table of the page, with its header (`head`) and rows of text (`rows`)."""
     return {
         "bounds": _bounds(n["bounds"]),
         "mixtures": _mixtures(n["mixtures"]),
@@ -23,7 +23,7 @@ def tables(n: Numbers) -> dict[str, Table]:
 
 
 def describe(n: Numbers) -> dict[str, str]:
-    """Describe each figure in words."""
+    """Describe each figure, for screen readers."""
     over, mixed, corner = n["bounds"]["over_ratio"], n["mixtures"], n["corners"]
     runs = n["simulation"]["runs"]
     return {
@@ -31,36 +31,37 @@ def describe(n: Numbers) -> dict[str, str]:
         f"rises to {number(over['test']['loss'][-1])} at ratio 1 while the training error stays below "
         f"{number(max(over['train']['loss']) + 1e-7)}; each lies below its dashed bound. Right, over the "
         "probability to keep a spurious weight: the training bound falls, the test bound is flat.",
-        "mixtures": "Two panels over the share of samples turned against the label. Bound and exact "
+        "mixtures": "Two panels over the share of spurious bits that contradict the label. Bound and exact "
         "error rise with the share; at its limit each curve meets the dotted line of the test "
         f"environment, bound {number(mixed['test']['bound'])}, error {number(mixed['test']['loss'])}.",
         "corners": "Error and bounds over weight ratios from -1 to 1. Left of ratio "
         f"{number(corner['fails_up_to'])} the paper's bound falls towards 0 while the error is near 1; "
         "the one-sided bound stays above the error everywhere.",
-        "flows": "Left: over logarithmic time, the invariant weight grows without end between its two "
+        "flows": "Left: over logarithmic time, the invariant weight grows without limit between its two "
         "bounds, the spurious weight rises to a dotted limit above its lower bound. Right: the weight "
         "ratio over time; at time "
         f"{n['flows']['t'][-1]:g} it is "
-        + _listed(f"{number(r['ratio'][-1])} for p = {r['p']:g}" for r in n["flows"]["runs"])
+        + _joined(f"{number(r['ratio'][-1])} for p = {r['p']:g}" for r in n["flows"]["runs"])
         + "; every curve lies above its dashed lower bound.",
         "simulation": "Left: the weight ratio rises with p, "
-        + _listed(_from_to(run["rule"], run["ratio"]["mean"]) for run in runs)
+        + _joined(_from_to(run["rule"], run["ratio"]["mean"]) for run in runs)
         + ". Right: unbiased accuracy falls, "
-        + _listed(_from_to(run["rule"], run["accuracy"]["mean"]) for run in runs)
+        + _joined(_from_to(run["rule"], run["accuracy"]["mean"]) for run in runs)
         + ". Bands show one standard deviation over seeds.",
-        "pruning": "Left: the share of spurious weights that survive, over the share turned against the "
-        "label, for four objectives; all reach "
+        "pruning": "Left: the share of spurious weights that are kept, over the share of spurious bits that "
+        "contradict the label, for four objectives; all reach "
         f"{number(max(run['spurious']['mean'][-1] for run in n['pruning']['runs']))} or less at the limit. "
-        "Right: unbiased accuracy of what survives jumps to 1 where the spurious weights go.",
+        "Right: the unbiased accuracy of the pruned classifier jumps to 1 where the spurious weights are "
+        "removed.",
         "cosines": "Left, over p: the cosine of two biased samples rises from near "
         f"{number(n['cosines']['over_p'][0]['among'])} to 1, that of a biased and an unbiased one stays at "
         f"{number(n['cosines']['over_p'][0]['across'])}. Right, over the number of spurious columns kept: "
-        "both are 1 when none is kept, then part. Sampled dots lie on the lines.",
+        "both are 1 if none is kept, and differ otherwise. Sampled dots lie on the lines.",
     }
 
 
 def number(value: float | None) -> str:
-    """Format a number with three digits."""
+    """Format a number with three significant digits."""
     if value is None:
         return "–"
     if value != 0 and abs(value) < 1e-3:
@@ -72,7 +73,7 @@ def _bounds(n: Numbers) -> Table:
     parts = n["over_ratio"]
     rows = [
         [number(n["ratio"][i]), *(_cell(parts[where], i) for where in ("train", "test"))]
-        for i in _some(len(n["ratio"]), 6)
+        for i in _spread_indices(len(n["ratio"]), 6)
     ]
     flat = [[row[0], *row[1], *row[2]] for row in rows]
     columns = ("exact loss", "sampled ± s.e.", "bound")
@@ -127,7 +128,7 @@ def _corners(examples: list[Numbers]) -> Table:
 def _flows(n: Numbers) -> Table:
     head = [
         *("p", "largest α", "α at the end", "its lower bound"),
-        *("least distance to a bound", "drift of e^w_inv h(w_i)", "distance to closed form"),
+        *("smallest distance to a bound", "drift of e^w_inv h(w_i)", "distance to closed form"),
     ]
     rows = [
         [
@@ -202,10 +203,10 @@ def _from_to(name: str, values: Sequence[float]) -> str:
     return f"from {number(values[0])} to {number(values[-1])} with {name}"
 
 
-def _listed(items: Any) -> str:
+def _joined(items: Any) -> str:
     return ", ".join(items)
 
 
-def _some(count: int, wanted: int) -> list[int]:
-    """Return about `wanted` indices spread over `count`, first and last among them."""
-    return sorted({round(k * (count - 1) / (wanted - 1)) for k in range(wanted)})
+def _spread_indices(count: int, number: int) -> list[int]:
+    """Return about `number` evenly spread indices below `count`, with the first and the last."""
+    return sorted({round(k * (count - 1) / (number - 1)) for k in range(number)})

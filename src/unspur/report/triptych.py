@@ -1,8 +1,8 @@
-"""How the networks see the test samples: their features as a map, before, between and after.
+"""Maps of the features of test images, for the pretrained, the pruned and the fine-tuned network.
 
-The paper's figure, for the pretrained, the pruned and the fine-tuned network, by label and by bias. Where the
-shortcut rules, samples lie together by bias; afterwards by label. The places are the two principal components
-of what enters the head, which take no time, or t-SNE as in the paper, which takes seconds a network.
+This is a figure of the paper, coloured by label and by bias label. A network that uses the shortcut groups
+images by bias label, a debiased one by label. Positions are the first two principal components of the input
+of the last layer, or t-SNE as in the paper, which takes seconds for each network.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PERPLEXITY, STEPS, FEWEST = 20.0, 500, 12
 
 @dataclass(frozen=True)
 class MapRow:
-    """The networks' maps, coloured one way."""
+    """One map for each network, all with the same colouring."""
 
     title: str
     pictures: dict[str, str]
@@ -38,7 +38,7 @@ def rows(
     *,
     tsne: bool = False,
 ) -> list[MapRow]:
-    """Return the maps by label and, where it is known, by group of the shortcut; none for too few samples."""
+    """Return the maps by label and, if there are bias labels, by bias label; none for too few samples."""
     prefix = "map.features."
     features = {name: tensors[prefix + name] for name in networks if prefix + name in tensors}
     if not features or len(tensors["map.targets"]) < FEWEST:
@@ -64,8 +64,8 @@ def _row(
     groups: list[int],
     names: Sequence[str],
 ) -> MapRow:
-    found = sorted(set(groups))
-    named = {g: names[g] if kind == "label" else group_name(g, names) for g in found}
+    present = sorted(set(groups))
+    named = {g: names[g] if kind == "label" else group_name(g, names) for g in present}
     colours = group_colours(named)
     pictures = {
         name: charts.cloud(
@@ -86,7 +86,7 @@ def _row(
 
 
 def principal_plane(features: Tensor) -> list[charts.Point]:
-    """Return places in the plane: the first two principal components, which the features begin with."""
+    """Return positions in the plane: the first two columns of `features`, which are principal components."""
     plane = features[:, :2].double()
     if plane.shape[1] < 2:
         plane = torch.cat([plane, torch.zeros(len(plane), 2 - plane.shape[1])], 1)
@@ -94,7 +94,7 @@ def principal_plane(features: Tensor) -> list[charts.Point]:
 
 
 def layout(features: Tensor, *, seed: int = 0) -> list[charts.Point]:
-    """Return places in the plane that keep neighbours together (t-SNE)."""
+    """Return positions in the plane computed by t-SNE."""
     manifold, threads = need("sklearn.manifold"), need("threadpoolctl")
     x = features.float().numpy()
     x = x / max(float(x.std()), 1e-12)
@@ -104,6 +104,6 @@ def layout(features: Tensor, *, seed: int = 0) -> list[charts.Point]:
         max_iter=STEPS,
         random_state=seed,
     )
-    with threads.threadpool_limits(1):  # as fast for so few, and the same each time
+    with threads.threadpool_limits(1):  # as fast for few samples, and deterministic
         places = how.fit_transform(x)
     return [(float(a), float(b)) for a, b in places]

@@ -1,4 +1,4 @@
-"""A run in words and tables: the verdict, what debiasing changed, for whom."""
+"""Sentences and tables of a run's page: the verdict, and what debiasing changed, overall and by group."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .palette import on, ramp
 MODELS = ("ordinary", "pruned", "debiased")
 GROUPED = ("unbiased", "aligned", "conflicting", "worst_group")
 MEANING = {
-    "unbiased": "every group counts the same",
-    "aligned": "samples that follow the shortcut",
-    "conflicting": "samples that contradict it",
-    "worst_group": "the group it does worst in",
-    "average": "all samples",
+    "unbiased": "mean over all groups",
+    "aligned": "images that follow the shortcut",
+    "conflicting": "images that contradict it",
+    "worst_group": "the group with the lowest accuracy",
+    "average": "all images",
 }
-LARGEST = 30  # classes, or biases, of a group matrix that can still be read
-KINDS = {  # of the miner's verdicts and of an audit's
+LARGEST = 30  # classes or bias labels of a group matrix that is still readable
+KINDS = {  # by the verdicts of the miner and of an audit
     "usable": "found",
     "shortcut": "found",
     "nothing": "clear",
@@ -30,12 +30,12 @@ KINDS = {  # of the miner's verdicts and of an audit's
     "noise": "unsure",
     "unclear": "unsure",
 }
-SHORT = 50  # letters of what a verdict says before its colon, to be a headline
+SHORT = 50  # the longest text before the colon of a verdict that is used as a headline
 
 
 @dataclass(frozen=True)
 class PageVerdict:
-    """The answer: its kind (found, clear, unsure, none), in a few words, and in a sentence."""
+    """A verdict: its kind (found, clear, unsure, none), a headline and a sentence."""
 
     kind: str
     headline: str
@@ -43,17 +43,19 @@ class PageVerdict:
 
 
 def verdict(scores: Mapping[str, Any], plan: str) -> PageVerdict:
-    """Say whether there is a shortcut: the judge's answer where it was asked, otherwise the miner's."""
+    """Return the verdict of a run: the judge's if there was one, otherwise the miner's."""
     answer = scores.get("judge") or scores["mining"]
     if not answer:
         about = all_methods().get(plan)
         title = about.title if about else plan
-        return PageVerdict("none", f"{title}: scores of a run", "This plan looks for no suspects.")
+        return PageVerdict(
+            "none", f"{title}: scores of a run", "This method does not look for suspects."
+        )
     return page_verdict(answer)
 
 
 def page_verdict(answer: Mapping[str, Any]) -> PageVerdict:
-    """Return a verdict of the miner or an audit; the text before its colon is the headline."""
+    """Return a verdict of the miner or of an audit; the text before its colon is the headline."""
     headline, colon, text = answer["text"].partition(": ")
     if not colon or len(headline) > SHORT:
         headline, text = "A shortcut, or wrong labels", answer["text"]
@@ -61,7 +63,7 @@ def page_verdict(answer: Mapping[str, Any]) -> PageVerdict:
 
 
 def network_titles(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
-    """Return the titles of the networks of a run that differ."""
+    """Return the titles of the networks of a run, without a result that equals the ordinary model."""
     names = {"ordinary": "ordinary model", "pruned": "pruned model", "debiased": "debiased model"}
     if plan in all_methods() and plan != "dcwp":
         names["debiased"] = all_methods()[plan].title
@@ -72,7 +74,7 @@ def network_titles(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
 
 
 def ordinary_is_result(scores: Mapping[str, Any]) -> bool:
-    """Return whether a run ended with its ordinary model, not with another one that has the same scores."""
+    """Return whether the result of a run is its ordinary model, not another one with the same scores."""
     if not scores["ordinary"] or scores["ordinary"] != scores["debiased"] or scores["pruned"]:
         return False
     return "step" not in scores["selection"] and "refit" not in scores
@@ -90,7 +92,7 @@ def scored_on(scores: Mapping[str, Any]) -> str:
 
 
 def between(interval: Interval | None, *, signed: bool = False) -> str:
-    """Format an interval in per cent; empty if there is none."""
+    """Format an interval in per cent; "" if there is none."""
     if interval is None or interval[0] != interval[0]:
         return ""
     low, high = (f"{100 * end:+.1f}" if signed else f"{100 * end:.1f}" for end in interval)
@@ -98,7 +100,7 @@ def between(interval: Interval | None, *, signed: bool = False) -> str:
 
 
 def change(scores: Mapping[str, Any], intervals: Intervals | None) -> str:
-    """Describe what debiasing changed, in a sentence or two; empty if there is nothing to compare."""
+    """Describe what debiasing changed, in a sentence or two; "" if there is nothing to compare."""
     before, after = scores["ordinary"], scores["debiased"]
     if not before or before == after:
         return ""
@@ -106,13 +108,13 @@ def change(scores: Mapping[str, Any], intervals: Intervals | None) -> str:
         return f"{_change_unseen(scores.get('unseen'))} {_cost(scores, intervals)}".strip()
     gain = intervals.gain.get("conflicting") if intervals else None
     sentence = (
-        f"On samples of {scored_on(scores)} that contradict the shortcut, accuracy goes from "
+        f"On images of {scored_on(scores)} that contradict the shortcut, accuracy goes from "
         f"{percent(before['conflicting'])} to {percent(after['conflicting'])}"
         f"{_points(after, before, gain)}; on those that follow it, from "
         f"{percent(before['aligned'])} to {percent(after['aligned'])}."
     )
     if gain and gain[0] <= 0 <= gain[1]:
-        return f"{sentence} That is no clear gain."
+        return f"{sentence} This gain is not significant."
     return f"{sentence} Debiasing made it worse." if gain and gain[1] < 0 else sentence
 
 
@@ -128,25 +130,24 @@ def _change_unseen(unseen: Mapping[str, Any] | None) -> str:
         return ""
     before, after = unseen["ordinary"], unseen["debiased"]
     return (
-        f"On suspects outside training, accuracy goes from {percent(before['suspects'])} to "
-        f"{percent(after['suspects'])}; on the others from {percent(before['others'])} to "
-        f"{percent(after['others'])}. Nobody labelled the shortcut, so these are the miner's suspects, "
-        "not the truth."
+        f"On held-out suspects, accuracy goes from {percent(before['suspects'])} to "
+        f"{percent(after['suspects'])}; on the other held-out images from {percent(before['others'])} to "
+        f"{percent(after['others'])}. There are no bias labels, so the suspects are estimated by the miner."
     )
 
 
 def _cost(scores: Mapping[str, Any], intervals: Intervals | None) -> str:
-    """Return a warning if the debiased model is worse over all samples."""
+    """Return a warning if the debiased model is significantly worse over all images."""
     gain = intervals.gain.get("average") if intervals else None
     if gain is None or gain[1] >= 0:
         return ""
     before, after = (percent(scores[name]["average"]) for name in ("ordinary", "debiased"))
-    return f"Over all of {scored_on(scores)} it does worse: {after} instead of {before}."
+    return f"On all images of {scored_on(scores)} it is worse: {after} instead of {before}."
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A number and how far it can be trusted."""
+    """A number and its interval."""
 
     text: str
     range: str = ""
@@ -154,7 +155,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns with what they mean, and named rows of cells."""
+    """Columns with their meanings, and named rows of cells."""
 
     columns: list[tuple[str, str]]
     rows: list[tuple[str, list[Cell]]]
@@ -163,7 +164,7 @@ class Table:
 def accuracies(
     scores: Mapping[str, Any], names: Mapping[str, str], intervals: Intervals | None
 ) -> Table:
-    """Return every network's accuracies, and the gain."""
+    """Return the accuracies of every network, and the gain."""
     known = scores["debiased"]["unbiased"] is not None
     metrics = (*GROUPED, "average") if known else ("average",)
     rows = []
@@ -175,7 +176,7 @@ def accuracies(
     if {"ordinary", "debiased"} <= names.keys():
         rows.append(("gain in points", _gains(scores, metrics, intervals)))
     columns = [(metric.replace("_", " "), MEANING[metric]) for metric in metrics]
-    return Table([*columns, ("weights kept", "of those that can be cut")], rows)
+    return Table([*columns, ("weights kept", "of those that can be pruned")], rows)
 
 
 def _gains(
@@ -191,12 +192,12 @@ def _gains(
 
 
 def unseen(scores: Mapping[str, Any], names: Mapping[str, str]) -> Table | None:
-    """Return accuracy outside training by suspicion, for data without labels of the bias."""
+    """Return held-out accuracies on suspects and others; None for data with bias labels."""
     accuracy = scores.get("unseen")
     if not accuracy or scores["debiased"]["unbiased"] is not None:
         return None
     counts = accuracy["counts"]
-    columns = [(part, f"{counts[part]} samples") for part in ("all", "suspects", "others")]
+    columns = [(part, f"{counts[part]} images") for part in ("all", "suspects", "others")]
     rows = [
         (title, [_share(accuracy[name][part], counts[part]) for part, _ in columns])
         for name, title in names.items()
@@ -213,7 +214,7 @@ def _share(value: float | None, count: int) -> Cell:
 
 @dataclass(frozen=True)
 class Square:
-    """One group of the matrix: its accuracy, its colour and the ink to write on it."""
+    """One group of the matrix: its accuracy, the colour of the cell and of its text."""
 
     text: str
     fill: str
@@ -222,7 +223,7 @@ class Square:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Accuracy by class (rows) and bias (columns)."""
+    """Accuracy by class (rows) and bias label (columns)."""
 
     title: str
     biases: list[str]
@@ -235,7 +236,7 @@ def matrices(
     classes: Sequence[str],
     biases: Sequence[str],
 ) -> list[Matrix]:
-    """Return the group matrix of the first and the last network; none if groups are unknown or too many."""
+    """Return the group matrices of the ordinary and the debiased model; none if there are too many groups."""
     compared = [name for name in ("ordinary", "debiased") if name in names]
     result = []
     for name in compared:
@@ -249,7 +250,7 @@ def matrices(
 
 
 def group_name(number: int, names: Sequence[str]) -> str:
-    """Return the given name of a group; "group 3" where that is a number, or where there is none."""
+    """Return the name of a bias label; "group 3" if its name is a number or it has no name."""
     name = names[number] if number < len(names) else str(number)
     return f"group {name}" if name.lstrip("-").isdigit() else name
 

@@ -1,12 +1,12 @@
-"""Every table and figure of the paper by name: the runs each needs, and its page made from their results.
+"""Reproduce the tables and figures of the paper: run what each one needs, and write its page.
 
-item, quick                               the parts of an item; a recipe scaled down for a CPU
-records, record_lines, run_identity       the runs on record, found again by what they depend on
-runner, pool_runs, run_extras             run what is missing, group by group, here or on a cluster
-pages, figures                            Markdown and SVG
+item, quick                               the parts of an item; recipes scaled down for a CPU
+records, record_lines, run_identity       the recorded runs, found by the settings they depend on
+runner, pool_runs, run_extras             run missing runs in groups, in this process or on a cluster
+pages, figures                            write Markdown and SVG
 main, preset, ablation, mining, sweep, pruning, faces, harmless, slim, picture    the items
-prose, prose_numbers, prose_documents      pages of prose from templates, with the numbers on record
-audit_table, speed_table, code_tables     their tables: audits, speed, methods and folders
+prose, prose_numbers, prose_documents     render pages of prose from templates, with recorded numbers
+audit_table, speed_table, code_tables     tables for these pages: audits, speed, methods and folders
 
 May import: audit, cluster, data, errors, extras, hashing, methods, recipes, report, runs, stages, store,
 training.
@@ -58,7 +58,7 @@ GROUPS = {"main": ("main-cmnist", "main-cifar10c"), "all": tuple(ITEMS)}
 
 
 def select_items(names: Iterable[str]) -> list[str]:
-    """Return the items that names stand for, each once."""
+    """Return the items for names of items and of groups, each once."""
     found: dict[str, None] = {}
     for name in names:
         if name not in ITEMS and name not in GROUPS:

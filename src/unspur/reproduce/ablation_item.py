@@ -1,11 +1,23 @@
-"""What each part of DCWP gives (the ablation), and which of its readings matters."""
+"""The ablation of DCWP, and the comparison of three interpretations of the paper."""
 
 from __future__ import annotations
 
 from ..recipes import published
 from .item import Cells, Item, Page, Result, Results, cell, mean_sd_text
 from .main_item import RELEASED, SCORE
-from .pages import FACTS, ORACLE, READING, facts, gain, iterate, metric_name, number, start, table
+from .pages import (
+    COUNTED,
+    FACTS,
+    ORACLE,
+    facts,
+    gain,
+    legend,
+    metric_name,
+    number,
+    selection,
+    start,
+    table,
+)
 
 # -- the ablation -------------------------------------------------------------------------------------
 
@@ -17,7 +29,7 @@ PARTS = {  # pruning, alignment, oversampling
     "5": ("✓", "", "✓"),
     "6": ("✓", "✓", "✓"),
 }
-# Rows that differ by pruning; the second of the first pair also trains for 1,000 steps more.
+# Rows that differ by pruning. Row 2 also trains for 1,000 more steps than row 1.
 PAIRS = (("1", "2"), ("3", "5"), ("4", "6"))
 OPTIMISERS = {"SGD, 2,000 + 1,000 steps": "", "Adam, 10,000 + 1,000 steps": "-adam"}
 
@@ -31,14 +43,16 @@ def _ablation_cells() -> Cells:
 
 
 def _ablation(results: Results) -> Page:
-    header = ["Idx", "pruning", "alignment", "oversampling", "iterate", "start"]
+    header = ["row", "pruning", "alignment", "oversampling", "selection", "start"]
     header += [*OPTIMISERS, "published (SGD)"]
     return Page(
         [
-            f"CMNIST 1 %. {metric_name('unbiased')}. {READING} In brackets: n. Row 1 is the pretrained "
-            "network; row 2 prunes it by oversampled batches and trains 1,000 steps more on plain ones.",
+            f"CMNIST 1 %. {metric_name('unbiased')}. Row 1 is the pretrained network. Row 2 prunes it with "
+            "masks learned on oversampled batches, then trains 1,000 more steps on ordinary batches.",
+            legend(COUNTED),
             table(header, [_parts(results, index) for index in PARTS]),
-            "What pruning adds, in points, seed by seed; from row 1 to row 2 with the 1,000 steps more:",
+            "The gain from pruning in percentage points, computed seed by seed. From row 1 to row 2 it "
+            "includes the effect of the 1,000 additional steps.",
             table(
                 ["rows", *OPTIMISERS, "published (SGD)"], [_added(results, *pair) for pair in PAIRS]
             ),
@@ -49,7 +63,7 @@ def _ablation(results: Results) -> Page:
 def _parts(results: Results, index: str) -> list[str]:
     both = [results[optimiser, index] for optimiser in OPTIMISERS]
     scores = [each.counted(*SCORE) for each in both]
-    return [index, *PARTS[index], iterate(*both), start(*both), *scores, number(_row(index))]
+    return [index, *PARTS[index], selection(*both), start(*both), *scores, number(_row(index))]
 
 
 def _added(results: Results, before: str, after: str) -> list[str]:
@@ -64,16 +78,16 @@ def _row(index: str) -> float:
 
 ABLATION = Item("The ablation", _ablation_cells, _ablation)
 
-# -- the readings -------------------------------------------------------------------------------------
+# -- interpretations of the paper ---------------------------------------------------------------------
 
-# The paper's text has these in the reverse order of its scripts.
+# The paper's text gives these values in the reverse order of the released scripts.
 TEXT_UP = {"0.5pct": "finetune.up=10", "1pct": "finetune.up=30"}
 DATA = {("cmnist", "0.5pct"): "CMNIST 0.5 %", ("cifar10c", "1pct"): "CIFAR10-C 1 %"}
 KEPT = "finetune.iterates=[200, 400, 600, 800, 1000]"
 
 
 def _readings_of(ratio: str) -> dict[str, tuple[str, ...]]:
-    """Changes of the default reading: the other two readings, then one difference at a time."""
+    """Return changes of the default interpretation: the other two, then one difference at a time."""
     noise, columns, _, tuned = RELEASED
     absolute = "prune.penalty=absolute"
     return {
@@ -98,8 +112,20 @@ def _readings_cells() -> Cells:
 
 
 def _readings(results: Results) -> Page:
-    header = ["reading", *FACTS, "accuracy", "*oracle*", "pruned only", "weights kept"]
-    parts = [f"{metric_name('unbiased')}. {READING} {ORACLE} *pruned only*: before fine-tuning."]
+    header = [
+        "interpretation",
+        *FACTS,
+        "accuracy",
+        "*oracle*",
+        "before fine-tuning",
+        "weights kept",
+    ]
+    parts = [
+        "The paper's text and the released code differ in some details of DCWP. This page compares our "
+        "default interpretation with both, and shows the effect of each difference. "
+        f"{metric_name('unbiased')}.",
+        legend(ORACLE),
+    ]
     for (data, ratio), title in DATA.items():
         known = published.PUBLISHED[f"{data}/{ratio}"]["dcwp"]
         rows = [_reading(name, results[data, name]) for name in _readings_of(ratio)]
@@ -119,7 +145,7 @@ def _reading(name: str, result: Result) -> list[str]:
 
 
 READINGS = Item(
-    "Three readings of DCWP, and which difference matters",
+    "Three interpretations of DCWP, and which difference matters",
     _readings_cells,
     _readings,
     extras=("iterates",),

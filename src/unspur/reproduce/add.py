@@ -1,8 +1,8 @@
-"""Add to the records what `unspur bench` or `unspur export` wrote.
+"""Add results of `unspur bench` or measurements of `unspur export` to the records.
 
     python -m unspur.reproduce.add NAME FILE.json [--results results]
 
-NAME is the item of the runs, as methods/lff, or the name of the export.
+NAME is the item of the runs, such as methods/lff, or the name of the export.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .slim_item import EXPORTS
 
 
 def add(name: str, file: Path, results: Path) -> str:
-    """Add the runs or the export in a file; return what was added."""
+    """Add the runs or the export in a file; return a text that says what was added."""
     found = read_document(file)
     if isinstance(found, dict) and "results" in found:
         return f"{Records(results).add_bench(name, found)} runs"

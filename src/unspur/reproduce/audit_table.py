@@ -26,7 +26,7 @@ def audit_table(cases: Sequence[Case]) -> str:
 
 
 def audit_page(cases: Sequence[Case]) -> str:
-    """Format the table, and below it how many cases of each role are right."""
+    """Format the table, and below it how many verdicts of each role are right."""
     counts = [
         f"- {role}: " + "; ".join(f"{truth}: {text}" for truth, text in found.items())
         for role, found in summary(cases).items()
@@ -53,7 +53,7 @@ def recall(cases: Iterable[Case]) -> list[dict[str, Any]]:
 
 
 def recall_table(cases: Sequence[Case], roles: Sequence[str] = ROLES) -> str:
-    """Format the shortcuts found: a row for each kind, a column for each share, with 95 % intervals."""
+    """Format how many shortcuts were found: a row per kind, a column per share, and a 95 % interval."""
     found = [each for each in recall(cases) if each["role"] in roles]
     shares = sorted({each["share"] for each in found if each["share"]})
     header = (
@@ -77,7 +77,7 @@ def _found(cell: dict[str, Any]) -> str:
 
 
 def summary(cases: Iterable[Case]) -> dict[str, dict[str, str]]:
-    """Count the right verdicts by role and truth; also for the shortcuts that the miner takes."""
+    """Count the right verdicts by role and truth, and also for the shortcuts that the miner follows."""
     counts: dict[str, dict[str, str]] = {}
     for role, name, some in _kinds(list(cases)):
         if some:
@@ -93,7 +93,7 @@ def _kinds(cases: list[Case]) -> Iterator[tuple[str, str, list[Case]]]:
             yield role, truth, some
             if truth == "shortcut":
                 taken = [case for case in some if case["taken"] >= FOLLOWED]
-                yield role, "shortcut that the miner takes", taken
+                yield role, "shortcut that the miner follows", taken
 
 
 def _row(case: Case) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def _row(case: Case) -> tuple[str, ...]:
 
 
 def _best(networks: dict[str, Any], what: str) -> tuple[str, str]:
-    """Return the value that the verdict goes by, with its network, and the corrected p-value."""
+    """Return the value that the verdict uses, with its network, and the corrected p-value."""
     values = {
         name: statistics.Statistic(**seen[what]) for name, seen in networks.items() if seen[what]
     }

@@ -26,7 +26,7 @@ def _method_row(entry: MethodEntry) -> list[str]:
 
 
 def folder_table(link: str = "../src/unspur") -> str:
-    """Return every folder of the package: what it holds, and what it may import, as its `__init__` says."""
+    """Return the table of the package's folders: contents and allowed imports, from their `__init__`."""
     rows = [
         [f"[{name}/]({link}/{name})", _first_line(text), _may_import(text)]
         for name, text in _docstrings()

@@ -1,10 +1,10 @@
-"""Faces: age with gender for a shortcut (in the layout of BFFHQ), hair colour with gender (CelebA)."""
+"""Faces with gender as the shortcut: age (in the layout of BFFHQ) and hair colour (CelebA)."""
 
 from __future__ import annotations
 
 from ..recipes import published
 from .item import DASH, Cells, Item, Page, Result, Results, Run, cell
-from .pages import FACTS, READING, cut, facts, number, table
+from .pages import FACTS, cut, facts, legend, number, table
 
 METHODS = {
     "erm": "ERM",
@@ -15,7 +15,7 @@ METHODS = {
     "disent": "DisEnt",
     "jtt": "JTT",
 }
-# From ImageNet weights, which come with a package: see examples/efficientnet_lite0.py.
+# Starts from ImageNet weights that come with a package: see examples/efficientnet_lite0.py.
 LITE0 = (
     "model.name=examples/efficientnet_lite0.py:lite0",
     "model.init=efficientnet-lite0-57934424.pth",
@@ -24,13 +24,13 @@ LITE0 = (
 LARGER = {"erm": "ERM, EfficientNet-Lite0", "dcwp": "DCWP, EfficientNet-Lite0"}
 LARGER |= {"unspur-1": "unspur, first preset, EfficientNet-Lite0"}
 INTERVAL = (
-    "In square brackets: the 95 % bootstrap interval over the test images, of a single run (mean of the "
-    "runs' bounds). Where intervals overlap, no ranking is claimed."
+    "In square brackets: the 95 % bootstrap interval over test images of a single run (bounds are averaged "
+    "over runs). We claim no ranking where intervals overlap."
 )
 
 
 def within(result: Result, metric: str) -> str:
-    """Format mean ± standard deviation of an accuracy, and the interval of a run."""
+    """Format mean ± standard deviation of an accuracy, and the average interval of a run."""
     bounds = [run["extras"]["groups"]["intervals"][metric] for run in result.runs]
     if not bounds:
         return DASH
@@ -65,14 +65,16 @@ def _faces_cells() -> Cells:
 
 def _faces(results: Results) -> Page:
     header = ["method", *FACTS, "conflicting", "published"]
-    header += ["worst group", "aligned", "unbiased", "cut"]
+    header += ["worst group", "aligned", "unbiased", "weights cut"]
     names = {(kind, ""): name for kind, name in METHODS.items()}
     names |= {(kind, "lite0"): name for kind, name in LARGER.items()}
     return Page(
         [
-            "A stand-in for BFFHQ: other faces at 96 px, 1 % of them conflicting, at most 3,000 steps a "
-            "stage; ResNet-18 where no network is named. The published numbers are of the original set with "
-            f"0.5 %, so only the order of the methods can be compared. {READING} {INTERVAL}",
+            "A substitute for BFFHQ: other face images at 96 px, 1 % of them conflicting, with at most "
+            "3,000 steps per stage. The network is ResNet-18 unless another one is named. The published "
+            "numbers are for the original data with 0.5 % conflicting images, so only the order of the "
+            "methods can be compared.",
+            legend(INTERVAL),
             table(header, [_face_row(name, *key, results[key]) for key, name in names.items()]),
         ]
     )
@@ -86,7 +88,7 @@ def _face_row(name: str, kind: str, network: str, result: Result) -> list[str]:
     return [*row, cut(result)]
 
 
-FACES = Item("Faces: age, and gender for a shortcut", _faces_cells, _faces, extras=("groups",))
+FACES = Item("Faces: age, with gender as the shortcut", _faces_cells, _faces, extras=("groups",))
 
 # -- CelebA -------------------------------------------------------------------------------------------
 
@@ -96,14 +98,16 @@ def _celeba_cells() -> Cells:
 
 
 def _celeba(results: Results) -> Page:
-    header = ["method", *FACTS, "worst group", "published", "which (test images)"]
-    header += ["conflicting", "unbiased", "average", "by training shares", "published", "cut"]
+    header = ["method", *FACTS, "worst group", "published", "worst groups (test images)"]
+    header += ["conflicting", "unbiased", "average", "weighted average", "published", "weights cut"]
     return Page(
         [
-            "Blond or not, gender for a shortcut: a part of CelebA at 96 px, 88 of the "
-            "women who are not blond left for training, at most 3,000 steps a stage. The published numbers "
-            "are of the whole set at 224 px; how their average counts the groups is not said, so ours is "
-            f"given over all test images and by the groups' shares of the training set. {READING} {INTERVAL}",
+            "The classes are blond hair or not, and gender is the shortcut. The data are a part of CelebA at "
+            "96 px. The training set has only 88 images of women who are not blond. Each stage has at most "
+            "3,000 steps. The published numbers are for the whole data set at 224 px. The paper does not say "
+            "how its average weights the groups, so we give two: the average over all test images, and the "
+            "average weighted by the shares of the groups in the training set.",
+            legend(INTERVAL),
             table(
                 header, [_celeba_row(name, kind, results[kind,]) for kind, name in METHODS.items()]
             ),
@@ -122,5 +126,5 @@ def _celeba_row(name: str, kind: str, result: Result) -> list[str]:
 
 
 CELEBA = Item(
-    "CelebA: blond hair, and gender for a shortcut", _celeba_cells, _celeba, extras=("groups",)
+    "CelebA: blond hair, with gender as the shortcut", _celeba_cells, _celeba, extras=("groups",)
 )

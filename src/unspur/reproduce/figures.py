@@ -1,4 +1,4 @@
-"""Draw figures from numbers: curves in panels, maps of samples. The same numbers give the same bytes."""
+"""Draw figures: curves in panels, and scatter plots of samples. The same numbers give the same bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SIDE, GAP, HEAD = 320, 16, 26  # of a map, between maps, above them
+SIDE, GAP, HEAD = 320, 16, 26  # side of a map, gap between maps, height of titles
 STROKES = ("-", "--", ":", "-.", "-")
 HALO = "font-size:13px;paint-order:stroke;stroke:#fff;stroke-width:3px"
 TEXT = f"font-family:'DejaVu Sans',Verdana,sans-serif;fill:{INK}"
@@ -27,7 +27,7 @@ TEXT = f"font-family:'DejaVu Sans',Verdana,sans-serif;fill:{INK}"
 
 @dataclass(frozen=True)
 class PlotCurve:
-    """A named line through points; `spread` is one standard deviation of each."""
+    """A named line through points; `spread` is the standard deviation at each point."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -35,7 +35,7 @@ class PlotCurve:
 
 
 def through(name: str, values: Mapping[float, Sequence[float]]) -> PlotCurve:
-    """Return a curve through the means of the values at each x, with their spread if all have one."""
+    """Return a curve through the means of the values at each x, with the spread if all points have one."""
     found = [(x, *mean_sd(list(values[x]))) for x in sorted(values) if values[x]]
     spread = [sd for *_, sd in found if sd is not None]
     points = [(x, mean) for x, mean, _ in found]
@@ -44,7 +44,10 @@ def through(name: str, values: Mapping[float, Sequence[float]]) -> PlotCurve:
 
 @dataclass(frozen=True)
 class Panel:
-    """Curves over one pair of axes, in per cent upwards; `level` is a number they are compared with."""
+    """Curves in one plot, with per cent on the vertical axis.
+
+    `level` is a horizontal line to compare with, `mark` a vertical one, each with its name.
+    """
 
     title: str
     across: str
@@ -55,7 +58,7 @@ class Panel:
 
 
 def draw(panels: Sequence[Panel]) -> str:
-    """Draw panels side by side, three in a row, as SVG; curves of one name look the same in all."""
+    """Draw panels as SVG, three in a row; curves with the same name have the same style."""
     try:
         plotting = need("matplotlib.figure")
     except ModuleNotFoundError as error:
@@ -133,7 +136,7 @@ def _svg(figure: Figure) -> str:
 
 @dataclass(frozen=True)
 class Colouring:
-    """How the samples of all maps are coloured: a title, the group of each sample, the groups' names."""
+    """The colouring of all maps: a title, the group of each sample, the names of the groups."""
 
     title: str
     groups: Sequence[int]
@@ -141,7 +144,7 @@ class Colouring:
 
 
 def maps(places: Mapping[str, Sequence[charts.Point]], rows: Sequence[Colouring]) -> str:
-    """Draw maps of the same samples: a column for each title in `places`, a row for each colouring."""
+    """Draw maps of the same samples: one column per title in `places`, one row per colouring."""
     parts = [
         _map(points, row, column_of * (SIDE + GAP), HEAD + row_of * (SIDE + HEAD), title)
         for row_of, row in enumerate(rows)

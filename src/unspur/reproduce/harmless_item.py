@@ -1,9 +1,9 @@
-"""Data without a shortcut: what `unspur debias` would choose must not do harm there."""
+"""Data without a shortcut, on which `unspur debias` must not do harm."""
 
 from __future__ import annotations
 
 from .item import DASH, Cells, Item, Page, Result, Results, cell, mean_sd_text
-from .pages import FACTS, READING, cut, facts, table
+from .pages import FACTS, cut, facts, legend, table
 
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 
@@ -13,13 +13,14 @@ def _cells() -> Cells:
 
 
 def _draw(results: Results) -> Page:
-    header = ["data", *FACTS, "ordinary model", "result", "difference, points", "judge", "cut"]
+    header = ["data", *FACTS, "ordinary model", "result", "difference, points", "judge"]
+    header.append("weights cut")
     rows = [_row(title, results[data,]) for data, title in DATA.items()]
     return Page(
         [
-            "Plain sets, with what `unspur debias` chooses by itself on a GPU. It asks an audit first, and "
-            f"without a sign of a shortcut it returns the ordinary model. {READING} *judge*: what the audit "
-            "said, in how many runs.",
+            "Data without a shortcut, with the settings that `unspur debias` chooses on a GPU. It runs an "
+            "audit first. If there is no sign of a shortcut, the result is the ordinary model.",
+            legend("*judge*: the verdict of the audit, with the number of runs."),
             table(header, rows),
         ]
     )
@@ -27,14 +28,14 @@ def _draw(results: Results) -> Page:
 
 def _row(title: str, result: Result) -> list[str]:
     verdicts = [run["judge"]["verdict"] for run in result.runs if run.get("judge")]
-    said = ", ".join(f"{v} ({verdicts.count(v)})" for v in dict.fromkeys(verdicts))
+    judged = ", ".join(f"{v} ({verdicts.count(v)})" for v in dict.fromkeys(verdicts))
     scores = [result.text(name, "average") for name in ("ordinary", "debiased")]
     change = [
         run["debiased"]["average"] - run["ordinary"]["average"]
         for run in result.runs
         if run["ordinary"]
     ]
-    return [title, *facts(result), *scores, mean_sd_text(change), said or DASH, cut(result)]
+    return [title, *facts(result), *scores, mean_sd_text(change), judged or DASH, cut(result)]
 
 
-HARMLESS = Item("Do no harm: data without a shortcut", _cells, _draw)
+HARMLESS = Item("Data without a shortcut: debiasing does no harm", _cells, _draw)

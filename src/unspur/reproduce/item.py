@@ -1,4 +1,4 @@
-"""The parts of a table or figure of the paper: the runs it needs, the runs on record, its page."""
+"""The parts of an item (a table or figure): the runs it needs, its recorded runs, its page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..runs.tables import percent
 from ..stages.context import Context
 from ..training.metrics import mean_sd
 
-# The paper's seeds, in the order in which they are run.
+# The seeds of the paper, in the order in which they are run.
 SEEDS = {
     "cmnist": (55, 66, 77, 88),
     "cifar10c": (11, 22, 33, 44),
@@ -25,7 +25,7 @@ SEEDS = {
     "celeba": (1006, 1007, 1008, 1009),
 }
 DASH = "–"
-UNNAMED = ("finetune.iterates=", "precision=")  # changes that do not become part of a recipe's name
+UNNAMED = ("finetune.iterates=", "precision=")  # changes that are not part of a recipe's name
 
 Run = dict[str, Any]
 Key = tuple[str, ...]
@@ -40,7 +40,10 @@ class ItemCell:
 
 
 def cell(name: str, *changes: str, seeds: int = 4) -> ItemCell:
-    """Return a built-in recipe with changes, named after both, and the first seeds of its data set."""
+    """Return a built-in recipe with changes, and the first seeds of its data set.
+
+    The changes become part of the recipe's name.
+    """
     settings = recipes.load(name, recipes.parse_changes(changes))
     named_changes = [change for change in changes if not change.startswith(UNNAMED)]
     named = settings.model_copy(update={"name": " ".join([name, *named_changes])})
@@ -49,7 +52,7 @@ def cell(name: str, *changes: str, seeds: int = 4) -> ItemCell:
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run on record: its numbers, its date, the item it was run for, and its precision."""
+    """A recorded run: its numbers, its date, the item it was run for, and its precision."""
 
     run: Run
     date: str
@@ -59,7 +62,7 @@ class RecordedRun:
 
 @dataclass(frozen=True)
 class Result:
-    """The runs of a cell that are on record."""
+    """The recorded runs of a cell."""
 
     cell: ItemCell
     recorded: tuple[RecordedRun, ...] = ()
@@ -74,17 +77,17 @@ class Result:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Return the seeds that were not run."""
+        """Return the seeds without a recorded run."""
         seen = {run["seed"] for run in self.runs}
         return tuple(seed for seed in self.cell.seeds if seed not in seen)
 
     def by_seed(self, *path: str) -> dict[int, float]:
-        """Return the number at a path such as ("debiased", "unbiased") in each run that has one."""
+        """Return the number at a path such as ("debiased", "unbiased") for each seed that has one."""
         found = {run["seed"]: _at(run, path) for run in self.runs}
         return {seed: value for seed, value in found.items() if value is not None}
 
     def mean(self, *path: str) -> float | None:
-        """Return the mean of the numbers at a path, or None without any."""
+        """Return the mean of the numbers at a path, or None if there are none."""
         return mean_sd(list(values))[0] if (values := self.by_seed(*path).values()) else None
 
     def text(self, *path: str) -> str:
@@ -97,7 +100,7 @@ class Result:
         return f"{self.text(*path)} ({len(values)})" if values else DASH
 
     def best(self, metric: str) -> list[float]:
-        """Return the best iterate of each run by the test split: an oracle's choice."""
+        """Return each run's highest accuracy on the test split over its scored steps (an oracle)."""
         iterates = [run["extras"]["iterates"].values() for run in self.runs]
         return [max(scores[metric] for scores in each) for each in iterates if each]
 
@@ -131,7 +134,7 @@ class Page:
 
 @dataclass(frozen=True)
 class ReproduceOptions:
-    """Where and how an item is reproduced."""
+    """The options of `unspur reproduce`."""
 
     results: Path  # folder of the records
     pages: Path  # folder of the pages and figures
@@ -139,20 +142,20 @@ class ReproduceOptions:
     load: Callable[..., Splits]  # a data set by name and ratio
     say: Callable[[str], None]
     together: int = 1
-    until: float = float("inf")  # by time.monotonic(): no run begins later
-    only: str = "*"  # run only recipes whose name matches
-    precision: str = ""  # of new runs, if not the recipe's
+    until: float = float("inf")  # no run starts after this value of time.monotonic()
+    only: str = "*"  # run only recipes whose names match this pattern
+    precision: str = ""  # of new runs; empty for that of the recipe
     run: bool = True
     quick: bool = False
-    pool: Pool | None = None  # where runs are done, if not in this process
+    pool: Pool | None = None  # workers for the runs; None to run in this process
 
 
 @dataclass(frozen=True)
 class Item:
-    """A table or figure made from runs; the most important cells come first.
+    """A table or figure made from runs. The most important cells come first.
 
-    `extras` names what it needs of a run besides scores (see run_extras). `appendix` returns paragraphs
-    made from other files in the folder of records.
+    `extras` names additional results that it needs of each run (see run_extras). `appendix` returns
+    paragraphs made from other files in the folder of records.
     """
 
     title: str
@@ -164,7 +167,7 @@ class Item:
 
 @dataclass(frozen=True)
 class FigureItem:
-    """A figure that needs no runs: `draw` computes it, `redraw` takes its numbers from the records."""
+    """A figure that needs no runs: `draw` computes its numbers, `redraw` reads them from the records."""
 
     title: str
     draw: Callable[[ReproduceOptions], Page]

@@ -1,6 +1,6 @@
-"""What was measured of probes and checks, for their pages.
+"""Tables and numbers about probes and checks, for their pages.
 
-scripts/probe_suite.py and scripts/check_false_alarms.py make the records.
+The records are written by scripts/probe_suite.py and scripts/check_false_alarms.py.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from ..errors import UnspurError
 from ..runs.tables import markdown_table
 from ..store import read_document
 
-RIGHT = {"border": "border", "tint": "colour", "patch": "corners", "light": "light"}
+EXPECTED = {"border": "border", "tint": "colour", "patch": "corners", "light": "light"}
 Cases = Sequence[Mapping[str, Any]]
 
 
 def loop_text(results: Path, name: str) -> str:
-    """Return a table or a number of the records of probes and checks."""
+    """Return a table or a number from the records of probes and checks, by its name in `TEXTS`."""
     if name not in TEXTS:
         raise UnspurError(
-            f"there is no {name!r} of probes and checks. Choose from {', '.join(TEXTS)}."
+            f"there is no {name!r} among the results of probes and checks. Choose from {', '.join(TEXTS)}."
         )
     file, text = TEXTS[name]
     return text(read_document(results / file))
@@ -38,8 +38,8 @@ def clean(document: Mapping[str, Any]) -> Cases:
 
 
 def is_first(case: Mapping[str, Any]) -> bool:
-    """Return whether the right change is ranked first and claimed."""
-    right = RIGHT[case["kind"]]
+    """Return whether the expected change is ranked first and is significant."""
+    right = EXPECTED[case["kind"]]
     return bool(case["ranking"][0] == right and right in case["claims"])
 
 
@@ -50,7 +50,7 @@ def _right(document: Mapping[str, Any]) -> str:
 
 def _ranked(document: Mapping[str, Any]) -> str:
     cases = planted(document)
-    return f"{sum(case['ranking'][0] == RIGHT[case['kind']] for case in cases)} of {len(cases)}"
+    return f"{sum(case['ranking'][0] == EXPECTED[case['kind']] for case in cases)} of {len(cases)}"
 
 
 def _claims(document: Mapping[str, Any]) -> str:
@@ -77,38 +77,45 @@ def _largest(document: Mapping[str, Any]) -> str:
 
 
 def _table(document: Mapping[str, Any]) -> str:
-    """Return a row for each base and planted cue: the effect of the right change, and of the next one."""
+    """Return the table of planted cues: the effect of the expected change, and of the next one."""
     rows = []
     groups = dict.fromkeys((case["base"], case["kind"]) for case in planted(document))
     for base, kind in groups:
         cases = [c for c in planted(document) if (c["base"], c["kind"]) == (base, kind)]
         first = sum(map(is_first, cases))
         rows.append(
-            [base, kind, RIGHT[kind], _effects(cases), _others(cases), f"{first} of {len(cases)}"]
+            [
+                base,
+                kind,
+                EXPECTED[kind],
+                _effects(cases),
+                _others(cases),
+                f"{first} of {len(cases)}",
+            ]
         )
     header = [
         "images",
         "planted",
-        "right change",
+        "expected change",
         "its effect",
-        "the next one",
-        "ranked first and claimed",
+        "largest other effect",
+        "ranked first and significant",
     ]
     return "\n".join(markdown_table(header, rows))
 
 
 def _effects(cases: Cases) -> str:
-    return ", ".join(f"{100 * c['effects'][RIGHT[c['kind']]]['effect']:.0f}" for c in cases)
+    return ", ".join(f"{100 * c['effects'][EXPECTED[c['kind']]]['effect']:.0f}" for c in cases)
 
 
 def _others(cases: Cases) -> str:
-    """Return the largest effect of another change, by case."""
-    shown = []
+    """Return the largest effect of another change in each case."""
+    texts = []
     for case in cases:
-        others = {n: e["effect"] for n, e in case["effects"].items() if n != RIGHT[case["kind"]]}
+        others = {n: e["effect"] for n, e in case["effects"].items() if n != EXPECTED[case["kind"]]}
         name = max(others, key=others.__getitem__)
-        shown.append(f"{100 * others[name]:.0f} ({name})")
-    return ", ".join(shown)
+        texts.append(f"{100 * others[name]:.0f} ({name})")
+    return ", ".join(texts)
 
 
 # -- checks -------------------------------------------------------------------------------------------

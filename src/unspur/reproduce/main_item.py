@@ -1,4 +1,4 @@
-"""The main table: every method at every share of conflicting samples, on CMNIST and on CIFAR10-C."""
+"""The main tables: every method at every share of conflicting images, on CMNIST and CIFAR10-C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from ..methods import all_methods
 from ..recipes import published
 from .item import Cells, Item, Page, Results, cell, mean_sd_text
-from .pages import READING, gain, iterate, metric_name, number, start, table
+from .pages import COUNTED, gain, legend, metric_name, number, selection, start, table
 
 RATIOS = {"0.5pct": "0.5 %", "1pct": "1 %", "2pct": "2 %", "5pct": "5 %"}
 SCORE = ("debiased", "unbiased")
@@ -64,21 +64,23 @@ def cells(data: str, methods: Sequence[MethodRow]) -> Cells:
 
 
 def draw(data: str, methods: Sequence[MethodRow], results: Results) -> Page:
-    """Return the page: accuracies, gains over ERM, accuracies on aligned samples."""
+    """Return the page: accuracies, gains over ERM, accuracies on aligned images."""
     return Page(
         [
-            f"{metric_name('unbiased')}. {READING} In brackets: n.",
+            f"{metric_name('unbiased')}.",
+            legend(COUNTED),
             _accuracies(data, methods, results),
-            "Above ERM, in points, seed by seed; published is the difference of the means.",
+            "Gain over ERM in percentage points, computed seed by seed. Published: the difference of the "
+            "published means.",
             _gains(data, methods, results),
-            "What it costs: accuracy on the samples that follow the shortcut, with n.",
+            f"The cost: accuracy on aligned images, which follow the shortcut. {COUNTED}",
             _aligned(methods, results),
         ]
     )
 
 
 def _accuracies(data: str, methods: Sequence[MethodRow], results: Results) -> str:
-    header = ["method", "must be told", "iterate", "start"]
+    header = ["method", "supervision", "selection", "start"]
     header += [part for ratio in RATIOS.values() for part in (ratio, "published")]
     rows = []
     for each in methods:
@@ -86,7 +88,7 @@ def _accuracies(data: str, methods: Sequence[MethodRow], results: Results) -> st
         row = [
             each.name,
             all_methods()[each.kind].supervision,
-            iterate(*by_ratio),
+            selection(*by_ratio),
             start(*by_ratio),
         ]
         for ratio, found in zip(RATIOS, by_ratio, strict=True):
@@ -118,7 +120,7 @@ def _aligned(methods: Sequence[MethodRow], results: Results) -> str:
 
 
 def _published(data: str, ratio: str, method: MethodRow) -> float | None:
-    """Return the paper's number; it has none for variants of its method without pruning."""
+    """Return the published number; None for variants without pruning, which the paper does not have."""
     if method.changes == UNPRUNED:
         return None
     kind = published.READINGS.get(method.kind, method.kind)

@@ -1,10 +1,10 @@
-"""How much the miner matters: DCWP with other suspects, LfF and DisEnt beside it."""
+"""How much the miner matters: DCWP with different miners, compared with LfF and DisEnt."""
 
 from __future__ import annotations
 
 from ..recipes import published
 from .item import Cells, Item, Page, Result, Results, cell
-from .pages import FACTS, READING, facts, number, table
+from .pages import FACTS, facts, legend, number, table
 
 SCORES = ("aligned", "conflicting", "unbiased")
 QUALITY = ("precision", "recall")
@@ -12,16 +12,16 @@ TITLES = {
     "early-stopped": "DCWP, early-stopped ERM",
     "gce": "DCWP, GCE",
     "epoch-ensemble": "DCWP, epoch ensemble",
-    "oracle": "DCWP, oracle (told the bias)",
+    "oracle": "DCWP, oracle (uses bias labels)",
     "erm": "ERM",
     "lff": "LfF",
     "disent": "DisEnt",
 }
-# What is run, and the published numbers it stands beside.
+# Data sets, and the published numbers they are compared with.
 DATA = {"cifar10c/1pct": "cifar10c/1pct", "bffhq/1pct": "bffhq/0.5pct"}
 SET_TITLES = {
     "cifar10c/1pct": "CIFAR10-C 1 %",
-    "bffhq/1pct": "Faces 1 %, a stand-in at 96 px; published: BFFHQ 0.5 %",
+    "bffhq/1pct": "Faces 1 %, a substitute at 96 px; published: BFFHQ 0.5 %",
 }
 SEEDS = {"cifar10c/1pct": 2, "bffhq/1pct": 4}
 
@@ -45,7 +45,10 @@ def _cells() -> Cells:
 def _draw(results: Results) -> Page:
     header = ["model", *FACTS]
     header += [part for name in (*QUALITY, *SCORES) for part in (name, "published")]
-    parts = [f"Precision and recall are those of the suspects. {READING}"]
+    parts = [
+        "DCWP with suspects from different miners.",
+        legend("*precision* and *recall* are those of the suspects."),
+    ]
     for data, known in DATA.items():
         rows = [
             [title, *facts(results[data, how]), *_numbers(results[data, how], known, how)]

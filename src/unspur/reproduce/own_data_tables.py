@@ -1,6 +1,6 @@
-"""What was measured of own data as tables: coverage of the gain, clean sets, the preset, the network.
+"""Tables about users' own images: coverage of the gain, clean data, the preset, the network.
 
-scripts/gain_coverage.py, clean_sets.py, own_preset.py and own_network.py make the records.
+The records are written by scripts/gain_coverage.py, clean_sets.py, own_preset.py and own_network.py.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ def percent(share: float) -> str:
 
 
 def true_gain(run: Run, part: str) -> float:
-    """Return the gain on test images that contradict the shortcut, or on those that follow it."""
+    """Return the gain on conflicting test images (`suspects`) or on aligned ones (`others`)."""
     truth = run["truth"][part]
     return float(truth["debiased"] - truth["ordinary"])
 
 
 def is_covered(run: Run, part: str) -> bool:
-    """Return whether the interval of the gain holds the truth."""
+    """Return whether the interval of the gain contains the true gain."""
     about = run["gain"][part]
     return bool(about["low"] <= true_gain(run, part) <= about["high"])
 
 
 def covered(runs: Sequence[Run], part: str) -> str:
-    """Count the runs whose interval holds the truth, of those that have one."""
+    """Count the runs whose interval contains the true gain, among those with a measured gain."""
     measured = [run for run in runs if run["gain"]]
     return f"{sum(is_covered(run, part) for run in measured)} of {len(measured)}"
 
 
 def mean_error(runs: Sequence[Run], part: str) -> str:
-    """Return the mean of measured less true gain, in points."""
+    """Return the mean difference between measured and true gain, in points."""
     errors = [run["gain"][part]["gain"] - true_gain(run, part) for run in runs if run["gain"]]
     return f"{100 * mean(errors):+.1f}".replace("-", "−")
 
 
 def coverage_table(runs: Sequence[Run]) -> str:
-    """Format the runs by kind of shortcut and share of images that contradict it."""
+    """Format the runs by kind of shortcut and share of conflicting images."""
     header = ["shortcut", "exceptions, %", "suspects measured", "precision, recall of suspects, %"]
-    header += ["true gain, points", "measured gain", "interval holds it", "and on others"]
+    header += ["true gain, points", "measured gain", "interval contains it", "same on others"]
     kinds = dict.fromkeys((run["kind"], run["share"]) for run in runs)
     rows = [_coverage_row([r for r in runs if (r["kind"], r["share"]) == key]) for key in kinds]
     return "\n".join(markdown_table(header, rows))
@@ -72,7 +72,7 @@ def _coverage_row(runs: Sequence[Run]) -> list[str]:
 
 
 def clean_table(sets: Mapping[str, Run]) -> str:
-    """Format sets without a shortcut: the verdict, and both accuracies."""
+    """Format data sets without a shortcut: the verdict, and both accuracies."""
     header = ["set", "images", "verdict", "ordinary model, %", "result, %", "difference, points"]
     rows = [_clean_row(name, found) for name, found in sets.items()]
     return "\n".join(markdown_table(header, rows))
@@ -85,7 +85,7 @@ def _clean_row(name: str, found: Run) -> list[str]:
 
 
 def preset_table(runs: Sequence[Run]) -> str:
-    """Format settings for own images: accuracy on aligned and conflicting images by kind of shortcut."""
+    """Format variants of the preset: accuracy on aligned and conflicting images by kind of shortcut."""
     kinds = list(dict.fromkeys(run["kind"] for run in runs))
     found = {(run["variant"], run["kind"]): run for run in runs}
     ordinary = ["ordinary model", *(_both(_any_ordinary(runs, kind)) for kind in kinds), "100"]
@@ -101,7 +101,7 @@ def _preset_row(name: str, kinds: Sequence[str], found: Mapping[tuple[str, str],
 
 
 def _any_ordinary(runs: Sequence[Run], kind: str) -> Mapping[str, float]:
-    """Return the ordinary model of a kind of shortcut, which all plans that have one share."""
+    """Return the accuracies of the ordinary model for a kind of shortcut; all variants share it."""
     plain = (run for run in runs if run["kind"] == kind and run["variant"] != "ERM, mixed")
     return next(run["ordinary"] for run in plain if "ordinary" in run)
 
@@ -111,7 +111,7 @@ def _both(accuracy: Mapping[str, float]) -> str:
 
 
 def network_table(runs: Sequence[Run]) -> str:
-    """Format the networks for small images: accuracy on all test images beside CPU seconds."""
+    """Format the networks for small images: accuracy on all test images, and CPU seconds."""
     header = ["images", "network", "steps", "ordinary, %", "debiased, %", "CPU seconds"]
     return "\n".join(markdown_table(header, [_network_row(run) for run in runs]))
 
@@ -119,7 +119,7 @@ def network_table(runs: Sequence[Run]) -> str:
 def _network_row(run: Run) -> list[str]:
     natural = run["kind"] == "cifar10"
     what = "CIFAR-10, 32 px" if natural else f"digits, 28 px, {run['kind']}"
-    steps = str(run["steps"]) if run["steps"] else "as usual"
+    steps = str(run["steps"]) if run["steps"] else "default"
     debiased = DASH if natural else percent(run["result"]["all"])
     cells = [f"{run['images']:,} ({what})", run["network"], steps, percent(run["ordinary"]["all"])]
     return [*cells, debiased, str(run["cpu_seconds"])]

@@ -1,4 +1,4 @@
-"""Write the page of an item: tables and figures, what was not run, what the numbers were made with."""
+"""Write the page of an item: tables, figures, a list of missing runs, and hardware and versions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,20 @@ from .item import (
 )
 from .quick import WORDS
 
-READING = (
-    "Per cent on the test split, mean ± standard deviation over n seeds; – was not run, or does not apply. "
-    "*iterate*: the last one, or the one chosen on held-out suspects, without labels of the bias. "
-    "*start*: from scratch, or from a file of weights. Published: means of four seeds, "
-    "from ImageNet weights on all but CMNIST."
+LEGEND = (
+    "Numbers are in per cent on the test split: mean ± standard deviation over *n* seeds. A dash (–) means "
+    "not run or not applicable.",
+    "*selection*: the weights are those of the last training step, or of the step with the lowest loss on "
+    "held-out images (*held-out*; no bias labels are used).",
+    "*start*: the networks start from random weights (*scratch*) or from a file of weights.",
+    "*published*: the paper's means of four seeds. Its networks start from ImageNet weights, except on "
+    "CMNIST.",
 )
-ORACLE = "*oracle*: the best iterate on the test split itself, which nobody can choose; for comparison only."
+COUNTED = "In brackets: *n*."
+ORACLE = (
+    "*oracle*: the training step with the highest accuracy on the test split itself. It cannot be "
+    "selected in practice and is given for comparison only."
+)
 
 
 def write(name: str, item: Item, results: Results, options: ReproduceOptions) -> Path:
@@ -40,7 +47,7 @@ def write(name: str, item: Item, results: Results, options: ReproduceOptions) ->
     ending.append(_missing(results.values()))
     if runs:
         where = Path(os.path.relpath(options.results, options.pages)).as_posix()
-        ending.append(_made_with(list(runs.values()), where))
+        ending.append(_provenance(list(runs.values()), where))
     return write_page(name, item.title, Page([*page.parts, *ending], page.pictures), options)
 
 
@@ -57,7 +64,12 @@ def write_page(name: str, title: str, page: Page, options: ReproduceOptions) -> 
     return path
 
 
-# -- pieces of tables ---------------------------------------------------------------------------------
+# -- text and cells of tables -------------------------------------------------------------------------
+
+
+def legend(*entries: str) -> str:
+    """Return a list that explains the tables of all items; `entries` are those of this item."""
+    return "\n".join(f"- {entry}" for entry in (*LEGEND, *entries))
 
 
 def table(header: list[str], rows: Iterable[list[str]]) -> str:
@@ -70,48 +82,48 @@ def number(value: float | None, digits: int = 1) -> str:
     return DASH if value is None else published.rounded(value, digits)
 
 
-def iterate(*results: Result) -> str:
-    """Say which iterate the results are of: by the runs if there are any, otherwise by the recipes."""
+def selection(*results: Result) -> str:
+    """Say how the training step was selected: from the runs if there are any, otherwise from the recipes."""
     rules = {run["selection"]["rule"] for result in results for run in result.runs}
     if not rules:
-        rules = {_asked(result.cell.recipe) for result in results}
+        rules = {_selection_rule(result.cell.recipe) for result in results}
     names = {"last": "last", "heldout": "held-out"}
     return " or ".join(names[rule] for rule in sorted(rules, reverse=True))
 
 
-def _asked(settings: Recipe) -> str:
-    chooses = {"mine", "finetune"} <= set(plans()[settings.plan])
-    return settings.select.rule if chooses else "last"
+def _selection_rule(settings: Recipe) -> str:
+    selects = {"mine", "finetune"} <= set(plans()[settings.plan])
+    return settings.select.rule if selects else "last"
 
 
 def start(*results: Result) -> str:
-    """Say what the networks start from."""
+    """Say which weights the networks start from."""
     files = {result.cell.recipe.model.init for result in results}
     return " or ".join(sorted(Path(file).name or "scratch" for file in files))
 
 
-FACTS = ["n", "iterate", "start"]
+FACTS = ["n", "selection", "start"]
 
 
 def facts(result: Result) -> list[str]:
-    """Return the cells of a row under the header FACTS."""
-    return [str(result.n), iterate(result), start(result)]
+    """Return the cells of a row below the headers in FACTS."""
+    return [str(result.n), selection(result), start(result)]
 
 
 def cut(result: Result, of: str = "overall") -> str:
-    """Format the share of the weights that is cut, in per cent."""
+    """Format the share of weights that are cut, in per cent."""
     density = result.mean("density", of)
     return DASH if density is None else f"{100 * (1 - density):.1f}"
 
 
 def gain(result: Result, base: Result, *path: str) -> list[float]:
-    """Return how much a result is above another, seed by seed."""
+    """Return the difference of two results for each seed that both have."""
     ours, theirs = result.by_seed(*path), base.by_seed(*path)
     return [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
 
 
 def figure(file: str, words: str) -> str:
-    """Format a figure with its alternative text."""
+    """Format a figure in Markdown; `words` is its alternative text."""
     return f"![{words}]({file})"
 
 
@@ -124,15 +136,13 @@ def metric_name(metric: str) -> str:
 
 
 def _unusable(results: Iterable[Result]) -> list[str]:
-    """List the runs that ended with the ordinary model because their suspects were unusable."""
+    """List the runs whose result is the ordinary model because the suspects were not usable."""
     lines = []
     for result in results:
         count = sum(1 for run in result.runs if _ended_early(run))
         if count:
             lines.append(f"- {count} of {result.n} runs of `{result.cell.recipe.name}`")
-    words = (
-        "The suspects were no use (too few or too many), so the ordinary model is the result, in:"
-    )
+    words = "In these runs there were too few or too many suspects, so the result is the ordinary model:"
     return ["\n".join([words, "", *dict.fromkeys(lines)])] if lines else []
 
 
@@ -142,7 +152,7 @@ def _ended_early(run: Run) -> Any:
 
 
 def _missing(results: Iterable[Result]) -> str:
-    """List what was not run, by seeds."""
+    """List the missing runs by their seeds."""
     left: dict[tuple[int, ...], dict[str, None]] = {}
     for result in results:
         if result.missing:
@@ -150,43 +160,43 @@ def _missing(results: Iterable[Result]) -> str:
     if not left:
         return "Nothing is missing."
     lines = [
-        f"- seed{'s' if len(seeds) > 1 else ''} {_listed(seeds)}: "
+        f"- seed{'s' if len(seeds) > 1 else ''} {_joined(seeds)}: "
         + ", ".join(f"`{name}`" for name in names)
         for seeds, names in sorted(left.items(), key=lambda each: -len(each[0]))
     ]
     return "\n".join(["Not run:", "", *lines])
 
 
-def _made_with(recorded: list[RecordedRun], records: str) -> str:
-    """Format hardware, versions, dates, seeds and times in a line; `records` leads to their folder."""
+def _provenance(recorded: list[RecordedRun], records: str) -> str:
+    """Format hardware, versions, dates, seeds and times in a line; `records` is a link to the records."""
     runs = [each.run for each in recorded]
     seconds = sum(run["run"]["seconds"] for run in runs) / len(runs)
     items = sorted({each.item for each in recorded}, key=lambda item: f"{item}.")
     return (
-        f"{_hardware(runs)}; {_versions(runs)}; {_listed({each.date for each in recorded})}; "
-        f"seeds {_listed({run['seed'] for run in runs})}; "
-        f"precision {_listed({each.precision for each in recorded})}; "
+        f"{_hardware(runs)}; {_versions(runs)}; {_joined({each.date for each in recorded})}; "
+        f"seeds {_joined({run['seed'] for run in runs})}; "
+        f"precision {_joined({each.precision for each in recorded})}; "
         f"runs: {len(runs)}, {seconds:.0f} s each on average. "
         f"Numbers: {', '.join(f'`{item}`' for item in items)} in [the records]({records})."
     )
 
 
 def _hardware(runs: list[Run]) -> str:
-    made = [run["run"] for run in runs]
-    return _listed(
+    abouts = [run["run"] for run in runs]
+    return _joined(
         {
             about["with"]["gpu"] if about["device"] == "cuda" else f"CPU ({about['with']['cpu']})"
-            for about in made
+            for about in abouts
         }
     )
 
 
 def _versions(runs: list[Run]) -> str:
     return ", ".join(
-        f"{name} {_listed({run['run']['with'][name] for run in runs})}"
+        f"{name} {_joined({run['run']['with'][name] for run in runs})}"
         for name in ("unspur", "torch", "python")
     )
 
 
-def _listed(values: Iterable[object]) -> str:
+def _joined(values: Iterable[object]) -> str:
     return ", ".join(map(str, sorted(values, key=str)))

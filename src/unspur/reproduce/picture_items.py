@@ -1,4 +1,4 @@
-"""Pictures: samples as the networks see them, examples of the data, the theory."""
+"""Figures without tables of methods: t-SNE maps, examples of the data, the theory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..store import make_folder, read_document, write_document
 from . import figures
 from .figures import Colouring
 from .item import Cells, FigureItem, Item, Page, ReproduceOptions, Result, Results, Run, cell
-from .pages import FACTS, READING, facts, figure, table
+from .pages import FACTS, facts, figure, legend, table
 
 # -- t-SNE --------------------------------------------------------------------------------------------
 
@@ -29,13 +29,14 @@ def _tsne(results: Results) -> Page:
     result = results["DCWP",]
     header = ["after", *FACTS, "unbiased", "aligned", "conflicting"]
     rows = [[title, *facts(result), *_scores(result, name)] for name, title in NETWORKS.items()]
-    shown = [figure("tsne.svg", "t-SNE of test samples after each stage, by bias and by label")]
+    pictures = [figure("tsne.svg", "t-SNE of test images after each stage, by bias and by label")]
     return Page(
         [
-            "CMNIST 0.5 %, DCWP: t-SNE (perplexity 20) of what enters the head, for 1,000 test samples, "
-            "after each stage. Where the shortcut rules, samples lie together by colour, afterwards by "
-            f"digit. {READING}",
-            *(shown if result.runs else []),
+            "CMNIST 0.5 %, DCWP: t-SNE (perplexity 20) of the features that enter the last layer, for 1,000 "
+            "test images, after each stage. A network that uses the shortcut groups images by colour; a "
+            "debiased network groups them by digit.",
+            legend(),
+            *(pictures if result.runs else []),
             table(header, rows),
         ],
         {"tsne.svg": _maps(result.runs[0])} if result.runs else {},
@@ -62,18 +63,18 @@ def _maps(run: Run) -> str:
     return figures.maps(places, rows)
 
 
-TSNE = Item("Samples as the networks see them", _tsne_cells, _tsne, extras=("maps",))
+TSNE = Item("t-SNE maps of the features", _tsne_cells, _tsne, extras=("maps",))
 
 # -- examples -----------------------------------------------------------------------------------------
 
-# Faces are other people's: `unspur data show bffhq` draws them for whoever has them.
+# Faces may not be redistributed. Users who have the data can draw them with `unspur data show bffhq`.
 SHOWN = {"cmnist": ("1pct", "CMNIST"), "cifar10c": ("1pct", "CIFAR10-C")}
 
 
 def _examples(options: ReproduceOptions) -> Page:
     data_sets = {"demo": ("5pct", "Embedded digits")} if options.quick else SHOWN
     parts = [
-        "Training images: above the dotted line they follow the shortcut, below they contradict it."
+        "Training images. Those above the dotted line follow the shortcut; those below contradict it."
     ]
     errors = []
     for name, (ratio, title) in data_sets.items():
@@ -107,7 +108,7 @@ def _theory(options: ReproduceOptions) -> Page:
 
 
 def _theory_again(options: ReproduceOptions) -> Page | None:
-    """Return the page from the recorded numbers; the figures stay as they are."""
+    """Return the page from the recorded numbers; existing figures are not drawn again."""
     path = options.results / THEORY_FILE
     return _theory_page(read_document(path), options) if path.exists() else None
 
@@ -119,8 +120,8 @@ def _theory_page(numbers: dict[str, Any], options: ReproduceOptions) -> Page:
     file = Path(os.path.relpath(options.results / THEORY_FILE, options.pages)).as_posix()
     return Page(
         [
-            "The paper's bounds, its simulation and our checks of them. `unspur theory` writes a page "
-            f"that tells the story; [{THEORY_FILE}]({file}) has every number, settings and seeds.",
+            "The paper's bounds and simulation, with our checks. `unspur theory` writes a page that explains "
+            f"them; [{THEORY_FILE}]({file}) has all numbers, settings and seeds.",
             *(figure(f"theory/{name}.svg", f"Theory: {name}") for name in FIGURES),
             f"{versions}; {about['made'][:10]}; {seconds:.0f} s on a CPU.",
         ]

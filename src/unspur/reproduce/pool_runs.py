@@ -1,4 +1,4 @@
-"""Groups of runs of an item: in this process, or handed to a pool of workers."""
+"""Run groups of runs of an item in this process or on a pool of workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Open = Callable[[Recipe], Context]
 
 
 class GroupOutcome(NamedTuple):
-    """The finished runs of a group, and what went wrong."""
+    """The finished runs of a group, and the errors of the others."""
 
     runs: list[tuple[Recipe, Run]]
     problems: list[str]
@@ -44,8 +44,9 @@ def run_on_pool(
     extras: Collection[str],
     options: ReproduceOptions,
 ) -> Iterator[GroupOutcome]:
-    """Hand groups of runs to a pool; yield their outcomes as they come."""
-    deadline = time.time() + options.until - time.monotonic()  # the clock that machines share
+    """Run groups on a pool; yield their outcomes as they finish."""
+    # By time.time(), the clock that workers on other machines share.
+    deadline = time.time() + options.until - time.monotonic()
     tasks = [(options.context_of, tuple(each), tuple(extras), deadline) for each in groups]
     for number, result in pool.run(run_for_item, tasks):
         if isinstance(result, TaskFailure):
@@ -57,7 +58,7 @@ def run_on_pool(
 def run_for_item(
     open_context: Open, group: Sequence[Recipe], extras: Collection[str], deadline: float
 ) -> GroupOutcome:
-    """Run a group in a worker, unless it is too late; if that fails, one by one."""
+    """Run a group in a worker, unless the deadline has passed; after an error, run one at a time."""
     if time.time() >= deadline:
         return GroupOutcome([], [])
     contexts, problems = _open_all(open_context, group)
@@ -77,7 +78,7 @@ def run_for_item(
 
 
 def _open_all(open_context: Open, group: Sequence[Recipe]) -> tuple[list[Context], list[str]]:
-    """Return the contexts of recipes whose data and network exist, and what is missing of the others."""
+    """Return the contexts of recipes whose data and network exist, and the errors of the others."""
     contexts, problems = [], []
     for each in group:
         try:

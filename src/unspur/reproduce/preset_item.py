@@ -1,9 +1,9 @@
-"""Our preset on every set, what each of its parts carries, and other methods with its mixing."""
+"""Our preset on every data set, the contribution of its parts, and its mixing in other methods."""
 
 from __future__ import annotations
 
 from .item import DASH, Cells, Item, Page, Result, Results, cell
-from .pages import FACTS, READING, facts, table
+from .pages import FACTS, facts, legend, table
 
 METRICS = ("unbiased", "aligned", "conflicting", "worst_group")
 HEADER = ["unbiased", "aligned", "conflicting", "worst group", "multiply–adds kept, %"]
@@ -39,10 +39,11 @@ def _preset(results: Results) -> Page:
     ]
     return Page(
         [
-            "One set of settings on every data set, chosen on development sets that are cut from training "
-            f"images. Networks start from random weights. {READING}",
+            "The same settings on every data set. They were chosen on development sets, which are parts of "
+            "the training images. Networks start from random weights.",
+            legend(),
             table(["data", "method", *FACTS, *HEADER], rows),
-            "Sets without a shortcut, with debiasing forced (no judge):",
+            "Data without a shortcut. Debiasing was forced (no judge):",
             table(["data", *FACTS, "ordinary model", "result"], _clean_rows(results)),
         ]
     )
@@ -56,19 +57,19 @@ def _clean_rows(results: Results) -> list[list[str]]:
     ]
 
 
-PRESET = Item("Our preset on every set", _preset_cells, _preset)
+PRESET = Item("Our preset on every data set", _preset_cells, _preset)
 
 # -- its parts, and its mixing in other methods ---------------------------------------------------------
 
 PARTS: dict[str, tuple[str, ...]] = {
     "the preset": (),
     "no mixing within classes": ("data.mix=0.0",),
-    "no exchange of styles": ("data.style=0.0",),
-    "no exchange of spectra": ("data.spectrum=0.0",),
+    "no mixing of styles": ("data.style=0.0",),
+    "no mixing of spectra": ("data.spectrum=0.0",),
     "none of the three": ("data.mix=0.0", "data.style=0.0", "data.spectrum=0.0"),
     "no pruning": ("prune.keep=1.0",),
     "no alignment": ("prune.align=0.0", "finetune.align=0.0"),
-    "last iterate": ("select.rule=last",),
+    "last step": ("select.rule=last",),
     "single weights": ("prune.unit=weight", "prune.cut=threshold", "prune.weigh=weights"),
 }
 ABLATED = {"cifar10c/1pct": "CIFAR10-C 1 %", "cmnist/0.5pct": "CMNIST 0.5 %", "bffhq/1pct": "faces"}
@@ -92,10 +93,11 @@ def _augmentation_cells() -> Cells:
 
 def _augmentation(results: Results) -> Page:
     parts = [
-        f"What each part of the preset carries: it is left out, all else stays. {READING}",
+        "The contribution of each part of the preset: one part is left out, everything else stays the same.",
+        legend(),
         table(["data", "variant", *FACTS, *HEADER], _part_rows(results)),
-        "Other methods, as they are and with the images mixed as in the preset: is it the augmentation or "
-        "the subnetwork?",
+        "Other methods, unchanged and with the mixing of the preset. This separates the effect of the "
+        "augmentation from that of the subnetwork.",
         table(["data", "method", *FACTS, *HEADER], _other_rows(results)),
     ]
     return Page(parts)
@@ -118,4 +120,6 @@ def _other_rows(results: Results) -> list[list[str]]:
     return rows
 
 
-AUGMENTATION = Item("The parts of the preset, and its mixing", _augmentation_cells, _augmentation)
+AUGMENTATION = Item(
+    "The parts of the preset, and its mixing in other methods", _augmentation_cells, _augmentation
+)

@@ -1,9 +1,9 @@
-"""Render the pages of prose from their templates, with the numbers on record.
+"""Render the pages of prose from their templates, with recorded numbers.
 
     python -m unspur.reproduce.prose [--templates docs/templates] [--results results] [--out .]
 
-A template lies below the folder of templates where its page lies below the repository, with .j2 added to
-its name. A placeholder calls a function of `prose_numbers`, as {{ score("main-cmnist", ["ERM", "1pct"]) }}.
+The template of a page has the same path below the folder of templates as the page in the repository, plus
+.j2. A placeholder calls a function of `prose_numbers`, such as {{ score("main-cmnist", ["ERM", "1pct"]) }}.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .prose_numbers import ProseNumbers
 
 
 def render(templates: Path, results: Path) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of every page; an error names the page and the placeholder."""
+    """Yield the name and the text of every page; errors name the page and the placeholder."""
     jinja2 = need("jinja2")
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     environment.globals.update(ProseNumbers(results).functions())

@@ -1,9 +1,10 @@
-"""What templates of prose say of measurements other than runs: audits, speed, exports, and of the code."""
+"""Template functions for measurements other than runs (audits, speed, exports) and for tables of the code."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from ..audit.thresholds import THRESHOLDS
@@ -27,7 +28,7 @@ Key = tuple[str, ...] | list[str] | str
 
 
 class ProseDocuments:
-    """Functions of templates; each reads a file of the records, or is an error."""
+    """Functions for templates. Each one reads a file of the records, and fails if the number is missing."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -40,12 +41,29 @@ class ProseDocuments:
         return speed_table(tables[name])
 
     def search(self, data: str, ratio: str, part: int = 1) -> str:
-        """Return the table of the development runs on a data set, of the first or the second search."""
+        """Return the table of development runs on a data set; `part` is the first or the second search."""
         return search_table(self._search(data, ratio, part))
 
     def search_settings(self, data: str, ratio: str, part: int = 1) -> str:
         """Return the settings of the development runs on a data set."""
         return settings_table(self._search(data, ratio, part))
+
+    def candidate(self, name: str, ratio: str) -> str:
+        """Return the mean test accuracy of a candidate for the first preset, and its number of runs."""
+        runs = self.candidate_runs(name, ratio)
+        return f"{mean(runs):.1f} ({len(runs)})"
+
+    def candidate_runs(self, name: str, ratio: str) -> list[float]:
+        """Return the unbiased test accuracy of each run of a candidate, in per cent."""
+        return [
+            round(100 * run["test_unbiased"], 3)
+            for run in self._candidates(name)
+            if run["ratio"] == ratio
+        ]
+
+    def candidate_loss(self, name: str) -> str:
+        """Return the mean balanced validation loss of a candidate, over all its runs."""
+        return f"{mean(run['valid_balanced_surprise'] for run in self._candidates(name)):.4f}"
 
     def audit_cases(self, file: str) -> str:
         """Return the table of the cases of an audit suite."""
@@ -62,13 +80,13 @@ class ProseDocuments:
         return recall_table(read_document(self.folder / "audit.json.gz")["cases"], ("unseen",))
 
     def audit_note(self) -> str:
-        """Say that the suite was run with an earlier rule, where its thresholds are others."""
+        """Return a remark if the recorded suite was run with other thresholds than the current ones."""
         recorded = read_document(self.folder / "audit.json.gz")["thresholds"]
         if recorded == asdict(THRESHOLDS):
             return ""
         return (
-            "These cases were measured with the rule before this one: other thresholds, and no look at the "
-            "border alone, at large areas alone or at unlikely labels."
+            "These cases were measured with the previous rule. It had other thresholds and did not examine "
+            "the border alone, large areas alone or unlikely labels."
         )
 
     def audit_count(
@@ -104,22 +122,22 @@ class ProseDocuments:
         return f"{100 * getattr(THRESHOLDS, name):g}"
 
     def gain_coverage(self, what: str = "table", part: str = "suspects") -> str:
-        """Return the table of measured gains, how many are covered, or their mean error."""
+        """Return the table of measured gains, the number of covering intervals, or the mean error."""
         runs = read_document(self.folder / "gain-coverage.json.gz")["runs"]
         if what == "table":
             return coverage_table(runs)
         return covered(runs, part) if what == "covered" else mean_error(runs, part)
 
     def clean_sets(self) -> str:
-        """Return the table of sets without a shortcut."""
+        """Return the table of data sets without a shortcut."""
         return clean_table(read_document(self.folder / "clean-sets.json.gz")["sets"])
 
     def loop(self, name: str) -> str:
-        """Return what was measured of probes and checks."""
+        """Return a table or number about probes and checks."""
         return loop_text(self.folder, name)
 
     def own_preset(self) -> str:
-        """Return the table of settings for own images."""
+        """Return the table of variants of the preset for users' own images."""
         return preset_table(read_document(self.folder / "own-preset.json.gz")["runs"])
 
     def own_network(self) -> str:
@@ -127,14 +145,14 @@ class ProseDocuments:
         return network_table(read_document(self.folder / "own-network.json.gz")["runs"])
 
     def export(self, name: str) -> dict[str, Any]:
-        """Return what was measured of an exported model."""
+        """Return the measurements of an exported model."""
         for line in read_lines(self.folder / "exports.jsonl.gz")[0]:
             if line["name"] == name:
                 return dict(line)
         raise UnspurError(f"exports.jsonl.gz has no export {name!r}.")
 
     def latencies(self, name: str) -> str:
-        """Return the cells of an exported model: multiply–adds, file, and time against the whole model."""
+        """Return the table cells of an exported model: multiply–adds, file size, ratios of time."""
         found = self.export(name)
         whole, slim = found["costs"]["whole"], found["costs"]["exported"]
         size, ratios = found["bytes"], self._latency_ratios(found)
@@ -168,10 +186,17 @@ class ProseDocuments:
             for batch in ("1", "32")
         ]
 
+    def _candidates(self, name: str) -> list[dict[str, Any]]:
+        runs = read_document(self.folder / "preset-choice.json.gz")["runs"]
+        found = [run for run in runs if run["candidate"] == name]
+        if not found:
+            raise UnspurError(f"preset-choice.json.gz has no candidate {name!r}.")
+        return found
+
     def _search(self, data: str, ratio: str, part: int) -> list[dict[str, Any]]:
         lines = read_lines(self.folder / "preset-search.jsonl.gz")[0]
-        wanted = (data, ratio, part)
-        found = [run for run in lines if (run["data"], run["ratio"], run.get("part", 1)) == wanted]
+        key = (data, ratio, part)
+        found = [run for run in lines if (run["data"], run["ratio"], run.get("part", 1)) == key]
         if not found:
             raise UnspurError(f"preset-search.jsonl.gz has no run on {data} {ratio}.")
         return found

@@ -1,4 +1,4 @@
-"""The numbers and tables of prose pages, for their templates; each comes from the records, or is an error."""
+"""Template functions for recorded numbers; a number that is not recorded is an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
 
 
 class ProseNumbers(ProseDocuments):
-    """The functions of templates. `item` and `key` name a cell of `unspur reproduce`."""
+    """The functions for templates. `item` and `key` name a cell of `unspur reproduce`."""
 
     def __init__(self, folder: Path):
         super().__init__(folder)
@@ -38,7 +38,7 @@ class ProseNumbers(ProseDocuments):
     # -- cells of items -------------------------------------------------------------------------------
 
     def result(self, item: str, key: Key) -> Result:
-        """Return the runs of a cell; an error if there are none."""
+        """Return the runs of a cell; raise an error if there are none."""
         if not (result := self._cell(item, key)).n:
             parts = (key,) if isinstance(key, str) else tuple(key)
             raise UnspurError(f"{item} has no run of {parts} on record.")
@@ -61,11 +61,11 @@ class ProseNumbers(ProseDocuments):
         return self.result(item, key).n
 
     def density(self, item: str, key: Key) -> str:
-        """Return the share of the weights that is left, as a whole per cent."""
+        """Return the share of weights that are kept, in whole per cent."""
         return f"{100 - float(cut(self.result(item, key))):.0f}"
 
     def share_cut(self, item: str, key: Key) -> str:
-        """Return the share of the weights that is cut, as a whole per cent."""
+        """Return the share of weights that are cut, in whole per cent."""
         return f"{float(cut(self.result(item, key))):.0f}"
 
     def by_ratio(self, item: str, method: str, metric: str = "unbiased") -> str:
@@ -73,7 +73,7 @@ class ProseNumbers(ProseDocuments):
         return " / ".join(self.mean(item, (method, ratio), metric=metric) for ratio in RATIOS)
 
     def added(self, item: str, key: Key, base: Key, metric: str = "unbiased") -> str:
-        """Return how much a cell is above another, seed by seed, as mean ± standard deviation in points."""
+        """Return the difference of two cells, computed by seed, as mean ± standard deviation in points."""
         values = gain(self.result(item, key), self.result(item, base), "debiased", metric)
         if not values:
             raise UnspurError(f"{item}: {key} and {base} have no seed in common.")
@@ -84,13 +84,13 @@ class ProseNumbers(ProseDocuments):
         return self.added(item, key, base, metric).partition(" ")[0]
 
     def added_by_ratio(self, item: str, method: str, base: str, *, means: bool = False) -> str:
-        """Return `added` at the four ratios: cells of a table, or means with slashes."""
+        """Return `added` at the four ratios: as cells of a table, or only means, separated by slashes."""
         added = self.mean_added if means else self.added
         cells = [added(item, (method, ratio), (base, ratio)) for ratio in RATIOS]
         return (" / " if means else " | ").join(cells)
 
     def interval(self, item: str, key: Key, metric: str) -> str:
-        """Return the mean and the 95 % interval of a run."""
+        """Return the mean and the average 95 % interval of a run."""
         return re.sub(r" ± [\d.]+", "", within(self.result(item, key), metric))
 
     def runs_left(self) -> int:
@@ -104,13 +104,13 @@ class ProseNumbers(ProseDocuments):
         return len(left)
 
     def best(self, item: str, key: Key, metric: str = "unbiased") -> str:
-        """Return the mean of the best iterates on the test split."""
+        """Return the mean accuracy of the steps that are best on the test split (an oracle)."""
         return mean_sd_text(self.result(item, key).best(metric)).partition(" ")[0]
 
     # -- runs of `unspur bench` -----------------------------------------------------------------------
 
     def bench(self, item: str, name: str, recipe: str = "") -> str:
-        """Return mean ± standard deviation of a column of a bench: of one recipe, or of the only one."""
+        """Return mean ± standard deviation of a column of a bench; a single recipe need not be named."""
         return percent(self._summary(item, name, recipe))
 
     def bench_mean(self, item: str, name: str, recipe: str = "", digits: int = 0) -> str:
@@ -126,7 +126,7 @@ class ProseNumbers(ProseDocuments):
         return f"{100 * sum(values) / len(values):.1f}"
 
     def bench_by_ratio(self, item: str, method: str, sep: str = " | ") -> str:
-        """Return the debiased models of a bench on CMNIST at four ratios, a dash where there is none."""
+        """Return the scores of a method in a bench on CMNIST at four ratios, with dashes for missing ones."""
         rows = {row["recipe"]["name"]: row["summary"]["debiased"] for row in self._rows(item)}
         names = [f"cmnist/{ratio}-{method}" for ratio in RATIOS]
         if not rows.keys() & set(names):
@@ -143,11 +143,11 @@ class ProseNumbers(ProseDocuments):
         return self._spent(item)[0]
 
     def setup_seconds(self, item: str) -> str:
-        """Return how much of that went into compiling and recording steps."""
+        """Return how much of `seconds` was spent on compiling and recording steps."""
         return self._spent(item)[1]
 
     def precision_errors(self, digits: int = 1) -> list[str]:
-        """Return by how many standard errors tf32 is above bf16: DCWP and our preset at four ratios."""
+        """Return the differences of tf32 and bf16 in standard errors: DCWP and our preset at four ratios."""
         found = []
         for kind in ("dcwp", "unspur"):
             pairs = (self._rows(f"precision/{kind}-{mode}") for mode in ("tf32", "bf16"))
@@ -157,7 +157,7 @@ class ProseNumbers(ProseDocuments):
                 found.append(f"{(a['mean'] - b['mean']) / error:.{digits}f}")
         return found
 
-    # -- inside ---------------------------------------------------------------------------------------
+    # -- helpers --------------------------------------------------------------------------------------
 
     @cached_property
     def _records(self) -> Records:

@@ -1,4 +1,4 @@
-"""DCWP beside pruning that knows no bias, and beside rewinding the weights."""
+"""Compare DCWP with pruning that ignores the shortcut, and with resetting the weights after pruning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..recipes import published
 from . import figures
 from .figures import Panel, PlotCurve, through
 from .item import DASH, Cells, Item, Page, Result, Results, cell, mean_sd_text
-from .pages import FACTS, READING, cut, facts, figure, number, table
+from .pages import FACTS, ORACLE, cut, facts, figure, legend, number, table
 
 # -- the pruning table --------------------------------------------------------------------------------
 
@@ -17,7 +17,7 @@ METHODS = {
     "magnitude": "magnitude",
     "unspur-1": "unspur, first preset",
 }
-DATA = {  # recipes, the accuracy they are judged by, how to say it
+DATA = {  # prefix of the recipes, metric, title
     "cifar10": ("cifar10/", "average", "CIFAR-10"),
     "cifar10c/5pct": ("cifar10c/5pct-", "unbiased", "CIFAR10-C 5 %, unbiased accuracy"),
 }
@@ -36,8 +36,8 @@ def _pruning_cells() -> Cells:
 
 
 def _pruning(results: Results) -> Page:
-    header = ["method", *FACTS, "cut", "published", "accuracy", "published"]
-    parts = [f"Suspects of CIFAR-10 are those of an epoch ensemble. {READING}"]
+    header = ["method", *FACTS, "weights cut", "published", "accuracy", "published"]
+    parts = ["On CIFAR-10 the suspects are mined with an epoch ensemble.", legend()]
     for data, (_, metric, title) in DATA.items():
         rows = []
         for kind, name in METHODS.items():
@@ -54,13 +54,13 @@ def _pruning(results: Results) -> Page:
     return Page(parts)
 
 
-PRUNING = Item("Pruning with and without an eye on the bias", _pruning_cells, _pruning)
+PRUNING = Item("DCWP compared with ordinary pruning", _pruning_cells, _pruning)
 
 # -- the weight-reset figure --------------------------------------------------------------------------
 
 EVERY = "[100, 200, 300, 400, 500, 600, 700, 800, 900, 1000"
 ON = ", 1200, 1400, 1600, 1800, 2000, 2200, 2400, 2600, 2800, 3000]"
-# Ordinary training with SGD for 3,000 steps from the initial weights, with its iterates scored.
+# Ordinary training with SGD for 3,000 steps from the initial weights; the listed steps are scored.
 AGAIN = (
     *("finetune.start=initial", "finetune.steps=3000", "finetune.align=0", "finetune.up=1"),
     *("finetune.optimiser=sgd", "finetune.rate=0.1", "finetune.weight_decay=1e-4"),
@@ -72,7 +72,7 @@ def _reset_cells() -> Cells:
     return {
         ("DCWP",): cell("cmnist/ablation-6", f"finetune.iterates={EVERY}]"),
         ("MRM_debias",): cell("cmnist/ablation-6", *AGAIN),
-        # Fine-tuning under masks that cut nothing: ordinary training.
+        # Fine-tuning with masks that cut nothing is ordinary training.
         ("ERM",): cell(
             "cmnist/ablation-6", "plan=grasp", "prune.how=magnitude", "prune.keep=1.0", *AGAIN
         ),
@@ -81,15 +81,16 @@ def _reset_cells() -> Cells:
 
 def _reset(results: Results) -> Page:
     methods = {name: results[name,] for name in ("ERM", "MRM_debias", "DCWP")}
-    header = ["method", *FACTS, "before", "pruned only", "at the end", "*oracle*"]
+    header = ["method", *FACTS, "before pruning", "after pruning", "at the end", "*oracle*"]
     return Page(
         [
-            f"CMNIST 1 %, SGD, unbiased accuracy against iterations. {READING} The curves follow the test "
-            "split, for evaluation alone: an *oracle* would stop at their highest point. ERM and MRM_debias "
-            "(DCWP's masks, weights reset) train for 3,000 iterations; DCWP's mask is applied after 2,000 "
-            "and followed by 1,000 of fine-tuning. The published figure gives no numbers: ERM is lowest, "
-            "MRM_debias above it, DCWP highest.",
-            figure("reset.svg", "Test accuracy (oracle) against iterations"),
+            "CMNIST 1 %, SGD, unbiased accuracy by training step. ERM and MRM_debias (DCWP's masks, with "
+            "weights reset to their initial values) train for 3,000 steps. DCWP's mask is applied after "
+            "2,000 steps, followed by 1,000 steps of fine-tuning. The curves show accuracy on the test "
+            "split, for evaluation only. The published figure has no numbers; in it ERM is lowest, "
+            "MRM_debias is higher, and DCWP is highest.",
+            legend(ORACLE),
+            figure("reset.svg", "Test accuracy (oracle) by training step"),
             table(header, [_reset_row(name, each) for name, each in methods.items()]),
         ],
         {"reset.svg": figures.draw([_courses(methods)])},
@@ -118,8 +119,8 @@ def _courses(methods: dict[str, Result]) -> Panel:
     ]
     curves.append(PlotCurve("DCWP", [*jump, *after.points]))
     return Panel(
-        "Test accuracy by iteration (oracle)",
-        "iteration",
+        "Test accuracy by step (oracle)",
+        "training step",
         "unbiased accuracy",
         curves,
         mark=("mask applied", before),
@@ -127,7 +128,7 @@ def _courses(methods: dict[str, Result]) -> Panel:
 
 
 def _course(name: str, result: Result, first: int) -> PlotCurve:
-    """Return the accuracy of every scored iterate, means over seeds."""
+    """Return the mean accuracy over seeds at every scored step; `first` is added to the steps."""
     by_step: dict[float, list[float]] = {}
     for run in result.runs:
         for step, found in run["extras"]["iterates"].items():

@@ -1,4 +1,4 @@
-"""Scale a recipe down to seconds on a CPU: it shows that everything works, nothing else."""
+"""Scale recipes down to seconds on a CPU, only to show that everything works."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from ..recipes import Recipe, change
 from ..training.sections import TrainingSettings
 from .item import Cells, ItemCell
 
-SHORTER, LONGEST = 50, 60  # how many times fewer steps, and how many at most
+SHORTER, LONGEST = 50, 60  # steps are divided by the first number, and are at most the second
 WORDS = (
-    "Quick: embedded digits, a small network, a few steps. "
-    "These numbers only show that the command works."
+    "Quick version: embedded digits, a small network and few training steps. "
+    "The numbers only show that the command works."
 )
 
 SMALL: dict[str, Any] = {
-    "judge": False,  # an audit is as long as the data ask for
+    "judge": False,  # an audit cannot be shortened in this way
     "precision": "tf32",
     "data": {"name": "demo", "ratio": "5pct"},
     "model": {"name": "convnet", "options": {"width": 12}},
     "rebias.network": {"name": "convnet", "options": {"width": 12, "kernel": 1}},
-    # So short a search must go far in each step.
+    # With so few steps, each step must change the masks a lot.
     "prune.rate": 0.2,
     "prune.batch_norm_batches": 4,
     "refit.strengths": [0.1],
@@ -30,7 +30,7 @@ SMALL: dict[str, Any] = {
 
 
 def quick(settings: Recipe) -> Recipe:
-    """The recipe scaled down: other data, a smaller network, fewer and smaller steps; the same plan."""
+    """Return the recipe scaled down: same plan, other data, a smaller network, fewer steps, small batches."""
     changes = {"name": f"quick {settings.name}", **SMALL}
     for stage in settings.stages:
         if isinstance(section := settings.table(stage), TrainingSettings):

@@ -1,8 +1,8 @@
 """The format of the records: one line for each run, one line for each recipe.
 
-A run's line names its recipe by a hash of the resolved settings, so a recipe is stored once. Left out of
-both are repetitions and what no page reads: the density of every layer, the sentence about the suspects,
-versions of a stage that are the run's.
+The line of a run refers to its recipe by a hash of the settings, so a recipe is stored once. Both leave out
+repetitions and what no page reads: the density of every layer, the sentence about the suspects, and the
+versions of a stage if they are those of the run.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ OF_THE_RUN = ("seed", "precision")  # settings in the line of a run, not in that
 
 
 def recipe_table(table: dict[str, Any]) -> dict[str, Any]:
-    """Return what is stored of a recipe: the settings that its plan reads, without seed and precision."""
+    """Return the stored part of a recipe: the settings that its plan reads, without seed and precision."""
     return {k: v for k, v in sections_read(table).items() if k not in OF_THE_RUN}
 
 
 def recipe_hash(table: dict[str, Any]) -> str:
-    """Return the name under which a stored recipe is found."""
+    """Return the hash that identifies a stored recipe."""
     return digest(json.dumps(table, sort_keys=True))[:12]
 
 
@@ -48,7 +48,7 @@ def recorded(line: Line, name: str) -> RecordedRun:
 
 
 def _execution(about: dict[str, Any]) -> dict[str, Any]:
-    """Return data, device, stages, time and versions of a run, each once."""
+    """Return data, device, stages, time and versions of a run, without repetitions."""
     stages = {
         name: _without(stage, "with") if stage.get("with") == about["with"] else stage
         for name, stage in about["stages"].items()

@@ -1,9 +1,9 @@
-"""The records: every run ever made for the tables and figures, found again by what it depends on.
+"""The records: all runs that were made for tables and figures, found by the settings they depend on.
 
     runs.jsonl.gz       one line for each run: recipe, seed, precision, scores, stages, versions, date
-    recipes.jsonl.gz    one line for each recipe, under the hash that the runs name
+    recipes.jsonl.gz    one line for each recipe, with the hash that the runs refer to
 
-Both files are written beside their place and renamed into place, one process at a time.
+Both files are written atomically, by one process at a time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Records:
         self.read()
 
     def read(self) -> None:
-        """Read what is in the folder now."""
+        """Read the files of the folder."""
         self.recipes = {line["hash"]: line["recipe"] for line in _read(self.folder / RECIPES)}
         self.lines = _read(self.folder / RUNS)
         self._found: dict[tuple[str, int], list[RecordedRun]] = {}
@@ -48,7 +48,8 @@ class Records:
         if len(usable) < len(self.lines):
             lost = len(self.lines) - len(usable)
             warnings.warn(
-                f"{self.folder / RECIPES} lacks the recipes of {lost} runs.", stacklevel=2
+                f"{self.folder / RECIPES} lacks the recipes of {lost} runs, which are ignored.",
+                stacklevel=2,
             )
         for line in sorted(usable, key=lambda line: line["item"].split("/")):
             for same, run in self._runs_of(line):
@@ -57,23 +58,23 @@ class Records:
     def find(
         self, settings: Recipe, seed: int, *, extras: Collection[str] = ()
     ) -> RecordedRun | None:
-        """Return a run of the recipe with that seed and extras, or None.
+        """Return a recorded run of a recipe with a seed and at least these extras, or None.
 
-        Of several, prefer one in the recipe's precision, then the first by the name of its item.
+        If there are several, prefer one in the recipe's precision, then the first by the name of its item.
         """
         found = self._found.get((identity(settings), seed), [])
         enough = [each for each in found if set(extras) <= each.run.get("extras", {}).keys()]
         return min(enough, key=lambda each: each.precision != settings.precision, default=None)
 
     def add(self, item: str, runs: Iterable[tuple[Recipe, Run]]) -> None:
-        """Record runs of an item; a run that is on record with the same extras stays as it is."""
+        """Record runs of an item; a run that is already recorded with the same extras is not replaced."""
         tables = [(settings.model_dump(mode="json"), run) for settings, run in runs]
         with self._changing():
             for table, run in tables:
                 self._place(self._line(item, _today(), table, run))
 
     def add_bench(self, item: str, results: dict[str, Any]) -> int:
-        """Record what `unspur bench` wrote, under the name of an item; return the number of new lines."""
+        """Record results of `unspur bench` under the name of an item; return the number of new lines."""
         pairs = [(row["recipe"], run) for row in results["results"] for run in row["runs"]]
         with self._changing():
             return sum(
@@ -82,7 +83,7 @@ class Records:
             )
 
     def bench(self, item: str) -> dict[str, Any]:
-        """Return the runs of an item as `unspur bench` returns them, with means over seeds."""
+        """Return the runs of an item in the format of `unspur bench`, with means over seeds."""
         rows: dict[tuple[str, str], list[Line]] = {}
         for line in self.lines:
             if line["item"] == item:
@@ -95,11 +96,11 @@ class Records:
             "results": [self._row(*key, row) for key, row in rows.items()],
         }
 
-    # -- inside ---------------------------------------------------------------------------------------
+    # -- helpers --------------------------------------------------------------------------------------
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Lock the folder, read it again, and write what was changed."""
+        """Lock the folder, read it again, and write changes at the end of the block."""
         make_folder(self.folder)
         with locked(self.folder / RUNS):
             self.read()
@@ -119,9 +120,9 @@ class Records:
         return to_line(item, date, name, str(table.get("precision", "")), run)
 
     def _place(self, line: Line, *, only: str = "") -> bool:
-        """Put a line in the place of one of its item with fewer extras, or at the end; say if it is new.
+        """Add a line, or let it replace a line of its item with fewer extras; return whether it is new.
 
-        A run that is on record for any item is not new; with `only`, the runs of that item count.
+        A run that is recorded for any item is not new; with `only`, just the runs of that item count.
         """
         for number, other in enumerate(self.lines):
             if self._key(other) != self._key(line) or other["item"] != (only or other["item"]):
@@ -150,7 +151,7 @@ class Records:
         return self._erm[name]
 
     def _runs_of(self, line: Line) -> Iterator[tuple[str, RecordedRun]]:
-        """Yield a line's run, and its ordinary model as a run of ERM, with their identities."""
+        """Yield the run of a line, and its ordinary model as a run of ERM, each with its identity."""
         name = line["recipe"]
         run = recorded(line, self.recipes[name]["name"])
         yield self._identity(name), run
@@ -169,12 +170,12 @@ def _same(one: Line, other: Line) -> bool:
 
 
 def _covers(one: Line, other: Line) -> bool:
-    """Whether a line has all the extras of another."""
+    """Return whether a line has all extras of another one."""
     return set(one.get("extras", {})) >= set(other.get("extras", {}))
 
 
 def _read(path: Path) -> list[Any]:
-    """Read the lines of a file; warn of a damaged end."""
+    """Read the lines of a file; warn if its end is damaged."""
     lines, problem = read_lines(path)
     if problem and not lines:
         raise StoreError(
@@ -182,12 +183,12 @@ def _read(path: Path) -> list[Any]:
             "changed."
         )
     if problem:
-        warnings.warn(f"{path}: {problem}; {len(lines)} lines before that are read.", stacklevel=3)
+        warnings.warn(f"{path}: {problem}; {len(lines)} lines before it were read.", stacklevel=3)
     return lines
 
 
 def _write(path: Path, lines: Iterable[Any]) -> None:
-    """Write the lines of a file; keep a damaged one beside it."""
+    """Write the lines of a file; if the old file is damaged, keep a copy of it."""
     if read_lines(path)[1]:
         shutil.copy(path, path.with_name(path.name + ".damaged"))
     write_lines(path, lines)

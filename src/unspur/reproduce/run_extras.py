@@ -1,4 +1,4 @@
-"""What some items need of a run beyond its accuracies, recorded with it."""
+"""Additional results of a run that some items need, recorded with the run."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ..training import metrics
 FEATURES = "map.features."
 
 
-def groups(context: Context, made: Results, scores: Artifact) -> dict[str, Any]:
-    """Return accuracy and number of test samples of every (class, bias) group, with intervals.
+def groups(context: Context, results: Results, scores: Artifact) -> dict[str, Any]:
+    """Return the accuracy and the number of test images of every group, and 95 % bootstrap intervals.
 
-    Accuracies are those of each network, the 95 % bootstrap intervals those of the last one.
+    Accuracies are given for each network, intervals for the result only.
     """
     classes, biases = context.splits.classes, context.splits.bias_classes
     tensors = scores.tensors
@@ -39,17 +39,17 @@ def groups(context: Context, made: Results, scores: Artifact) -> dict[str, Any]:
     }
 
 
-def iterates(context: Context, made: Results, scores: Artifact) -> dict[str, Any]:
-    """Return the test accuracies of the scored iterates by step; for display, never to choose one."""
+def iterates(context: Context, results: Results, scores: Artifact) -> dict[str, Any]:
+    """Return the test accuracies at the scored steps; for display only, never to select a step."""
     return {
         step: {name: value for name, value in found.items() if name != "groups"}
         for step, found in scores.facts["iterates"].items()
     }
 
 
-def maps(context: Context, made: Results, scores: Artifact) -> dict[str, Any]:
-    """Return the test samples in the plane as each network sees them (t-SNE of what enters its head)."""
-    tensors = inspect(context, made).tensors
+def maps(context: Context, results: Results, scores: Artifact) -> dict[str, Any]:
+    """Return t-SNE positions of test images for each network, from the features that enter its last layer."""
+    tensors = inspect(context, results).tensors
     try:
         places = {
             name.removeprefix(FEATURES): _rounded(triptych.layout(found))

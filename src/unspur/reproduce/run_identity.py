@@ -1,7 +1,8 @@
-"""What makes two runs the same run: plan, the settings that the plan reads, and the seed.
+"""The identity of a run: its plan, the settings that the plan reads, and the seed.
 
-The name of a recipe does not matter, and settings that a recorded recipe lacks have their defaults. The
-ordinary model of a run is also the result of ERM, so one training serves both.
+Two runs with the same identity are interchangeable. The name of a recipe does not matter, and settings that a
+recorded recipe lacks have their default values. The ordinary model of a run is also the result of ERM, so one
+training serves both.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..methods import plans
 from ..recipes import Recipe
 from .item import Run
 
-# Settings that no result depends on, and precision, which changes a result less than a seed does.
+# Settings without an effect on results, and precision, which changes a result less than the seed does.
 IGNORED = {"name", "seed", "log_every", "watch_every", "checkpoint_every", "checkpoint_seconds"}
 IGNORED |= {"precision", "compile"}
 IGNORED_DATA = {"source", "workers"}
@@ -28,7 +29,7 @@ def sections_read(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity(settings: Recipe) -> str:
-    """Return all that a result depends on, except the seed, as text."""
+    """Return everything that a result depends on, except the seed, as JSON text."""
     table = sections_read(settings.model_dump(mode="json"))
     table = {key: value for key, value in table.items() if key not in IGNORED}
     table["data"] = {key: v for key, v in table["data"].items() if key not in IGNORED_DATA}
@@ -36,7 +37,7 @@ def identity(settings: Recipe) -> str:
 
 
 def identity_of(table: dict[str, Any]) -> str:
-    """Return the identity of a recorded recipe; one that can no longer be read is equal to itself only."""
+    """Return the identity of a recorded recipe; a recipe that is no longer valid only equals itself."""
     try:
         return identity(recipes.parse(table, where="a result"))
     except RecipeError:
@@ -44,14 +45,14 @@ def identity_of(table: dict[str, Any]) -> str:
 
 
 def erm_identity(table: dict[str, Any]) -> str | None:
-    """Return the identity of the ERM that a recorded recipe starts with, or None if it has none."""
+    """Return the identity of the ERM run within a recorded recipe, or None if it has none."""
     if table["plan"] == "erm" or "pretrain" not in plans().get(table["plan"], ()):
         return None
     return identity_of({**table, "plan": "erm"})
 
 
 def ordinary_run(run: Run) -> Run:
-    """Return the run as if it had ended with the ordinary model."""
+    """Return the run of ERM that a run contains: its ordinary model as the result."""
     selection = {"rule": "last", "reason": "the ordinary model is the result"}
     density = {"overall": 1.0, "reachable": 1.0, "macs": 1.0}
     result = {"debiased": run["ordinary"], "pruned": None, "mining": None, "unseen": None}

@@ -1,4 +1,4 @@
-"""From an item to its page: run what is missing, as far as time and data allow; write the page."""
+"""Reproduce an item: run its missing runs, as far as time and data allow, then write its page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .run_identity import identity
 
 @dataclass(frozen=True)
 class ItemOutcome:
-    """The outcome of an item: its page, how many of its runs are on record, what went wrong."""
+    """The outcome of an item: its page, the number of runs it needs and has, and errors."""
 
     page: Path | None
     wanted: int = 0
@@ -31,7 +31,7 @@ class ItemOutcome:
 
 
 def reproduce(name: str, item: Item | FigureItem, options: ReproduceOptions) -> ItemOutcome:
-    """Run what is missing of an item, then write its page."""
+    """Run the missing runs of an item, then write its page."""
     try:
         if isinstance(item, FigureItem):
             return _reproduce_figure(name, item, options)
@@ -60,7 +60,7 @@ def _reproduce_item(name: str, item: Item, options: ReproduceOptions) -> ItemOut
     problems = []
     if options.run:
         problems = _Runner(name, item.extras, records, options).run_missing(cells)
-        records.read()  # with what other commands have added meanwhile
+        records.read()  # other commands may have added runs meanwhile
     page = pages.write(name, item, look_up(cells, records, item.extras), options)
     wanted = {(identity(each.recipe), seed) for each in cells.values() for seed in each.seeds}
     left = sum(1 for _ in missing_runs(cells, records, item.extras))
@@ -68,7 +68,7 @@ def _reproduce_item(name: str, item: Item, options: ReproduceOptions) -> ItemOut
 
 
 def look_up(cells: Cells, records: Records, extras: Collection[str] = ()) -> Results:
-    """Return the runs of every cell that are on record."""
+    """Return the recorded runs of every cell."""
     found = {}
     for key, each in cells.items():
         runs = (records.find(each.recipe, seed, extras=extras) for seed in each.seeds)
@@ -77,7 +77,7 @@ def look_up(cells: Cells, records: Records, extras: Collection[str] = ()) -> Res
 
 
 def in_order(cells: Cells) -> Iterator[tuple[int, Recipe]]:
-    """Yield every run once with its turn: the first seed of all cells, then the second, ..."""
+    """Yield every run once with its turn: first the first seed of all cells, then the second, ..."""
     seen: set[tuple[str, int]] = set()
     for turn in range(max((len(each.seeds) for each in cells.values()), default=0)):
         for each in cells.values():
@@ -90,14 +90,14 @@ def in_order(cells: Cells) -> Iterator[tuple[int, Recipe]]:
 def missing_runs(
     cells: Cells, records: Records, extras: Collection[str]
 ) -> Iterator[tuple[int, Recipe]]:
-    """Yield the runs that are not on record with these extras, with their turns."""
+    """Yield the runs that are not recorded with these extras, with their turns."""
     for turn, settings in in_order(cells):
         if records.find(settings, settings.seed, extras=extras) is None:
             yield turn, settings
 
 
 def groups(runs: Iterable[tuple[int, Recipe]], size: int) -> Iterator[tuple[Recipe, ...]]:
-    """Yield runs of one plan and data set, at most `size` at a time; those of an early turn first."""
+    """Yield groups of at most `size` runs with the same plan and data set, ordered by their turns."""
     alike: dict[tuple[str, str], list[tuple[int, Recipe]]] = {}
     for turn, settings in runs:
         alike.setdefault((settings.plan, settings.data.name), []).append((turn, settings))
@@ -110,7 +110,7 @@ def groups(runs: Iterable[tuple[int, Recipe]], size: int) -> Iterator[tuple[Reci
 
 @dataclass(frozen=True)
 class _Runner:
-    """Run and record what is missing of an item."""
+    """Runs and records the missing runs of an item."""
 
     item: str
     extras: Collection[str]
@@ -118,25 +118,25 @@ class _Runner:
     options: ReproduceOptions
 
     def run_missing(self, cells: Cells) -> list[str]:
-        """Run and record group by group; return what went wrong, each thing once."""
+        """Run and record group by group; return the errors, each once."""
         absent: dict[Hashable, str] = {}
         failures: list[str] = []
         if self.options.pool is not None:
-            some_groups = list(groups(self._selected(cells), self.options.together))
-            found = run_on_pool(self.options.pool, some_groups, self.extras, self.options)
-            for runs, problems in found:
+            all_groups = list(groups(self._selected(cells), self.options.together))
+            outcomes = run_on_pool(self.options.pool, all_groups, self.extras, self.options)
+            for runs, problems in outcomes:
                 failures += problems
                 self.records.add(self.item, runs)
             return list(dict.fromkeys(failures))
-        for some in groups(self._selected(cells), self.options.together):
+        for group in groups(self._selected(cells), self.options.together):
             if time.monotonic() >= self.options.until:
                 break
-            if contexts := self._contexts(some, absent):
+            if contexts := self._contexts(group, absent):
                 failures += self._record(contexts)
         return list(dict.fromkeys([*absent.values(), *failures]))
 
     def _selected(self, cells: Cells) -> list[tuple[int, Recipe]]:
-        """Return the missing runs that the options ask for."""
+        """Return the missing runs that the options select."""
         changes = {"precision": self.options.precision} if self.options.precision else {}
         return [
             (turn, settings.model_copy(update=changes))
@@ -144,10 +144,10 @@ class _Runner:
             if fnmatch(settings.name, self.options.only)
         ]
 
-    def _contexts(self, some: Sequence[Recipe], absent: dict[Hashable, str]) -> list[Context]:
-        """Return the contexts of recipes whose data and network exist; note in `absent` what does not."""
+    def _contexts(self, group: Sequence[Recipe], absent: dict[Hashable, str]) -> list[Context]:
+        """Return the contexts of recipes whose data and network exist; add errors to `absent`."""
         contexts = []
-        for each in some:
+        for each in group:
             key = (each.data.name, each.data.ratio, each.model.name, each.model.init)
             if key in absent:
                 continue
@@ -158,7 +158,7 @@ class _Runner:
         return contexts
 
     def _record(self, contexts: Sequence[Context]) -> list[str]:
-        """Run a group and record it; if that fails, one by one, so that the others are not lost."""
+        """Run a group and record it; after an error, run one at a time, so that the others are kept."""
         names = [f"{context.recipe.name} seed {context.recipe.seed}" for context in contexts]
         self.options.say(f"{self.item}: {', '.join(names)}")
         try:

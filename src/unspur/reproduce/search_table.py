@@ -1,4 +1,4 @@
-"""The development runs by which the preset was chosen, as a table."""
+"""Tables of the development runs that the preset was chosen by."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADER = (
 
 
 def search_table(runs: Sequence[dict[str, Any]]) -> str:
-    """Return a table with one line for each name, means over its runs."""
+    """Return a table with one line for each variant: means over its runs."""
     named: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         named[run["name"]].append(run)
@@ -40,7 +40,7 @@ def _mean(runs: Sequence[dict[str, Any]], network: str, measure: str) -> float:
 
 
 def settings_table(runs: Sequence[dict[str, Any]]) -> str:
-    """Return what every name changes of the recipe it starts from, without what all of them change."""
+    """Return a table of the settings of each variant, without those that all variants share."""
     changes = {run["name"]: run["settings"] for run in runs}
     shared = set.intersection(*(set(_shown(settings)) for settings in changes.values()))
     lines = [

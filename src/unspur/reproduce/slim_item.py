@@ -1,4 +1,4 @@
-"""What whole channels cost and keep: accuracy against multiply–adds, and the time that is saved."""
+"""Pruning whole channels: accuracy against multiply–adds, and the speed of exported models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import figures
 from .figures import Panel, PlotCurve
 from .item import DASH, Cells, Item, Page, Result, Results, cell, mean_sd_text
 from .main_item import SCORE
-from .pages import FACTS, READING, facts, figure, gain, metric_name, table
+from .pages import FACTS, facts, figure, gain, legend, metric_name, table
 
 WHOLE = {"erm": "ERM, whole", "dcwp": "DCWP, weights", "unspur-1": "unspur, first preset, weights"}
 CUT = {"slim": "learned channels", "slim-magnitude": "channels by magnitude"}
@@ -33,13 +33,17 @@ def _cells() -> Cells:
 
 def _draw(results: Results) -> Page:
     header = ["model", "multiply–adds kept", "weights kept", *FACTS, "accuracy"]
-    header += ["before fine-tuning", "above DCWP on weights"]
+    header += ["before fine-tuning", "gain over DCWP, weights"]
     parts = [
-        f"{metric_name('unbiased')} against the multiply–adds that are left once dead channels are removed. "
-        f"{READING} Masks on single weights count as the whole model: zeros cost what other weights do. "
-        "Channels by magnitude are the control: the same share, the same fine-tuning on the same suspects, "
-        "but nothing is learned about which of them carry the shortcut.",
-        figure("slim.svg", "Accuracy against the multiply–adds that are left"),
+        f"{metric_name('unbiased')} against the multiply–adds that remain after dead channels are removed. "
+        "A model with masks on single weights counts as the whole model, because zeros cost as much as other "
+        "weights.",
+        legend(
+            "*channels by magnitude*: the control, with the same share of channels and the same "
+            "fine-tuning on the same suspects. Its channels are chosen by magnitude, without learning "
+            "which of them carry the shortcut."
+        ),
+        figure("slim.svg", "Accuracy against the multiply–adds that remain"),
     ]
     for data, (title, _) in DATA.items():
         base = results[data, "dcwp", ""]
@@ -86,42 +90,46 @@ def _panel(results: Results, data: str) -> Panel:
     erm = results[data, "erm", ""].mean(*SCORE)
     level = None if erm is None else (WHOLE["erm"], erm)
     title, _ = DATA[data]
-    return Panel(title, "multiply–adds left, per cent", "unbiased accuracy", curves, level)
+    return Panel(title, "multiply–adds kept, per cent", "unbiased accuracy", curves, level)
 
 
 # -- exported models ----------------------------------------------------------------------------------
 
 
 def _exported(folder: Path) -> list[str]:
-    """Return a table of what `unspur export --slim --onnx` measured."""
+    """Return the table of measurements of `unspur export --slim --onnx`."""
     found = sorted(read_lines(folder / EXPORTS)[0], key=lambda line: f"{line['name']}.")
     if not found:
         return []
-    header = ["run", "seed", "accuracy", "blocks of", "parameters", "multiply–adds", "file, MB"]
+    header = ["run", "seed", "accuracy", "multiple", "parameters", "multiply–adds", "file, MB"]
     header += [
         "torch, batch 1",
         "batch 32",
         "ONNX Runtime, batch 1",
         "batch 32",
-        "logits differ by",
+        "largest difference of logits",
     ]
     words = (
-        "Exported with `unspur export RUN --slim --onnx --multiple BLOCK`: the whole model → the slim one "
-        "(ratio); milliseconds are medians on a CPU, both models taking turns in one process. Channels are "
-        "left in multiples of the block: ONNX Runtime is slow with other numbers of them."
+        "Models exported with `unspur export RUN --slim --onnx --multiple N`: the whole model → the slim "
+        "model (ratio). Times are medians in milliseconds on a CPU, measured alternately in one process. "
+        "The number of channels is a multiple of N, because ONNX Runtime is slow with other numbers."
     )
-    made = sorted({f"{each['with']['cpu']}, torch {each['with']['torch']}" for each in found})
-    return [words, table(header, [_export_row(each) for each in found]), f"On {'; '.join(made)}."]
+    machines = sorted({f"{each['with']['cpu']}, torch {each['with']['torch']}" for each in found})
+    return [
+        words,
+        table(header, [_export_row(each) for each in found]),
+        f"On {'; '.join(machines)}.",
+    ]
 
 
 def _export_row(found: dict[str, Any]) -> list[str]:
-    whole, made = found["costs"]["whole"], found["costs"]["exported"]
+    whole, slim = found["costs"]["whole"], found["costs"]["exported"]
     size = found["bytes"]
     pairs = [
-        _arrow(whole["parameters"] / 1e6, made["parameters"] / 1e6, " M"),
-        _arrow(whole["multiply_adds"] / 1e6, made["multiply_adds"] / 1e6, " M"),
+        _arrow(whole["parameters"] / 1e6, slim["parameters"] / 1e6, " M"),
+        _arrow(whole["multiply_adds"] / 1e6, slim["multiply_adds"] / 1e6, " M"),
         _arrow(size["whole"] / 1e6, size["model.safetensors"] / 1e6),
-        *(_times(whole["milliseconds"], made["milliseconds"], batch) for batch in ("1", "32")),
+        *(_times(whole["milliseconds"], slim["milliseconds"], batch) for batch in ("1", "32")),
     ]
     onnx = found["onnx_milliseconds"]
     pairs += [_times(onnx["whole"], onnx["exported"], batch) for batch in ("1", "32")]
@@ -132,12 +140,14 @@ def _export_row(found: dict[str, Any]) -> list[str]:
     return [f"`{about['recipe']}`", str(about["seed"]), scores, block, *pairs, f"{worst:.0e}"]
 
 
-def _times(whole: dict[str, float], made: dict[str, float], batch: str) -> str:
-    return f"{_arrow(whole[batch], made[batch])} ({made[batch] / whole[batch]:.2f})"
+def _times(whole: dict[str, float], slim: dict[str, float], batch: str) -> str:
+    return f"{_arrow(whole[batch], slim[batch])} ({slim[batch] / whole[batch]:.2f})"
 
 
 def _arrow(one: float, other: float, unit: str = "") -> str:
     return f"{one:.3g} → {other:.3g}{unit}"
 
 
-SLIM = Item("Whole channels: accuracy against multiply–adds", _cells, _draw, appendix=_exported)
+SLIM = Item(
+    "Pruning whole channels: accuracy against multiply–adds", _cells, _draw, appendix=_exported
+)

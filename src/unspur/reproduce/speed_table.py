@@ -6,7 +6,7 @@ from typing import Any
 
 
 def speed_table(rows: list[dict[str, Any]]) -> str:
-    """Format rows as a table: numbers with three digits or whole, a dash where there is none."""
+    """Format rows as a table: numbers with three digits or as integers, a dash for missing ones."""
     if not rows:
         return "Not run."
     names = list(dict.fromkeys(name for row in rows for name in row))

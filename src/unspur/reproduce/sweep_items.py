@@ -1,14 +1,14 @@
-"""Accuracy against the share of weights cut, for several sparsity weights and lengths of mask search."""
+"""Accuracy and share of weights cut, for different sparsity penalties and numbers of mask steps."""
 
 from __future__ import annotations
 
 from . import figures
 from .figures import Panel, PlotCurve, through
 from .item import DASH, Cells, Item, Page, Result, Results, cell
-from .pages import FACTS, READING, cut, facts, figure, metric_name, table
+from .pages import FACTS, cut, facts, figure, legend, metric_name, table
 
-# Masks are compared at equal density, which precision moves: the same for all.
-ALIKE = "precision=bf16"
+# Masks are compared at equal density, which depends on precision, so all have the same.
+SAME_PRECISION = "precision=bf16"
 CONTROL = ("plan=control", "control.spread=global")
 HOW: dict[str, tuple[str, tuple[str, ...]]] = {
     "DCWP": ("dcwp", ()),
@@ -27,33 +27,40 @@ TITLES = {"cmnist/1pct": "CMNIST 1 %", "cifar10c/1pct": "CIFAR10-C 1 %", "bffhq/
 
 
 def _sparsity_cells() -> Cells:
-    found: Cells = {(data, "ERM", ""): cell(f"{data}-erm", ALIKE, seeds=2) for data in PRESSURES}
+    found: Cells = {
+        (data, "ERM", ""): cell(f"{data}-erm", SAME_PRECISION, seeds=2) for data in PRESSURES
+    }
     for data, pressures in PRESSURES.items():
         for name, (kind, changes) in HOW.items():
             for pressure in pressures:
-                changed = (f"prune.sparsity={pressure}", *changes, ALIKE)
+                changed = (f"prune.sparsity={pressure}", *changes, SAME_PRECISION)
                 found[data, name, pressure] = cell(f"{data}-{kind}", *changed, seeds=2)
     return found
 
 
 def _sparsity(results: Results) -> Page:
-    header = ["masks", "λ", *FACTS, "cut", "cut of what touches data", "accuracy", "pruned only"]
+    header = ["masks", "λ", *FACTS, "weights cut", "cut, without padding weights", "accuracy"]
+    header.append("before fine-tuning")
     parts = [
-        f"{metric_name('unbiased')} against the share of the weights that is cut. {READING} Magnitude and "
-        "random masks cut as many weights as the learned ones of DCWP with the same λ (random ones in every "
-        "layer), and are fine-tuned likewise.",
-        figure("sparsity.svg", "Accuracy against the share of the weights that is cut"),
+        f"{metric_name('unbiased')} against the share of weights that are cut. Magnitude and random masks "
+        "cut as many weights as DCWP's learned masks with the same λ (random masks: in every layer), and "
+        "are fine-tuned in the same way.",
+        legend(
+            "*λ*: the weight of the sparsity penalty.",
+            "*cut, without padding weights*: leaves out weights whose input is only padding.",
+        ),
+        figure("sparsity.svg", "Accuracy against the share of weights that are cut"),
     ]
     for data, pressures in PRESSURES.items():
         ordered = sorted(pressures, key=float)
         rows = [["none (ERM)", DASH, *facts(erm := results[data, "ERM", ""]), "0.0", "0.0"]]
         rows[0] += [erm.text("debiased", "unbiased"), DASH]
-        rows += [_pressed(results[data, how, p], how, p) for how in HOW for p in ordered]
+        rows += [_row(results[data, how, p], how, p) for how in HOW for p in ordered]
         parts += [f"{TITLES[data]}:", table(header, rows)]
     return Page(parts, {"sparsity.svg": figures.draw([_trade(results, d) for d in PRESSURES])})
 
 
-def _pressed(result: Result, how: str, pressure: str) -> list[str]:
+def _row(result: Result, how: str, pressure: str) -> list[str]:
     return [
         how,
         pressure,
@@ -86,7 +93,7 @@ SPARSITY = Item("Accuracy against sparsity", _sparsity_cells, _sparsity)
 # -- iterations ---------------------------------------------------------------------------------------
 
 STEPS = ("2000", "500", "1000", "1500")
-SCORED = {  # by which accuracy, and with how many seeds
+SCORED = {  # metric and number of seeds
     "cmnist/1pct": ("unbiased", 4),
     "cifar10c/1pct": ("unbiased", 2),
     "bffhq/1pct": ("conflicting", 4),
@@ -102,7 +109,8 @@ def _iterations_cells() -> Cells:
 
 
 def _iterations(results: Results) -> Page:
-    header = ["data", "iterations of mask search", *FACTS, "accuracy", "pruned only", "cut"]
+    header = ["data", "steps of mask learning", *FACTS, "accuracy", "before fine-tuning"]
+    header.append("weights cut")
     rows = [
         _iterations_row(data, results[data, steps])
         for data in SCORED
@@ -110,10 +118,13 @@ def _iterations(results: Results) -> Page:
     ]
     return Page(
         [
-            "DCWP with masks searched for so many iterations: accuracy after fine-tuning (on "
-            f"bias-conflicting samples for the faces), and the share of the weights cut. {READING} The "
-            "published figure gives no numbers: both rise with the iterations on all three sets.",
-            figure("iterations.svg", "Accuracy and pruning ratio against mask iterations"),
+            "DCWP with different numbers of steps for learning the masks: accuracy after fine-tuning (on "
+            "conflicting images for the faces), and the share of weights cut. The published figure has no "
+            "numbers; in it both increase with the number of steps on all three data sets.",
+            legend(),
+            figure(
+                "iterations.svg", "Accuracy and share of weights cut against steps of mask learning"
+            ),
             table(header, rows),
         ],
         {"iterations.svg": figures.draw([_searched(results, data) for data in SCORED])},
@@ -133,14 +144,14 @@ def _searched(results: Results, data: str) -> Panel:
         {x: list(r.by_seed(model, metric).values()) for x, r in by_steps.items()}
         for model in ("debiased", "pruned")
     )
-    gone = {
+    cut_shares = {
         x: [1 - density for density in r.by_seed("density", "overall").values()]
         for x, r in by_steps.items()
     }
     title = TITLES[data] + (", conflicting" if metric == "conflicting" else "")
     curves = [through("accuracy", accuracy), through("before fine-tuning", before)]
-    curves.append(through("weights cut", gone))
-    return Panel(title, "iterations of mask search", "per cent", curves)
+    curves.append(through("weights cut", cut_shares))
+    return Panel(title, "steps of mask learning", "per cent", curves)
 
 
-ITERATIONS = Item("Mask search, longer and shorter", _iterations_cells, _iterations)
+ITERATIONS = Item("Number of steps for learning the masks", _iterations_cells, _iterations)

@@ -1,7 +1,8 @@
-"""review.jsonl: every decision of a person, a line of JSON each, appended and synced before it counts.
+"""The file review.jsonl: one line of JSON per decision, written to disk before the decision takes effect.
 
-The first line names the table that the decisions are about. No line is ever changed: an undo is a line, too.
-The last line may be torn by a crash; it was never answered, and is cut off before the next one is appended.
+The first line identifies the table that the decisions are about. No line is ever changed: an undo is a new
+line. A crash may leave an incomplete last line. The page never got an answer to it, and it is removed before
+the next line is appended.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class Decision:
-    """One line: what was decided of which images.
+    """One line of the log: a kind of decision, and the images that it is about.
 
-    `key` is the page's own name of a decision, so that one which is sent twice counts once; `page` is the tab
-    it came from; `table` is the hash of suspects.csv before it.
+    `key` is a unique name that the page chooses, so that a decision that is sent twice counts once. `page` is
+    the browser tab that sent it. `table` is the hash of suspects.csv before the decision.
     """
 
     seq: int
@@ -49,19 +50,19 @@ class Decision:
 
 @dataclass(frozen=True)
 class LogStart:
-    """The first line: the table that the decisions are about, and a hash of the file before them."""
+    """The first line of the log: the identity of the table, and a hash of the file before all decisions."""
 
     identity: str
     before: str
 
 
 class DecisionLog:
-    """A log that grows; several processes may append to it, one at a time under a lock of the caller's."""
+    """A log to append to; several processes may share it if each caller holds a lock while it appends."""
 
     def __init__(self, path: Path):
         self.path = path
         self.start: LogStart | None = None
-        self.skip_all = False  # of a log that is about another table, and may not be renamed
+        self.skip_all = False  # ignore a log of another table that may not be renamed
         self._read_to = 0
 
     def read_new(self) -> list[Decision]:
@@ -90,7 +91,7 @@ class DecisionLog:
         self.start = start
 
     def append(self, decision: Decision) -> None:
-        """Append a decision and wait until it is on the disk; on failure nothing of it stays."""
+        """Append a decision and wait until it is on disk; a failure leaves the log unchanged."""
         self._append(decision.as_json())
 
     def _append(self, content: Mapping[str, Any]) -> None:
@@ -98,9 +99,9 @@ class DecisionLog:
         with open(self.path, "ab") as file:
             if file.tell() < self._read_to:
                 raise StoreError(
-                    f"{self.path} is shorter than it was: it was replaced. Reload the page."
+                    f"{self.path} is shorter than before, so it was replaced. Reload the page."
                 )
-            os.truncate(self.path, self._read_to)  # what a crash has left of a line
+            os.truncate(self.path, self._read_to)  # remove an incomplete line after a crash
             try:
                 write_synced(file.fileno(), line)
             except OSError:
@@ -110,7 +111,7 @@ class DecisionLog:
 
 
 def write_synced(handle: int, data: bytes) -> None:
-    """Write all bytes to an open file, and wait until they are on the disk."""
+    """Write all bytes to an open file, and wait until they are on disk."""
     while data:
         data = data[os.write(handle, data) :]
     os.fsync(handle)
@@ -121,7 +122,7 @@ def _read_start(path: Path, line: bytes) -> LogStart:
     if content.get("format") != FORMAT:
         raise StoreError(
             f"{path} has format {content.get('format')!r}, not {FORMAT}. Another version of unspur wrote "
-            "it: review with that one, or rename the file to begin anew."
+            "it: use that version, or rename the file to start a new review."
         )
     return LogStart(str(content.get("table", "")), str(content.get("before", "")))
 
@@ -130,8 +131,8 @@ def _read_decision(path: Path, line: bytes) -> Decision:
     content = _parse(path, line)
     known = {name: content[name] for name in Decision.__dataclass_fields__ if name in content}
     numbers = (known.get("seq"), known.get("undoes", 0))
-    right = known.get("kind") in KINDS and isinstance(known.get("names"), list)
-    if not right or not all(isinstance(number, int) for number in numbers):
+    is_valid = known.get("kind") in KINDS and isinstance(known.get("names"), list)
+    if not is_valid or not all(isinstance(number, int) for number in numbers):
         raise _damage(path)
     return Decision(**known)
 
@@ -148,6 +149,6 @@ def _parse(path: Path, line: bytes) -> dict[str, Any]:
 
 def _damage(path: Path) -> StoreError:
     return StoreError(
-        f"{path} is damaged: it has a line that is no decision. suspects.csv still holds what was decided; "
-        "rename the log to begin a new one."
+        f"{path} is damaged: one of its lines is not a decision. suspects.csv still has all decisions; "
+        "rename the log to start a new one."
     )

@@ -1,7 +1,7 @@
-"""The images of a review, by the number of a row alone: no address of the page names a file.
+"""The images of a review, by row number: no URL of the page contains the name of a file.
 
-A user's files are listed as the run listed them, and a row is shown only if its name is in that list. What is
-sent is always decoded and encoded again: never the bytes of a file.
+Files are listed in the same way as by the run, and an image is shown only if its name is in that list. Images
+are always decoded and encoded again; the bytes of a file are never sent.
 """
 
 from __future__ import annotations
@@ -33,24 +33,25 @@ from ..stages.corrections import sample_names
 from ..store import read_json
 from .suspect_table import SuspectTable
 
-LARGEST = 256  # pixels of images that have no file of their own
+GONE = "This image is no longer in the data. Put it back, or exclude it."
+LARGEST = 256  # pixels of images that are not in single files
 
 
 class ImageSource(Protocol):
-    """Images by row: to be shown, and as the input of a network."""
+    """The images of the rows, as pictures and as the input of a network."""
 
     def show(self, row: int, side: int) -> Image.Image: ...
     def pixels(self, row: int, model: Classifier) -> Tensor: ...
 
 
 class FileImages:
-    """Images in files; `paths` has the file of each row, None where it is not among the data."""
+    """Images in files; `paths` has the file of each row, None if it is not in the data."""
 
     def __init__(self, paths: Sequence[Path | None]):
         self.paths = paths
 
     def show(self, row: int, side: int) -> Image.Image:
-        """Return an image upright and in colours, its longer side at most `side` pixels."""
+        """Return an upright image in RGB, its longer side at most `side` pixels."""
         path = self._path(row)
         try:
             with open_image(path) as image:
@@ -59,7 +60,9 @@ class FileImages:
                 shown.thumbnail((side, side), Image.Resampling.BILINEAR)
                 return shown.copy()
         except UnreadableImage as error:
-            raise DataError(f"This image cannot be read ({error}).") from None
+            raise DataError(
+                f"This image cannot be read ({error}). Replace the file, or exclude the image."
+            ) from None
 
     def pixels(self, row: int, model: Classifier) -> Tensor:
         return model.read(self._path(row))
@@ -67,18 +70,18 @@ class FileImages:
     def _path(self, row: int) -> Path:
         path = self.paths[row]
         if path is None:
-            raise DataError("This image is no longer among the data.")
+            raise DataError(GONE)
         return path
 
 
 class PartImages:
-    """Images of a split in memory; `places` has the index of each row."""
+    """Images of a split; `places` has the index of each row, None if it is not in the split."""
 
     def __init__(self, part: Part, places: Sequence[int | None]):
         self.part, self.places = part, places
 
     def show(self, row: int, side: int) -> Image.Image:
-        """Return an image in colours, its longer side at most `side` pixels."""
+        """Return an image in RGB, its longer side at most `side` pixels."""
         pixels = thumbnails.colours(self._take(row)[None])[0].byte()
         image = Image.fromarray(np.ascontiguousarray(pixels.permute(1, 2, 0).numpy()))
         image.thumbnail((side, side), Image.Resampling.BILINEAR)
@@ -88,19 +91,19 @@ class PartImages:
         image = self._take(row)
         if tuple(image.shape) != model.shape:
             raise DataError(
-                f"The model takes images of shape {model.shape}, not {tuple(image.shape)}."
+                f"The model needs images of shape {model.shape}, not {tuple(image.shape)}."
             )
         return image
 
     def _take(self, row: int) -> Tensor:
         place = self.places[row]
         if place is None:
-            raise DataError("This image is no longer among the data.")
+            raise DataError(GONE)
         return self.part.take(torch.tensor([place]))[0].cpu()
 
 
 class NoImages:
-    """Stands for data that cannot be found; `why` is said wherever an image would be."""
+    """A source without images; `why` is the error message for every image."""
 
     def __init__(self, why: str):
         self.why = why
@@ -112,21 +115,21 @@ class NoImages:
         raise DataError(self.why)
 
 
-def find_images(folder: Path, rows: SuspectTable, named: str | None = None) -> ImageSource:
-    """Find the images of a run or an audit: where it found them, or in the data `named` instead."""
+def find_images(folder: Path, rows: SuspectTable, data_path: str | None = None) -> ImageSource:
+    """Find the images of a run or an audit: at their original place, or in `data_path`."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is wrong with the data was said by the run
-            return _find(folder, rows, named)
+            warnings.simplefilter("ignore")  # the run has already warned about the data
+            return _find(folder, rows, data_path)
     except UnspurError as error:
-        if named is not None:
+        if data_path is not None:
             raise
-        return NoImages(f"No image can be shown: {error} Name the data with --images.")
+        return NoImages(f"No image can be shown: {error} Give the data with --images.")
 
 
-def _find(folder: Path, rows: SuspectTable, named: str | None) -> ImageSource:
-    source = named or data_source(folder)
-    if source and not is_remote(source) and rows.named == "path":
+def _find(folder: Path, rows: SuspectTable, data_path: str | None) -> ImageSource:
+    source = data_path or data_source(folder)
+    if source and not is_remote(source) and rows.name_column == "path":
         return FileImages(list(map(_paths_by_name(Path(source)).get, rows.names)))
     if source:
         return _in_part(UserImages(source).open(LARGEST).train, rows)
@@ -144,13 +147,13 @@ def _paths_by_name(source: Path) -> dict[str, Path]:
 
 
 def _in_part(part: Part, rows: SuspectTable) -> PartImages:
-    named = sample_names(part) if rows.named == "path" else map(str, range(len(part)))
-    places = {name: i for i, name in enumerate(named)}
+    names = sample_names(part) if rows.name_column == "path" else map(str, range(len(part)))
+    places = {name: i for i, name in enumerate(names)}
     return PartImages(part, list(map(places.get, rows.names)))
 
 
 def data_source(folder: Path) -> str:
-    """Return where a run or an audit found the user's images; "" if it does not say."""
+    """Return the path of the user's images that a run or an audit recorded; "" if it recorded none."""
     if is_audit(folder):
         about = read_json(folder / audit_folder.RECORD).get("data") or {}
         return _existing(folder, str(about.get("source", "")), str(about.get("where", "")))
@@ -159,18 +162,20 @@ def data_source(folder: Path) -> str:
 
 
 def _existing(folder: Path, source: str, where: str) -> str:
-    """Return the data of an audit as seen from its folder, or as named on its command line."""
+    """Return the path of an audit's data relative to its folder if it exists, else as on its command line."""
     if not source or is_remote(source):
         return source
-    beside = os.path.normpath(folder / where) if where else ""
-    return beside if beside and os.path.exists(beside) else source
+    relative = os.path.normpath(folder / where) if where else ""
+    return relative if relative and os.path.exists(relative) else source
 
 
 def _benchmark(folder: Path) -> Part:
     """Load the training split of the benchmark that a recipe names."""
     if is_audit(folder):
-        raise DataError("the audit was given its data in Python.")
-    wanted = recipes.load(str(folder / "recipe.toml")).data
-    if wanted.name == "given":
-        raise DataError("the run was given its data in Python.")
-    return data.load(wanted.name, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size).train
+        raise DataError("the data of the audit came from Python and are not stored.")
+    settings = recipes.load(str(folder / "recipe.toml")).data
+    if settings.name == "given":
+        raise DataError("the data of the run came from Python and are not stored.")
+    return data.load(
+        settings.name, ratio=settings.ratio, seed=settings.seed, size=settings.size
+    ).train

@@ -1,7 +1,7 @@
-"""What the networks of a run say of an image: predictions, neighbours in feature space, where they look.
+"""Results of a run's networks for an image: predictions, neighbours in feature space, saliency maps.
 
-Everything is computed when it is first asked for. Features are computed in the background, of all images or,
-where there are many, of some of them.
+Everything is computed on first use. Features are computed in the background, for all images, or for a sample
+if there are many.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ..stages.inspection import saliency
 from ..stages.place import pick_device
 from .image_sources import ImageSource
 
-MOST_FEATURES = 4000  # images among which neighbours are looked for
+MOST_FEATURES = 4000  # largest number of images to search for neighbours
 CHUNK = 64
-LOOK_SIDE = 512  # pixels of the longer side of a map
+LOOK_SIDE = 512  # pixels of the longer side of a saliency map
 HEAT = (255, 122, 0)
 
 Networks = Mapping[str, Classifier]
@@ -39,21 +39,21 @@ def no_networks() -> Networks:
 
 
 class NetworkViews:
-    """Asks the networks of a folder about rows; `missing` says why there are none."""
+    """Evaluates the networks of a folder on rows; `missing` is the reason if there are no networks."""
 
     def __init__(self, load: Callable[[], Networks], images: ImageSource, missing: str = ""):
         self._load, self.images, self.missing = load, images, missing
         self._networks: Networks | None = None
-        self._lock = threading.Lock()  # one question at a time
+        self._lock = threading.Lock()  # one evaluation at a time
         self._features: Features | None = None
 
     def replace_images(self, images: ImageSource) -> None:
-        """Ask about other rows from now on."""
+        """Use the images of another table from now on."""
         with self._lock:
             self.images, self._features = images, None
 
     def networks(self) -> Networks:
-        """Return the networks by name, loaded once; none if they cannot be loaded."""
+        """Return the networks by name, loaded once; empty if they cannot be loaded."""
         if self._networks is None:
             try:
                 self._networks = {} if self.missing else self._load()
@@ -62,7 +62,7 @@ class NetworkViews:
         return self._networks
 
     def predictions(self, row: int) -> list[dict[str, Any]]:
-        """Return what each network takes an image for, and how sure it is."""
+        """Return the predicted class of each network, and its probability."""
         with self._lock:
             return [
                 {"network": name, **_prediction(model, self.images.pixels(row, model))}
@@ -70,16 +70,16 @@ class NetworkViews:
             ]
 
     def look(self, row: int, network: str) -> Image.Image:
-        """Return where a network looks as a transparent picture to lay over the image."""
+        """Return the saliency map of a network as a transparent picture of the size of the image."""
         with self._lock:
             model = self.networks()[network]
             x = model.preprocess(_batch(model, [self.images.pixels(row, model)]))
             heat = saliency(model.model, x)[0]
         size = self.images.show(row, LOOK_SIDE).size
-        return lay_over(paint_heat(heat), size, CROPS[model.crop])
+        return fit_map(paint_heat(heat), size, CROPS[model.crop])
 
     def neighbours(self, row: int, candidates: Sequence[int], count: int) -> dict[str, Any]:
-        """Return the rows most like a row to the last network, or how far the features are."""
+        """Return the rows that are most similar for the last network, or the progress of the features."""
         if not self.networks():
             return {"missing": self.missing}
         features = self._begin(candidates)
@@ -92,7 +92,7 @@ class NetworkViews:
         return {"rows": found, "among": len(features.rows)}
 
     def _begin(self, candidates: Sequence[int]) -> Features:
-        """Return the features, computed in a thread that is started once."""
+        """Return the features; start their computation in a thread on the first call."""
         with self._lock:
             if self._features is None:
                 model = list(self.networks().values())[-1]
@@ -123,7 +123,7 @@ class Features:
                 self.progress = (start + CHUNK) / len(self.rows)
             self.rows, self._matrix = kept, torch.cat(parts)
             self.done = True
-        except Exception as error:  # of a user's network; the page says so
+        except Exception as error:  # of a user's network; the page shows the error
             self.problem = f"Neighbours cannot be found: {error}"
 
     def _can_read(self, row: int) -> bool:
@@ -154,7 +154,7 @@ class Features:
 
 
 def paint_heat(heat: Tensor) -> Image.Image:
-    """Return a map of values between 0 and 1 as orange of that opacity."""
+    """Return a map of values between 0 and 1 as an orange picture with this opacity."""
     alpha = (255 * 0.85 * heat.detach().cpu().clamp(0, 1)).round().byte().numpy()
     pixels = np.empty((*alpha.shape, 4), np.uint8)
     pixels[..., :3] = HEAT
@@ -162,10 +162,11 @@ def paint_heat(heat: Tensor) -> Image.Image:
     return Image.fromarray(pixels, "RGBA")
 
 
-def lay_over(heat: Image.Image, size: tuple[int, int], share: float | None) -> Image.Image:
-    """Return a map of a network's input in the shape of the image that it was cut or stretched from.
+def fit_map(heat: Image.Image, size: tuple[int, int], share: float | None) -> Image.Image:
+    """Return a map of a network's input in the shape of the original image.
 
-    `share` is the part of the shorter side that a centred square took; None if the image was stretched.
+    `share` is the part of the shorter side that was cropped as a centred square; None if the image was
+    resized without cropping.
     """
     wide, high = size
     if share is None:
@@ -191,12 +192,12 @@ def _prediction(model: Classifier, image: Tensor) -> dict[str, Any]:
 def open_views(
     folder: Path, images: ImageSource, *, model: str | None = None, trust: bool = False
 ) -> NetworkViews:
-    """Return the views of a run's networks; an audit keeps none, and says so."""
+    """Return the views of a run's networks; an audit stores no networks."""
     if is_audit(folder):
         return NetworkViews(
             no_networks,
             images,
-            "An audit keeps no network: neighbours, and where a network looks, are known for a run.",
+            "An audit stores no network. Review a run to see neighbours and where a network looks.",
         )
 
     def load() -> Networks:

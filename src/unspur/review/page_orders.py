@@ -1,4 +1,7 @@
-"""What the page orders: a decision, an undo, to debias or to stop that. Each takes a JSON object."""
+"""Requests of the page that change something: decide, undo, start and stop debiasing.
+
+Each function gets the JSON object `body` of a request and returns the answer.
+"""
 
 from __future__ import annotations
 
@@ -7,60 +10,60 @@ from .decision_log import KINDS, Decision
 from .review_desk import MOST_CHANGES, Answer, ReviewDesk
 
 
-def decide(desk: ReviewDesk, told: Answer) -> Answer:
+def decide(desk: ReviewDesk, body: Answer) -> Answer:
     """Log one decision about some rows."""
-    kind = told.get("kind")
+    kind = body.get("kind")
     if kind not in KINDS or kind in ("undo", "edit"):
-        raise UsageError(f"{kind!r} is no decision.")
+        raise UsageError(f"{kind!r} is not a kind of decision. Reload the page.")
     label, note, key, page = (
-        str(told.get(name) or "") for name in ("label", "note", "key", "page")
+        str(body.get(name) or "") for name in ("label", "note", "key", "page")
     )
     if kind == "relabel" and label not in desk.classes:
-        raise UsageError(f"There is no class {label!r}.")
-    names, rows = desk.review.replay.table.names, _told_rows(desk, told)
-    chosen = [names[row] for row in rows]
-    seq = desk.review.decide(Decision(0, kind, chosen, label, note, key=key, page=page))
+        raise UsageError(f"There is no class {label!r}. Choose one of the list.")
+    names, rows = desk.review.replay.table.names, _requested_rows(desk, body)
+    images = [names[row] for row in rows]
+    seq = desk.review.decide(Decision(0, kind, images, label, note, key=key, page=page))
     return {"decision": seq, **_changed(desk, rows)}
 
 
 def _changed(desk: ReviewDesk, rows: list[int]) -> Answer:
-    """Return rows as they are now, unless they are many, and the progress."""
+    """Return the current state of rows, unless there are many, and the progress."""
     described = desk.describe(rows[:MOST_CHANGES])
     return {"rows": described, "reload": len(rows) > MOST_CHANGES, **desk.progress()}
 
 
-def _told_rows(desk: ReviewDesk, told: Answer) -> list[int]:
-    """Return the rows that a request is about: their numbers, or places of a selection as ranges."""
-    if told.get("table", desk.table_name) != desk.table_name:
-        raise StoreError("The table was replaced by another run. Reload the page.")
-    rows = _rows_of_ranges(desk, told) if "ranges" in told else told.get("rows", [])
+def _requested_rows(desk: ReviewDesk, body: Answer) -> list[int]:
+    """Return the rows of a request, which has row numbers or ranges of positions in a selection."""
+    if body.get("table", desk.table_name) != desk.table_name:
+        raise StoreError("Another run has replaced the table. Reload the page.")
+    rows = _rows_of_ranges(desk, body) if "ranges" in body else body.get("rows", [])
     count = len(desk.review.replay.table)
-    right = isinstance(rows, list) and all(type(row) is int and 0 <= row < count for row in rows)
-    if not right or not rows:
-        raise UsageError("Name at least one row of the table.")
+    is_valid = isinstance(rows, list) and all(type(row) is int and 0 <= row < count for row in rows)
+    if not is_valid or not rows:
+        raise UsageError("Select at least one image of the table.")
     return list(dict.fromkeys(rows))
 
 
-def _rows_of_ranges(desk: ReviewDesk, told: Answer) -> list[int]:
-    selected = desk.selections.rows(str(told.get("selection")))
+def _rows_of_ranges(desk: ReviewDesk, body: Answer) -> list[int]:
+    selected = desk.selections.rows(str(body.get("selection")))
     try:
-        return [row for begin, end in told["ranges"] for row in selected[begin:end]]
+        return [row for begin, end in body["ranges"] for row in selected[begin:end]]
     except (TypeError, ValueError):
-        raise UsageError("A range is two places of the selection.") from None
+        raise UsageError("A range must be two positions in the selection.") from None
 
 
-def undo(desk: ReviewDesk, told: Answer) -> Answer:
+def undo(desk: ReviewDesk, body: Answer) -> Answer:
     """Undo the last decision of a page."""
-    page, key = str(told.get("page") or ""), str(told.get("key") or "")
+    page, key = str(body.get("page") or ""), str(body.get("key") or "")
     last = desk.review.undo(page, key)
     rows = [desk.review.replay.rows[name] for name in last.names]
     return {"undone": last.kind, **_changed(desk, rows)}
 
 
-def start_debias(desk: ReviewDesk, told: Answer) -> Answer:
-    """Start the command with suspects.csv as it is now."""
+def start_debias(desk: ReviewDesk, body: Answer) -> Answer:
+    """Start the debias command with the current suspects.csv."""
     if desk.review.read_only:
-        raise UsageError("This review is read-only: copy the command and run it yourself.")
+        raise UsageError("This review is read-only. Copy the command and run it in a terminal.")
     with desk.review.lock:
         if desk.review.table_problem:
             desk.review.write_table()
@@ -70,7 +73,7 @@ def start_debias(desk: ReviewDesk, told: Answer) -> Answer:
     return desk.job.state()
 
 
-def stop_debias(desk: ReviewDesk, told: Answer) -> Answer:
-    """Stop the command as Ctrl-C does."""
+def stop_debias(desk: ReviewDesk, body: Answer) -> Answer:
+    """Stop the debias command as Ctrl-C does."""
     desk.job.stop()
     return desk.job.state()

@@ -1,4 +1,4 @@
-"""What the page asks: rows, images, what networks say, the files of the page itself."""
+"""Requests of the page that only read: rows, images, results of networks, the files of the page itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASSETS = {
     **{f"{name}.js": (f"{name}.js", "text/javascript") for name in SCRIPTS},
 }
 TYPICAL, NEIGHBOURS = 6, 6
-# The report is a page of its own: it may run its script, but not ask this server anything.
+# The report is a separate page: it may run its script, but it cannot send requests to this server.
 REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; "
     "style-src 'unsafe-inline'; img-src data:"
@@ -31,7 +31,7 @@ REPORT_POLICY = (
 
 
 def start(desk: ReviewDesk, request: Request) -> Answer:
-    """Return what the page needs first; a table that a run has replaced is read anew."""
+    """Return what the page needs first; read the table again if another run has replaced it."""
     review = desk.review
     with review.lock:
         if review.is_stale():
@@ -69,12 +69,12 @@ def list_rows(desk: ReviewDesk, request: Request) -> Answer:
 
 def _whole(text: str) -> int:
     if not text.isdigit() or len(text) > 9:
-        raise UsageError(f"{text!r} is no place in a list.")
+        raise UsageError(f"{text!r} is not a position in a list. Give a whole number.")
     return int(text)
 
 
 def list_changes(desk: ReviewDesk, request: Request) -> Answer:
-    """Return the rows that changed since a decision, whoever changed them."""
+    """Return the rows that changed after a decision, on this or any other page."""
     desk.review.refresh()
     since = _whole(request.query_params.get("since", "0"))
     with desk.review.lock:
@@ -93,20 +93,20 @@ def _row(desk: ReviewDesk, request: Request) -> int:
 
 
 def describe_detail(desk: ReviewDesk, request: Request) -> Answer:
-    """Return typical members of both classes of a row, and what the networks say of it."""
+    """Return typical images of the label and of the predicted class of a row, and all predictions."""
     row, replay = _row(desk, request), desk.review.replay
     label, predicted = replay.table.labels[row], replay.table.predicted[row]
     try:
-        said, problem = desk.views.predictions(row), desk.views.missing
+        predictions, problem = desk.views.predictions(row), desk.views.missing
     except UnspurError as error:
-        said, problem = [], str(error)
+        predictions, problem = [], str(error)
     return {
         "row": describe_row(replay, row),
         "typical": _cards(desk, typical_rows(replay, label, TYPICAL + 1), row),
         "taken_for": _cards(desk, typical_rows(replay, predicted, TYPICAL), row)
         if predicted != label
         else [],
-        "networks": said,
+        "networks": predictions,
         "no_networks": problem,
     }
 
@@ -116,7 +116,7 @@ def _cards(desk: ReviewDesk, rows: list[int], without: int) -> list[Answer]:
 
 
 def find_neighbours(desk: ReviewDesk, request: Request) -> Answer:
-    """Return the rows most like one to the network, or how far it is with looking."""
+    """Return the rows that are most similar for the network, or the progress of the search."""
     row, replay = _row(desk, request), desk.review.replay
     found = desk.views.neighbours(row, range(len(replay.table)), NEIGHBOURS)
     cards = [
@@ -127,12 +127,12 @@ def find_neighbours(desk: ReviewDesk, request: Request) -> Answer:
 
 
 def show_image(desk: ReviewDesk, request: Request) -> Response:
-    """Return an image, large."""
+    """Return an image in large size."""
     return _picture(desk, _row(desk, request), LARGE)
 
 
 def show_thumbnail(desk: ReviewDesk, request: Request) -> Response:
-    """Return an image, small."""
+    """Return a thumbnail of an image."""
     return _picture(desk, _row(desk, request), THUMBNAIL)
 
 
@@ -142,7 +142,7 @@ def _picture(desk: ReviewDesk, row: int, side: int) -> Response:
 
 
 def show_look(desk: ReviewDesk, request: Request) -> Response:
-    """Return where a network looks in an image."""
+    """Return the saliency map of a network for an image."""
     row, network = _row(desk, request), str(request.path_params["network"])
     if network not in desk.views.networks():
         raise UsageError(desk.views.missing or f"There is no network {network!r}.")
@@ -152,12 +152,12 @@ def show_look(desk: ReviewDesk, request: Request) -> Response:
 def _send(picture: EncodedPicture) -> Response:
     from starlette.responses import Response
 
-    kept = {"cache-control": "private, max-age=3600"}
-    return Response(picture.data, media_type=picture.kind, headers=kept)
+    headers = {"cache-control": "private, max-age=3600"}
+    return Response(picture.data, media_type=picture.kind, headers=headers)
 
 
 def send_asset(desk: ReviewDesk, request: Request) -> Response:
-    """Return a file of the page; there are no others."""
+    """Return a file of the page; no other file is served."""
     from starlette.responses import Response
 
     name = request.path_params.get("name", "")
@@ -169,16 +169,16 @@ def send_asset(desk: ReviewDesk, request: Request) -> Response:
 
 
 def preview_debias(desk: ReviewDesk, request: Request) -> Answer:
-    """Return the command, and how it is doing if it was started."""
+    """Return the debias command, and its state if it was started."""
     return {**desk.job.preview(), "job": desk.job.state()}
 
 
 def show_report(desk: ReviewDesk, request: Request) -> Response:
-    """Return the page that the debias command has written, in a sandbox of its own."""
+    """Return the report of the debias command, in a separate sandbox."""
     from starlette.responses import Response
 
     page = desk.job.report()
     if page is None:
-        raise UsageError("There is no report yet.")
+        raise UsageError("There is no report yet. Wait until the debias command has finished.")
     policy = {"content-security-policy": REPORT_POLICY}
     return Response(page.read_bytes(), media_type="text/html", headers=policy)

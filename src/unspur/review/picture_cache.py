@@ -1,4 +1,4 @@
-"""Encoded pictures of rows, made when they are first asked for and kept while there is room."""
+"""A cache of encoded pictures: each is made on first use and kept while there is room."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 from PIL import Image
 
 THUMBNAIL, LARGE = 192, 1024  # pixels of the longer side
-SMALL = 96  # up to this side a picture loses nothing: PNG
-ROOM = 96 * 2**20  # bytes of all pictures that are kept
+SMALL = 96  # pixels; pictures up to this size are encoded without loss, as PNG
+ROOM = 96 * 2**20  # largest total size of the pictures, in bytes
 
 
 class EncodedPicture(NamedTuple):
@@ -33,15 +33,15 @@ def encode(image: Image.Image) -> EncodedPicture:
 
 
 class PictureCache:
-    """Keeps pictures by key, the least recently used leave first."""
+    """A cache of pictures by key; the least recently used are removed first."""
 
     def __init__(self, room: int = ROOM):
         self._kept: OrderedDict[object, EncodedPicture] = OrderedDict()
         self._lock = threading.Lock()
-        self._room, self._taken = room, 0
+        self._room, self._size = room, 0
 
     def get(self, key: object, make: Callable[[], Image.Image]) -> EncodedPicture:
-        """Return a picture; `make` is called if it is not kept."""
+        """Return a picture; call `make` if it is not in the cache."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -50,8 +50,8 @@ class PictureCache:
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = picture
-                self._taken += len(picture.data)
-            while self._taken > self._room:
+                self._size += len(picture.data)
+            while self._size > self._room:
                 _, old = self._kept.popitem(last=False)
-                self._taken -= len(old.data)
+                self._size -= len(old.data)
         return picture

@@ -1,4 +1,4 @@
-"""The state of every row: the table, replayed with the decisions that are not undone."""
+"""The current state of every row: the table with all decisions that were not undone."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ DECIDED = frozenset(STATUS.values()) - {"skipped"}
 
 
 class RowView(NamedTuple):
-    """The state of a row, and what was decided of it: open, confirmed, cleared, relabelled, ..."""
+    """The state of a row, and the status of its decision: open, confirmed, cleared, relabelled, ..."""
 
     state: RowState
     status: str = "open"
 
 
 class Replay:
-    """A table and its decisions in order; `changed` has the last decision that concerns each row."""
+    """A table and its decisions in order; `changed` maps each row to the last decision about it."""
 
     def __init__(self, table: SuspectTable, decisions: Iterable[Decision] = ()):
         self.table = table
@@ -48,7 +48,7 @@ class Replay:
             self.apply(decision)
 
     def apply(self, decision: Decision) -> None:
-        """Change the rows that a decision is about."""
+        """Apply a decision to its rows."""
         self.seq = decision.seq
         self.decisions[decision.seq] = decision
         if decision.key:
@@ -66,12 +66,12 @@ class Replay:
             self.changed[row] = decision.seq
 
     def last_of(self, page: str) -> Decision | None:
-        """Return the last decision of a page that is not undone."""
+        """Return the last decision of a page that was not undone."""
         own = (d for d in reversed(self.decisions.values()) if d.page == page)
         return next((d for d in own if d.kind != "undo" and d.seq not in self.undone), None)
 
     def counts(self) -> dict[str, int]:
-        """Count the suspects, those of them that are decided, and the rows of each status."""
+        """Count the images, the suspects, the decided suspects, and the rows of each status."""
         suspects = [i for i, state in enumerate(self.base) if state.flag == SUSPECT]
         by_status = Counter(self.status.values())
         return {

@@ -1,4 +1,4 @@
-"""What the page and the addresses share: the review, its images, its networks, its debias command."""
+"""The objects that all requests share: the review, its images, its networks, its debias command."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .row_queries import Selections, describe_row
 from .suspect_table import SuspectTable
 
 Answer = dict[str, Any]
-MOST_CHANGES = 2000  # rows of one answer to what has changed
+MOST_CHANGES = 2000  # largest number of rows in an answer about changes
 
 
 @dataclass
 class ReviewDesk:
-    """Everything that the addresses need."""
+    """The objects that all requests share."""
 
     review: Review
     images: ImageSource
@@ -28,19 +28,18 @@ class ReviewDesk:
     job: DebiasJob
     classes: list[str]
     title: str
-    find_images: Callable[[SuspectTable], ImageSource] | None = (
-        None  # of a table that replaces this one
-    )
+    # Finds the images of a table that replaces this one.
+    find_images: Callable[[SuspectTable], ImageSource] | None = None
     pictures: PictureCache = field(default_factory=PictureCache)
     selections: Selections = field(default_factory=Selections)
 
     @property
     def table_name(self) -> str:
-        """A short name of the table, by which an order says which rows it means."""
+        """Return a short name of the table, which a request contains if it refers to rows."""
         return self.review.replay.table.identity[:16]
 
     def reload(self) -> None:
-        """Read the table again; where a run has replaced it, its rows have other images."""
+        """Read the table again; if another run has replaced it, find the images of its rows."""
         before = self.table_name
         self.review.reload()
         if self.table_name == before or self.find_images is None:
@@ -50,11 +49,11 @@ class ReviewDesk:
         self.pictures, self.selections = PictureCache(), Selections()
 
     def progress(self) -> Answer:
-        """Return how far the review is."""
+        """Return the progress of the review."""
         replay = self.review.replay
         problem = self.review.table_problem
         return {"seq": replay.seq, "counts": replay.counts(), "problem": problem}
 
     def describe(self, rows: list[int]) -> list[Answer]:
-        """Return rows as the page gets them."""
+        """Return rows in the form that the page uses."""
         return [describe_row(self.review.replay, row) for row in rows]

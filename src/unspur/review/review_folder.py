@@ -1,8 +1,8 @@
-"""The review of one folder: suspects.csv, the log beside it, and how both are written.
+"""The review of one folder: suspects.csv and its log, and how both are written.
 
-Every decision goes to the log first and counts from then on; suspects.csv is written after it, as a whole.
-Several pages and several servers may work on one folder: whoever writes holds a lock, and first reads what
-the others have appended. Both files are outside the seal of the folder, so that it still checks out.
+Every decision is first appended to the log, and takes effect then. After that suspects.csv is written as a
+whole. Several pages and several servers may work on one folder: a writer holds a lock, and first reads what
+others have appended. Both files are not in the manifest of the folder, so that the folder stays valid.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from .suspect_table import RowState, SuspectTable, TableWriter, parse_table
 
 
 class NotSavedError(StoreError):
-    """A decision that could not be written, and may be sent again."""
+    """A decision could not be written; it may be sent again."""
 
 
 class Review:
-    """The rows of a folder's suspects.csv with what was decided of each; safe to use from threads."""
+    """The rows of a folder's suspects.csv with their decisions; safe to use from several threads."""
 
     def __init__(self, folder: Path, *, read_only: bool = False):
         self.folder, self.read_only = folder, read_only
         self.path = folder / CSV
         self.lock = threading.RLock()
-        self.table_problem = ""  # why suspects.csv is behind the log, if it is
+        self.table_problem = ""  # why suspects.csv could not be written, if so
         self.reload()
 
     def reload(self) -> None:
-        """Read table and log; bring suspects.csv up to date if a crash has left it behind."""
+        """Read table and log; update suspects.csv if a crash has left it older than the log."""
         if not self.path.is_file():
             raise DataError(
-                f"{self.folder} has no {CSV}: nothing was suspected there, so there is nothing to review."
+                f"{self.folder} has no {CSV}, so there are no suspects to review. Give a run or an audit "
+                "that has found suspects."
             )
         with self.lock:
             if self.read_only or not (self.folder / LOG).exists():
@@ -55,7 +56,7 @@ class Review:
                     self.write_table()
 
     def is_stale(self) -> bool:
-        """Return whether suspects.csv was changed by others since it was read."""
+        """Return whether another program has changed suspects.csv since it was read."""
         return _signature(self.path) != self._seen
 
     def _read(self) -> None:
@@ -71,25 +72,25 @@ class Review:
         self.replay, self.writer = Replay(table, decisions), TableWriter(table)
         self._written = _hash(data)
         if start is not None and not self._is_ours(self._written):
-            self._take_over(now)
+            self._log_edits(now)
 
     def _read_table(self) -> bytes:
         self._seen = _signature(self.path)
         return self.path.read_bytes()
 
     def _table_before(self, start: LogStart) -> SuspectTable:
-        """Read the table that the log begins from."""
+        """Read the table as it was before the first decision of the log."""
         path = self.folder / BEFORE_REVIEW
         data = path.read_bytes() if path.is_file() else b""
         if _hash(data) != start.before:
             raise StoreError(
-                f"{path} is missing or was changed, and {LOG} begins from it. Put it back, or rename {LOG} "
-                f"to begin anew from {CSV} as it is."
+                f"{path} is missing or was changed, but the decisions in {LOG} refer to it. Put it back, or "
+                f"rename {LOG} to start a new review of the current {CSV}."
             )
         return parse_table(data, path)
 
     def _set_aside(self) -> None:
-        """Rename the log of a table that a later run has replaced; its decisions are kept."""
+        """Rename the log if a later run has replaced its table, so that the decisions are kept."""
         if not self.read_only:
             paths = [self.folder / name for name in (LOG, BEFORE_REVIEW)]
             number = next(
@@ -101,7 +102,7 @@ class Review:
         self.log.skip_all = self.read_only
 
     def _is_ours(self, found: str) -> bool:
-        """Return whether the table on disk is what a review wrote, before its last decision or after."""
+        """Return whether a review wrote the table on disk, before or after its last decision."""
         last = self.replay.decisions.get(self.replay.seq)
         known = {self._written_before(last), _hash(self.writer.render(self.replay.states))}
         return found in known
@@ -110,8 +111,8 @@ class Review:
         start = self.log.start
         return last.table if last else start.before if start else ""
 
-    def _take_over(self, now: SuspectTable) -> None:
-        """Log what was edited outside the review, row by row."""
+    def _log_edits(self, now: SuspectTable) -> None:
+        """Log the rows that were edited outside the review."""
         states = self.replay.states
         differing = [i for i, state in enumerate(now.state) if state != states[i]]
         for state, rows in _grouped(differing, now.state):
@@ -122,7 +123,7 @@ class Review:
     # -- deciding --------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Apply what other servers have decided."""
+        """Apply the decisions of other servers."""
         with self.lock:
             for decision in self.log.read_new():
                 self.replay.apply(decision)
@@ -130,10 +131,10 @@ class Review:
     def decide(self, decision: Decision) -> int:
         """Log a decision, apply it, write the table; return its number in the log.
 
-        A decision whose key is in the log already is not repeated. Raises OSError where the log cannot be
-        written: then nothing has changed.
+        A decision whose key is already in the log is ignored. Raises OSError if the log cannot be written;
+        then nothing has changed.
         """
-        self._refuse()
+        self._check_writable()
         with self.lock, locked(self.folder / LOG):
             self.refresh()
             if decision.key in self.replay.by_key:
@@ -145,10 +146,10 @@ class Review:
             return seq
 
     def undo(self, page: str, key: str = "") -> Decision:
-        """Undo the last decision of a page that is not undone yet; return it."""
+        """Undo the last decision of a page that was not undone yet, and return it."""
         with self.lock:
             self.refresh()
-            if key in self.replay.by_key:  # sent twice
+            if key in self.replay.by_key:  # a request that was sent twice
                 return self.replay.decisions[self.replay.decisions[self.replay.by_key[key]].undoes]
             last = self.replay.last_of(page)
             if last is None:
@@ -156,14 +157,16 @@ class Review:
             self.decide(Decision(0, "undo", last.names, undoes=last.seq, key=key, page=page))
             return last
 
-    def _refuse(self) -> None:
+    def _check_writable(self) -> None:
         if self.read_only:
-            raise UsageError("This review is read-only: it was started with --read-only.")
+            raise UsageError("This review is read-only. Start it without --read-only to decide.")
         if who := writer_of(self.folder):
-            raise UsageError(f"{self.folder} is being written by {who}. Wait until that has ended.")
+            raise UsageError(
+                f"{self.folder} is being written by {who}. Wait until that has finished."
+            )
 
     def _check_table(self) -> None:
-        """Take over a table that was edited since it was read; raise if another run has replaced it."""
+        """Accept edits of the table since it was read; raise if another run has replaced it."""
         if _signature(self.path) == self._seen:
             return
         data = self._read_table()
@@ -174,23 +177,23 @@ class Review:
         if now.identity != self.replay.table.identity:
             self._seen = None
             raise StoreError(
-                f"{self.path} was replaced by another run. Reload the page to review the new one; what was "
-                f"decided before is kept."
+                f"Another run has replaced {self.path}. Reload the page to review the new table; the earlier "
+                "decisions are kept."
             )
         self._written = _hash(data)
-        self._take_over(now)
+        self._log_edits(now)
 
     def _check(self, decision: Decision) -> None:
-        """Raise unless a decision is about rows of the table, and a new label is another class."""
+        """Raise if an image is not in the table, or if a new label equals the old one."""
         rows, table = self.replay.rows, self.replay.table
         if unknown := [name for name in decision.names if name not in rows]:
-            raise UsageError(f"{unknown[0]!r} is no image of this table.")
+            raise UsageError(f"{unknown[0]!r} is not an image of this table. Reload the page.")
         labels = {table.labels[rows[name]] for name in decision.names}
         if decision.kind == "relabel" and decision.label in labels:
-            raise UsageError(f"The label is {decision.label!r} already. Choose another class.")
+            raise UsageError(f"The label is already {decision.label!r}. Choose another class.")
 
     def _log(self, decision: Decision) -> int:
-        """Append a decision to the log, and apply it; the table before the first one is kept."""
+        """Append a decision to the log, and apply it; before the first one, keep a copy of the table."""
         if self.read_only:
             self.replay.apply(replace(decision, seq=self.replay.seq + 1))
             return self.replay.seq
@@ -203,7 +206,7 @@ class Review:
         return stamped.seq
 
     def _begin(self) -> None:
-        """Keep the table as it is before the first decision, and begin the log."""
+        """Keep a copy of the table before the first decision, and begin the log."""
         data = self.path.read_bytes()
         try:
             write_bytes(self.folder / BEFORE_REVIEW, data)
@@ -212,14 +215,14 @@ class Review:
         self.log.begin(LogStart(self.replay.table.identity, _hash(data)))
 
     def write_table(self) -> None:
-        """Write suspects.csv; where that fails the log has it all, and the next decision tries again."""
+        """Write suspects.csv. If that fails, the log has all decisions, and the next decision tries again."""
         data = self.writer.render(self.replay.states)
         try:
             if _hash(data) != self._written:
                 write_bytes(self.path, data)
         except (OSError, StoreError) as error:
             self.table_problem = (
-                f"Every decision is in {LOG}, but {CSV} is behind: {_reason(error)}"
+                f"Every decision is in {LOG}, but {CSV} could not be written: {_reason(error)}"
             )
             return
         self._written, self.table_problem = _hash(data), ""
@@ -227,14 +230,14 @@ class Review:
 
 
 def _reason(error: Exception) -> str:
-    """Return what a disk says, without advice that is about training."""
+    """Return the message of an error, without the advice about training."""
     return str(error).partition("Finished stages")[0].strip()
 
 
 def _grouped(
     rows: Iterable[int], states: Sequence[RowState]
 ) -> Iterator[tuple[RowState, list[int]]]:
-    """Yield rows that have the same state together."""
+    """Group rows that have the same state."""
     ordered = sorted(rows, key=lambda i: states[i])
     for state, group in itertools.groupby(ordered, key=lambda i: states[i]):
         yield state, list(group)

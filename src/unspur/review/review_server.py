@@ -1,4 +1,4 @@
-"""Start the server of a review on 127.0.0.1, under an address with a random token."""
+"""Start the server of a review on 127.0.0.1; its URL has a random token."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from .web_app import build_app
 from .web_guard import WebGuard
 
 HOST = "127.0.0.1"
-USUAL_PORT = 8471  # the same each time, so that a page of a killed server finds the next one
+USUAL_PORT = 8471  # always the same, so that an open page finds a restarted server
 INSTALL = "pip install 'unspur[review]'"
 
 
 @dataclass(frozen=True)
 class ReviewServer:
-    """A server that is ready to run: its address, its socket and its application."""
+    """A server that is ready to run: its URL, its socket and its application."""
 
     url: str
     socket: socket.socket
     app: Any
 
     def run(self, started: Callable[[], None] = lambda: None) -> None:
-        """Serve until the user stops it; `started` is called when it listens."""
+        """Serve until the user stops the server; `started` is called before the first request is served."""
         import uvicorn
 
         config = uvicorn.Config(
@@ -65,7 +65,7 @@ def open_desk(
     if audited:
         audit_folder.read(folder)
     else:
-        open_run(folder)  # checks that the folder is whole
+        open_run(folder)  # raises if the folder is incomplete
     review = Review(folder, read_only=read_only)
     table = review.replay.table
     source = find_images(folder, table, images)
@@ -75,12 +75,12 @@ def open_desk(
     classes = table.classes()
     if not audited:
         classes = [str(each) for each in read_json(folder / "model.json").get("classes", classes)]
-    find = functools.partial(find_images, folder, named=images)
+    find = functools.partial(find_images, folder, data_path=images)
     return ReviewDesk(review, source, views, DebiasJob(folder, images), classes, str(name), find)
 
 
 def open_server(desk: ReviewDesk, port: int = 0) -> ReviewServer:
-    """Bind the server; without a port the usual one is taken if it is free, otherwise any."""
+    """Bind the server to a port; 0 is the usual port if it is free, otherwise any free port."""
     need_server()
     listening = _bind(port)
     number = int(listening.getsockname()[1])
@@ -90,7 +90,7 @@ def open_server(desk: ReviewDesk, port: int = 0) -> ReviewServer:
 
 
 def need_server() -> None:
-    """Raise unless what the server is made of is installed."""
+    """Raise if the packages of the server are not installed."""
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
@@ -113,11 +113,11 @@ def _bind(port: int) -> socket.socket:
 
 def _listen(port: int) -> socket.socket:
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if os.name == "posix":  # elsewhere it would let two servers have one port
+    if os.name == "posix":  # on other systems two servers could share a port
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
-        listening.listen(128)  # a browser that is opened at once waits in line
+        listening.listen(128)  # a browser that is opened immediately can wait in this queue
     except OSError:
         listening.close()
         raise

@@ -1,4 +1,4 @@
-"""Which rows a page shows, in which order: filters, sorting, and pages of a selection."""
+"""Select the rows that a page shows: filters, sorting, and stored selections."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SHOWN: dict[str, Callable[[Replay, int], bool]] = {
 }
 SORTS = ("score", "weakest", "doubt", "name")
 MOST_SELECTIONS = 32
-MOST_ROWS = 1000  # of one answer
+MOST_ROWS = 1000  # largest number of rows in an answer
 
 
 @dataclass(frozen=True)
 class RowQuery:
-    """A choice of rows and their order."""
+    """A filter of rows and their order."""
 
     shown: str = "open"
     label: str = ""
@@ -38,7 +38,7 @@ class RowQuery:
 
     @staticmethod
     def of(values: Mapping[str, str]) -> RowQuery:
-        """Read a query from the parameters of an address; raises UsageError where one is wrong."""
+        """Read a query from URL parameters; raises UsageError if one is invalid."""
         texts = {name: values[name] for name in ("label", "predicted", "text") if name in values}
         query = RowQuery(
             shown=values.get("shown", "open"),
@@ -56,11 +56,11 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no score. Write a number from 0 to 1.") from None
+        raise UsageError(f"{text!r} is not a score. Write a number from 0 to 1.") from None
 
 
 def select(replay: Replay, query: RowQuery) -> list[int]:
-    """Return the rows that a query asks for, in its order."""
+    """Return the rows that match a query, in its order."""
     table, shown = replay.table, SHOWN[query.shown]
     rows = [i for i in range(len(table)) if shown(replay, i)]
     if query.label:
@@ -76,7 +76,7 @@ def select(replay: Replay, query: RowQuery) -> list[int]:
 
 
 def _mentions(replay: Replay, row: int, word: str) -> bool:
-    """Return whether the name or the note of a row has a word in it."""
+    """Return whether the name or the note of a row contains a word."""
     return word in replay.table.names[row].lower() or word in replay.states[row].note.lower()
 
 
@@ -91,19 +91,19 @@ def _sorted(replay: Replay, rows: list[int], sort: str) -> list[int]:
     return sorted(rows, key=keys[sort])
 
 
-class ForgottenSelection(UsageError):  # noqa: N818  (it was there once)
-    """A selection that is not kept any more, as after a new start of the server."""
+class ForgottenSelection(UsageError):  # noqa: N818  (a state more than an error)
+    """A selection that is no longer stored, for instance because the server was restarted."""
 
 
 class Selections:
-    """Rows as they were selected, so that deciding does not move what a page is scrolling through."""
+    """Stored selections, so that decisions do not change the list that a page is showing."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, list[int]] = OrderedDict()
         self._numbers = itertools.count(1)
 
     def add(self, rows: list[int]) -> str:
-        """Keep a selection, and forget the oldest where there are many."""
+        """Store a selection, and remove the oldest if there are too many."""
         name = str(next(self._numbers))
         self._kept[name] = rows
         while len(self._kept) > MOST_SELECTIONS:
@@ -111,15 +111,15 @@ class Selections:
         return name
 
     def rows(self, name: str) -> Sequence[int]:
-        """Return the rows of a selection; raises ForgottenSelection where it is not kept any more."""
+        """Return the rows of a selection; raises ForgottenSelection if it is no longer stored."""
         if name not in self._kept:
-            raise ForgottenSelection("This selection is forgotten. Select again.")
+            raise ForgottenSelection("This selection is no longer stored. Apply the filter again.")
         self._kept.move_to_end(name)
         return self._kept[name]
 
 
 def describe_row(replay: Replay, row: int) -> dict[str, Any]:
-    """Return a row as the page gets it."""
+    """Return a row in the form that the page uses."""
     table, state = replay.table, replay.states[row]
     return {
         "row": row,
@@ -136,7 +136,7 @@ def describe_row(replay: Replay, row: int) -> dict[str, Any]:
 
 
 def typical_rows(replay: Replay, label: str, count: int) -> list[int]:
-    """Return the members of a class that contradict least: no suspects, those of the lowest score."""
+    """Return typical images of a class: unchanged rows that are not suspects, the lowest scores first."""
     table = replay.table
     members = [
         i

@@ -1,6 +1,6 @@
-"""suspects.csv as a table that is read once and written again whenever a decision changes it.
+"""The table of suspects.csv, which is read once and written whenever a decision changes it.
 
-Columns that a person has added stay. A row that no decision has changed keeps its flag, note and new label.
+Columns that a user has added are kept. A row without a decision keeps its flag, note and new label.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..stages.corrections import EXCLUDE, SUSPECT
 
 KNOWN = (*COLUMNS, NEW_LABEL)
 QUOTED = frozenset(',"\r\n')
-ESCAPED = tuple("'=+-@\t\r")  # what a cell begins with that may need an apostrophe
+ESCAPED = tuple("'=+-@\t\r")  # first characters of cells that may need an apostrophe
 
 
 class RowState(NamedTuple):
-    """What is decided of one image, as the table holds it."""
+    """The columns of one image that a decision can change."""
 
     flag: str = ""
     new_label: str = ""
@@ -35,9 +35,13 @@ class RowState(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SuspectTable:
-    """The rows of a suspects.csv in its order; `state` is as in the file, `more` columns of the user's."""
+    """The rows of a suspects.csv in order.
 
-    named: str
+    `name_column` is the column of the names ("path" or "index"), `state` has the flags, new labels and notes
+    of the file, and `more` the columns that a user has added.
+    """
+
+    name_column: str
     names: Sequence[str]
     labels: Sequence[str]
     scores: Sequence[float]
@@ -50,19 +54,19 @@ class SuspectTable:
 
     @cached_property
     def identity(self) -> str:
-        """A hash of what no decision changes: names, labels, scores and predictions, in order."""
-        known = hashlib.sha256(self.named.encode())
+        """A hash of the columns that no decision changes: names, labels, scores and predictions."""
+        sha = hashlib.sha256(self.name_column.encode())
         for row in zip(self.names, self.labels, self.scores, self.predicted, strict=True):
-            known.update(repr(row).encode("utf-8", "surrogatepass"))
-        return known.hexdigest()
+            sha.update(repr(row).encode("utf-8", "surrogatepass"))
+        return sha.hexdigest()
 
     def classes(self) -> list[str]:
-        """Return every class that a label or a prediction names, sorted."""
+        """Return all classes that occur as a label or a prediction, sorted."""
         return sorted({*self.labels, *self.predicted} - {""})
 
 
 def parse_table(data: bytes, source: Path) -> SuspectTable:
-    """Read a suspects.csv with any separator of cells; raises DataError where it is none."""
+    """Read a suspects.csv with any common separator; raises DataError if it is not a valid table."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -72,49 +76,51 @@ def parse_table(data: bytes, source: Path) -> SuspectTable:
         columns = list(reader.fieldnames or [])
         rows = list(reader)
     except csv.Error as error:
-        raise DataError(f"{source}, line {reader.line_num}: not a CSV row ({error}).") from None
-    named = next((name for name in ("path", "index") if name in columns), "")
-    if not named or "flag" not in columns:
+        raise DataError(
+            f"{source}, line {reader.line_num}: not a valid CSV row ({error}). Correct it."
+        ) from None
+    name_column = next((name for name in ("path", "index") if name in columns), "")
+    if not name_column or "flag" not in columns:
         raise DataError(
             f"{source}: the first line must name the columns path (or index) and flag; it names "
             f"{', '.join(map(repr, columns)) or 'nothing'}."
         )
-    return _from_cells(named, columns, rows, source)
+    return _from_cells(name_column, columns, rows, source)
 
 
 def _from_cells(
-    named: str, columns: list[str], rows: list[dict[str, str]], source: Path
+    name_column: str, columns: list[str], rows: list[dict[str, str]], source: Path
 ) -> SuspectTable:
     cells = {
         column: [_plain(row.get(column) or "") for row in rows]
-        for column in dict.fromkeys([named, *KNOWN, *columns])
+        for column in dict.fromkeys([name_column, *KNOWN, *columns])
     }
-    if len(set(cells[named])) < len(rows):
-        raise DataError(f"{source}: an image is in two rows. Remove one of them.")
+    if len(set(cells[name_column])) < len(rows):
+        raise DataError(f"{source}: an image occurs in two rows. Remove one of them.")
     state = zip(map(_plain_flag, cells["flag"]), cells[NEW_LABEL], cells["note"], strict=True)
     return SuspectTable(
-        named,
-        cells[named],
+        name_column,
+        cells[name_column],
         cells["label"],
         [_number(text) for text in cells["score"]],
         cells["predicted"],
         [RowState(*each) for each in state],
-        {column: cells[column] for column in columns if column not in (named, *KNOWN)},
+        {column: cells[column] for column in columns if column not in (name_column, *KNOWN)},
     )
 
 
 def _plain(cell: str) -> str:
-    return unescape_cell(cell) if cell[:1] == "'" else cell  # most cells need no second look
+    return unescape_cell(cell) if cell[:1] == "'" else cell  # fast path: most cells need no change
 
 
 def _plain_flag(text: str) -> str:
-    """Return a flag in our own words: suspect, exclude, or nothing."""
+    """Return a flag in its standard form: suspect, exclude, or empty."""
     word = text.strip().lower()
     return SUSPECT if word in YES else word if word == EXCLUDE else ""
 
 
 def _number(text: str) -> float:
-    """Return a score; 0 where there is none."""
+    """Return a score; 0 if there is none."""
     try:
         value = float(text.replace(",", "."))
     except ValueError:
@@ -123,7 +129,7 @@ def _number(text: str) -> float:
 
 
 class TableWriter:
-    """Renders a table with new states; a row is rendered again only where its state is another one."""
+    """Renders a table with new states; only rows whose state has changed are rendered again."""
 
     def __init__(self, table: SuspectTable):
         self.table = table
@@ -132,7 +138,7 @@ class TableWriter:
         self._relabelled = False
 
     def render(self, states: Sequence[RowState]) -> bytes:
-        """Return the file; it has the column of new labels if there is one."""
+        """Return the file as bytes; it has a column of new labels only if a row has a new label."""
         relabelled = any(state.new_label for state in states)
         if relabelled != self._relabelled or not self._lines:
             changed = list(range(len(states)))
@@ -144,7 +150,7 @@ class TableWriter:
         for i in changed:
             self._lines[i], self._states[i] = self._line(i, states[i]), states[i]
         more = (NEW_LABEL,) if relabelled else ()
-        header = [self.table.named, *COLUMNS, *more, *self.table.more]
+        header = [self.table.name_column, *COLUMNS, *more, *self.table.more]
         return "\n".join([",".join(map(_cell, header)), *self._lines, ""]).encode()
 
     def _line(self, row: int, state: RowState) -> str:
@@ -156,6 +162,6 @@ class TableWriter:
 
 
 def _cell(text: str) -> str:
-    """Return a cell that neither a spreadsheet nor a reader of CSV takes for anything but text."""
+    """Escape a cell, so that spreadsheets and CSV readers treat it as plain text."""
     text = escape_cell(text) if text[:1] in ESCAPED else text
     return '"' + text.replace('"', '""') + '"' if not QUOTED.isdisjoint(text) else text

@@ -1,7 +1,7 @@
-"""The addresses of the page, and how questions and orders become answers.
+"""The routes of the server, and how requests become responses.
 
-A further tool of the page (one that asks networks about a part of the image, say) is a function in
-`page_questions` or `page_orders`, a line in one of the tables here, and a listener of the event
+Questions (GET) only read; orders (POST) change something. To add a tool to the page, write a function in
+`page_questions` or `page_orders`, add a line to one of the tables here, and listen to the event
 `review:shown` in the page.
 """
 
@@ -50,7 +50,7 @@ FULL = (28, 122, 27)  # no space left, quota exceeded, file too large
 
 
 def build_app(desk: ReviewDesk) -> Starlette:
-    """Return the application; `web_guard` must be before it."""
+    """Return the application, which must be wrapped in a `WebGuard`."""
     from starlette.applications import Starlette
     from starlette.routing import Route
 
@@ -59,18 +59,18 @@ def build_app(desk: ReviewDesk) -> Starlette:
     return Starlette(routes=[*orders, *questions])
 
 
-def _question(desk: ReviewDesk, ask: Question) -> Callable[[Request], Response]:
-    """Return an endpoint, which Starlette calls in a thread."""
+def _question(desk: ReviewDesk, read: Question) -> Callable[[Request], Response]:
+    """Return the endpoint of a question, which Starlette calls in a thread."""
 
-    @functools.wraps(ask)
+    @functools.wraps(read)
     def endpoint(request: Request) -> Response:
-        return _answer(lambda: ask(desk, request))
+        return _answer(lambda: read(desk, request))
 
     return endpoint
 
 
 def _order(desk: ReviewDesk, carry_out: Order) -> Any:
-    """Return an endpoint that reads a JSON object first."""
+    """Return the endpoint of an order, which reads a JSON object first."""
 
     async def endpoint(request: Request) -> Response:
         from starlette.concurrency import run_in_threadpool
@@ -85,20 +85,20 @@ def _parse(body: bytes) -> Answer:
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
-        raise UsageError("This is no JSON.") from None
+        raise UsageError("The request is not JSON. Reload the page.") from None
     if not isinstance(content, dict):
-        raise UsageError("This is no JSON object.")
+        raise UsageError("The request is not a JSON object. Reload the page.")
     return content
 
 
 def _answer(work: Callable[[], Response | Answer]) -> Response:
-    """Return the answer, or what went wrong in words: 507 for the disk, 410 for a forgotten selection."""
+    """Return the response, or an error message: 507 for a disk error, 410 for a forgotten selection."""
     from starlette.responses import JSONResponse
 
     try:
         found = work()
     except OSError as error:
-        return JSONResponse({"error": _disk_words(error)}, 507)
+        return JSONResponse({"error": _disk_message(error)}, 507)
     except NotSavedError as error:
         return JSONResponse({"error": f"{error} This page keeps the decision."}, 507)
     except ForgottenSelection as error:
@@ -108,10 +108,10 @@ def _answer(work: Callable[[], Response | Answer]) -> Response:
     return JSONResponse(found) if isinstance(found, dict) else found
 
 
-def _disk_words(error: OSError) -> str:
+def _disk_message(error: OSError) -> str:
     if error.errno in FULL:
         return (
-            "The disk is full. Nothing is lost: this page keeps the decision and tries again. Free some "
+            "The disk is full. Nothing is lost: this page keeps the decision and tries again. Free some disk "
             "space."
         )
     return f"The decision cannot be written ({error.strerror}). This page keeps it and tries again."

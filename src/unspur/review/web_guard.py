@@ -1,8 +1,9 @@
-"""Refuse what does not come from the page itself: other hosts, other origins, no token.
+"""Refuse requests that do not come from the page itself: other hosts, other origins, no token.
 
-The server listens on 127.0.0.1 alone, but any web site that is open in the same browser could ask it. So the
-first part of every address is a random token, `Host` must be this server (a foreign name that leads to
-127.0.0.1 is refused), and `Origin` and `Sec-Fetch-Site`, where a browser sends them, must be this page's.
+The server listens only on 127.0.0.1, but any web site that is open in the same browser could send requests
+to it. So the first part of every path is a random token, `Host` must be this server (another host name that
+resolves to 127.0.0.1 is refused), and `Origin` and `Sec-Fetch-Site`, if a browser sends them, must be those
+of this page.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-MOST_BYTES = 2**24  # of a request
+MOST_BYTES = 2**24  # largest size of a request
 
 
 class WebGuard:
-    """Passes requests on whose address begins with the token, without it; answers 403 to all others."""
+    """Middleware that forwards requests whose path begins with the token, and answers 403 to all others."""
 
     def __init__(self, app: AsgiApp, token: str, port: int):
         self.app, self.token = app, token
@@ -56,33 +57,33 @@ class WebGuard:
         await self.app(inner, receive, _with_headers(send))
 
     def refusal(self, scope: Scope) -> str:
-        """Say why a request is refused; "" if it is not."""
+        """Return why a request is refused; "" if it is allowed."""
         headers = {name.decode("latin-1"): v.decode("latin-1") for name, v in scope["headers"]}
         if headers.get("host") not in self.hosts:
-            return "This server answers to 127.0.0.1 alone."
+            return "This server only answers requests to 127.0.0.1."
         if headers.get("origin", next(iter(self.origins))) not in self.origins:
-            return "Requests of other pages are refused."
+            return "Requests from other pages are refused."
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            return "Requests of other pages are refused."
+            return "Requests from other pages are refused."
         token = scope["path"].split("/")[1] if scope["path"].count("/") else ""
         if not secrets.compare_digest(token.encode(), self.token.encode()):
             return "Open the address that `unspur review` printed: it ends with a token."
         return self._unsafe(scope["method"], headers)
 
     def _unsafe(self, method: str, headers: dict[str, str]) -> str:
-        """Say why a request that changes something is refused: it must be JSON, sent by this page."""
+        """Return why a request that changes something is refused; it must be JSON, sent by this page."""
         if method in ("GET", "HEAD"):
             return ""
         if method != "POST" or "origin" not in headers:
-            return "Requests of other pages are refused."
+            return "Requests from other pages are refused."
         if headers.get("content-type", "").partition(";")[0] != "application/json":
-            return "Only JSON is taken."
+            return "Requests must be JSON."
         length = headers.get("content-length", "")
-        return "" if length.isdigit() and int(length) <= MOST_BYTES else "This is too much at once."
+        return "" if length.isdigit() and int(length) <= MOST_BYTES else "The request is too large."
 
 
 def _with_headers(send: Send) -> Send:
-    """Add the headers to every answer, except where the answer has its own."""
+    """Add the security headers to every response, unless the response sets them itself."""
 
     async def send_with(message: Message) -> None:
         if message["type"] == "http.response.start":

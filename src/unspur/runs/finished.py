@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import StoreError
 from ..store import Artifact, check_folder, damage, open_artifact, read_json
 from .audit_folder import RECORD
+from .intervals import Intervals, bootstrap
 from .model_description import read_description
 from .result_folder import kind_of
 
@@ -30,6 +31,14 @@ class Finished:
     @property
     def classes(self) -> list[str]:
         return list(self.about["classes"])
+
+    @property
+    def intervals(self) -> Intervals | None:
+        """The intervals of all accuracies; None if the predictions are no longer stored."""
+        evaluated = self.stages.get("evaluate")
+        if evaluated is None or "targets" not in evaluated.tensors:
+            return None
+        return bootstrap(evaluated.tensors)
 
 
 def is_audit(folder: Path) -> bool:
@@ -56,6 +65,14 @@ def open_run(folder: Path, store: Path | None = None) -> Finished:
         stages=stages,
         missing=tuple(name for name in names if name not in stages),
     )
+
+
+def stored_intervals(folder: Path) -> Intervals | None:
+    """Return the intervals of a run's accuracies, or None if they cannot be computed any more."""
+    try:
+        return open_run(folder).intervals
+    except StoreError:
+        return None
 
 
 def _artifact_names(path: Path, record: Mapping[str, Any]) -> dict[str, str]:

@@ -136,6 +136,14 @@ def _about_model(context: Context, builder: Builder, checksum: str) -> dict[str,
         "format": FORMAT,
         "unspur": VERSION,
         "builder": dict(builder.how),
+        **about_images(context),
+        "sha256": checksum,
+    }
+
+
+def about_images(context: Context) -> dict[str, Any]:
+    """Return the classes of a run and the images that its network takes, as model.json has them."""
+    return {
         "classes": list(context.splits.classes),
         "input": {
             "shape": list(context.splits.train.shape),
@@ -144,7 +152,6 @@ def _about_model(context: Context, builder: Builder, checksum: str) -> dict[str,
             "std": list(context.recipe.data.std),
             "crop": context.splits.crop,
         },
-        "sha256": checksum,
     }
 
 

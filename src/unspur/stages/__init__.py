@@ -1,4 +1,4 @@
-"""The stages of a run: mine, pretrain, prune, fine-tune, evaluate; what they share, and their results.
+"""The stages of a run (mine, pretrain, prune, fine-tune, evaluate), their shared context and results.
 
 May import: data, errors, hashing, masks, methods, models, noise, parallel, recipes, store, training.
 """

@@ -1,4 +1,4 @@
-"""Adapt: a network whose images exchange spectrum, style and parts, as the start of pruning."""
+"""Adapt: train a network on mixed images (spectrum, style, parts), which pruning starts from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .trainings import make_training, training_source
 
 
 def adapt(context: Context, results: Results) -> Work:
-    """Train on uniform batches of mixed images, from the initial or from the ordinary network."""
+    """Train on uniform batches of mixed images, starting from the initial weights or the ordinary model."""
     settings = context.recipe.adapt
     ordinary = settings.start == "trained" and "pretrain" in results
     start = results.weights("pretrain") if ordinary else context.initial

@@ -1,4 +1,4 @@
-"""Every stage by name: those of debiasing, its controls, and one for each method that is a stage."""
+"""All stages by name: those of debiasing, its controls, and one for each single-stage method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check before anything is trained, and in a dry run, that batches fit the data and the memory."""
+"""Check before training, and in a dry run, that batches fit the data and the memory."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from ..parallel import process_count
 from ..training.sections import TrainingSettings
 from .context import Context
 
-ALWAYS = 1024  # a batch that may be larger than the data
+ALWAYS_ALLOWED = 1024  # a batch size that may be larger than the data
 
 
 def check_batches(context: Context, stages: Iterable[str]) -> None:
-    """Raise if a stage's batch has more images than there are, or more than the memory can hold."""
+    """Raise if the batch of a stage has more images than the data, or more than fit into memory."""
     batches = dict(_batches(context, stages))
     if not batches:
         return
-    images = int((~context.held_out).sum())  # what else is kept out needs trainings to be known
+    images = int((~context.held_out).sum())  # reserved suspects are not known before training
     needed, free, processes = _bytes_of_image(context), _free(context.device), process_count()
     for stage, batch in batches.items():
         if batch < processes:
             raise RecipeError(
-                f"{stage}.batch = {batch}, but there are {processes} processes, and each needs an image of "
-                "every batch. Start fewer processes, or give a larger batch."
+                f"{stage}.batch = {batch}, but there are {processes} processes, and each needs at least one "
+                "image of every batch. Start fewer processes, or give a larger batch."
             )
-        if batch > max(images, ALWAYS):
+        if batch > max(images, ALWAYS_ALLOWED):
             raise RecipeError(
                 f"{stage}.batch = {batch:,}, but there are {images:,} images to train on. Give at most "
-                f"{max(images, ALWAYS):,}."
+                f"{max(images, ALWAYS_ALLOWED):,}."
             )
         share = math.ceil(batch / processes)
         if share * needed > free:
@@ -53,7 +53,7 @@ def _batches(context: Context, stages: Iterable[str]) -> Iterator[tuple[str, int
 
 
 def _bytes_of_image(context: Context) -> int:
-    """Return the bytes that one image of a batch takes at least: the outputs of layers that are trained."""
+    """Return a lower bound on the bytes per image of a batch: the outputs of all trainable layers."""
     probe, model, sizes = context.probe, context.network(context.initial), [0]
 
     def count(module: nn.Module, args: object, output: object) -> None:

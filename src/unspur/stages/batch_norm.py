@@ -1,4 +1,4 @@
-"""Batch-norm statistics of a network whose weights were changed without training."""
+"""Re-estimate batch-norm statistics after weights were changed without training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refresh_batch_norm(
     for norm in norms:
         norm.reset_running_stats()
         norm.momentum = None  # a plain average over the batches
-    model.eval()  # what drops out in training is there afterwards
+    model.eval()  # no dropout
     for norm in norms:
         norm.train()
     step = torch.tensor(first, device=source.targets.device)

@@ -1,4 +1,4 @@
-"""Prune whole channels instead of single weights: what the pruning stage then does differently."""
+"""The parts of the pruning stage that differ if whole channels are pruned instead of single weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .context import Context
 
 
 def check(context: Context) -> None:
-    """Raise if a recipe asks of channels what only single weights can do."""
+    """Raise if the recipe combines channels with a setting that needs masks on single weights."""
     settings, plan = context.recipe.prune, context.recipe.plan
     if settings.unit == "weight":
         return
@@ -31,7 +31,7 @@ def check(context: Context) -> None:
 
 
 def cut(context: Context, model: nn.Module) -> dict[str, Tensor]:
-    """Return masks by a rule without training, whose units fit into a share of the multiply–adds."""
+    """Return masks by magnitude or at random that keep a share of the multiply–adds; nothing is trained."""
     settings = context.recipe.prune
     model = context.network({name: t.cpu() for name, t in model.state_dict().items()})
     channels = removable(model, context.probe)
@@ -47,7 +47,7 @@ def cut(context: Context, model: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def fit(context: Context, model: nn.Module) -> None:
-    """Set the logits of learned masks, in place, so that what they keep fits into the share."""
+    """Set the logits of learned masks, in place, so that they keep a share of the multiply–adds."""
     settings = context.recipe.prune
     gates = [g for g in masks.learned(model).values() if isinstance(g, Gate)]
     channels: Channels = gates[0].channels

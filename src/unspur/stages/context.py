@@ -1,4 +1,4 @@
-"""What the stages of one run share: data, network, seeds, and samples that are not trained on."""
+"""The context that all stages of a run share: data, network, seeds, and samples kept out of training."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ from ..recipes import Recipe
 from ..store import Store
 from ..training.inputs import Progress
 from .corrections import Corrections, check_left
+from .log_hook import LogHook
 from .suspects import Suspects
 
-RESERVED = 1 / 6  # of the suspects of own images, beside those held out: a quarter is kept out
+# The share of suspects that is kept out of training besides held-out ones; a quarter in total.
+RESERVED = 1 / 6
 
 
 class Advice(Protocol):
-    """The advice of a judge before anything is trained: whether to debias, and why."""
+    """The advice of the judge before training: whether to debias, and why."""
 
     @property
     def verdict(self) -> str: ...
@@ -43,17 +45,17 @@ class Advice(Protocol):
 
 
 class Miner(Protocol):
-    """Networks outside the plan that find the suspects of a run."""
+    """Networks that find the suspects of a run and are trained outside of its plan."""
 
     @property
     def keys(self) -> Mapping[str, str]:
-        """What the suspects are made of."""
+        """The store keys that the suspects depend on."""
 
     def __call__(self) -> Mapping[str, Suspects]:
         """Return the suspects of every split."""
 
     def cost(self) -> tuple[int, float]:
-        """Return the steps and about the seconds that are still to be spent."""
+        """Return the remaining steps and roughly the seconds that they take."""
 
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -62,7 +64,7 @@ Show = Callable[[str], AbstractContextManager[Progress | None]]
 
 @dataclass(frozen=True)
 class Context:
-    """What the stages of one run share."""
+    """The inputs that all stages of a run share."""
 
     recipe: Recipe
     splits: Splits
@@ -70,10 +72,11 @@ class Context:
     store: Store
     device: torch.device
     show: Show
-    corrections: Corrections | None = None  # suspects that a user has looked at
-    judge: Callable[[], Advice] | None = None  # asked first; None: the plan is run as it is
-    miner: Miner | None = None  # finds the suspects of own images; None: the plan's own miner does
-    measures_gain: bool = True  # of own images: false where the ordinary model is the result
+    on_log: LogHook | None = None  # called with losses and scores while they are measured
+    corrections: Corrections | None = None  # a user's corrections of the suspects
+    judge: Callable[[], Advice] | None = None  # asked before training; None: run the whole plan
+    miner: Miner | None = None  # finds the suspects of own images; None: the plan has its own miner
+    measures_gain: bool = True  # for own images; False if the ordinary model is the result
 
     def __post_init__(self) -> None:
         if self.corrections is not None:
@@ -81,18 +84,19 @@ class Context:
         numbers, channels = len(self.recipe.data.mean), self.splits.train.shape[0]
         if numbers not in (0, 1, channels):
             raise RecipeError(
-                f"data.mean has {numbers} numbers, the images {channels} channels. Give one for each."
+                f"data.mean has {numbers} numbers, but the images have {channels} channels. Give one number "
+                "for each channel."
             )
 
     def ready(self) -> None:
-        """Do now what a run would do first: load libraries, move the data to the device, hash it."""
+        """Prepare a run in advance: load libraries, move the data to the device, hash it."""
         for split in self.splits.parts().values():
             self.source(split)
         torch.optim.Adam([nn.Parameter(torch.zeros(1))])  # its first use loads much of torch
 
     @contextmanager
     def training(self, name: str) -> Iterator[Progress | None]:
-        """Show the progress of a training, and name it where the user stops it."""
+        """Show the progress of a training, and add its name to the message if the user stops it."""
         with self.show(name) as progress:
             try:
                 yield progress
@@ -101,7 +105,7 @@ class Context:
 
     @cached_property
     def initial(self) -> dict[str, Tensor]:
-        """The main network before any training."""
+        """The weights of the main network before any training."""
         model = self.builder.build(self.seed("model"))
         check_outputs(model, self.probe, len(self.splits.classes))
         return {k: v.clone() for k, v in model.state_dict().items()}
@@ -113,7 +117,7 @@ class Context:
 
     @property
     def final(self) -> Builder:
-        """The builder of the network that the plan ends in: the main one, unless a method has another."""
+        """The builder of the final network of the plan: the main network, unless the method has another."""
         entry = own_stages().get(self.recipe.plan)
         if entry is None or entry.own_stage is None or entry.own_stage.final is None:
             return self.builder
@@ -125,7 +129,7 @@ class Context:
             name = {"train": "training", "valid": "validation"}[split]
             raise RecipeError(
                 f'plan = "{self.recipe.plan}" needs bias labels of the {name} split; there are none. '
-                "`unspur methods` lists the methods that do without."
+                "`unspur methods` lists methods that do not need them."
             )
         return self.splits.bias[split]
 
@@ -138,7 +142,7 @@ class Context:
 
     @property
     def preprocess(self) -> Preprocess:
-        """Turn pixels into network input, as the recipe says."""
+        """The function that turns pixels into network input, with the recipe's mean and std."""
         return Preprocess(self.recipe.data.mean, self.recipe.data.std)
 
     def seed(self, purpose: str) -> int:
@@ -156,13 +160,13 @@ class Context:
         return model
 
     def outcome(self, weights: Mapping[str, Tensor]) -> nn.Module:
-        """Return the network that the plan ends in, on the CPU, with these weights."""
+        """Return the final network of the plan on the CPU, with these weights."""
         model = self.final.build(self.seed("model"))
         model.load_state_dict(dict(weights))
         return model
 
     def place(self, module: ModuleT) -> ModuleT:
-        """Move a module to the device, in the memory layout that is fast there."""
+        """Move a module to the device, in the memory layout that is fast on it."""
         if any(p.dim() > 4 for p in module.parameters()):
             return module.to(self.device)
         layout = fast_layout(self.device)
@@ -171,14 +175,14 @@ class Context:
 
     @cached_property
     def held_out(self) -> Tensor:
-        """Training samples that select an iterate and train nothing; a function of (seed, index)."""
+        """Held-out training samples, which are used for selection only; a function of (seed, index)."""
         n = len(self.splits.train)
         if self.recipe.select.rule == "last" or self.splits.valid is not None:
             return torch.zeros(n, dtype=torch.bool)
         u = noise.uniform(self.seed("heldout"), 0, noise.HOLD_OUT, (n,))
         held = u < self.recipe.select.share
         targets = self.splits.train.targets.cpu()
-        for c in range(len(self.splits.classes)):  # at least one of each class is trained on
+        for c in range(len(self.splits.classes)):  # train on at least one sample of each class
             members = (targets == c).nonzero().squeeze(1)
             if len(members):
                 held[members[u[members].argmax()]] = False
@@ -186,14 +190,14 @@ class Context:
 
     @property
     def reserves(self) -> bool:
-        """Whether more suspects are kept out of training: no other split has some to measure a gain on."""
+        """Whether more suspects are kept out of training, because no other split can measure the gain."""
         if self.miner is None or not self.measures_gain or self.recipe.select.rule == "last":
             return False
         return self.splits.valid is None and self.splits.test is None
 
     @cached_property
     def reserved(self) -> Tensor:
-        """Suspects kept out of training beside the held-out samples, to select by and measure the gain on."""
+        """Further suspects kept out of training, which are used for selection and to measure the gain."""
         n = len(self.splits.train)
         if self.miner is None or not self.reserves:
             return torch.zeros(n, dtype=torch.bool)
@@ -201,35 +205,35 @@ class Context:
         u = noise.uniform(self.seed("reserve"), 0, noise.HOLD_OUT, (n,))
         reserved = conflict & (u < RESERVED) & ~self._kept_out_before
         targets = self.splits.train.targets.cpu()
-        for c in torch.unique(targets[reserved]).tolist():  # one of each class is trained on
+        for c in torch.unique(targets[reserved]).tolist():  # train on one sample of each class
             if bool((reserved | self._kept_out_before)[targets == c].all()):
                 reserved &= targets != c
         return reserved
 
     @property
     def _kept_out_before(self) -> Tensor:
-        """Held-out samples and those a user excludes: what is known before suspects are."""
+        """Samples kept out of training that are known before mining: held out, or excluded by a user."""
         return (
             self.held_out if self.corrections is None else self.held_out | self.corrections.excluded
         )
 
     @property
     def kept_out(self) -> Tensor:
-        """Training samples that no stage trains on: held out, excluded by a user, or reserved."""
+        """All training samples that no stage trains on: held out, excluded by a user, or reserved."""
         return self._kept_out_before | self.reserved
 
     @property
     def kept_out_digest(self) -> str:
-        """A hash of the samples kept out of training, known before the suspects are."""
+        """A hash of the samples kept out of training, which is known before mining."""
         reserve = f"{RESERVED} of {self.miner.keys}" if self.miner and self.reserves else ""
         return digest(reserve, self._kept_out_before)
 
     @cached_property
     def streams(self) -> bool:
         """Whether images are moved to the device batch by batch, rather than all at once."""
-        wanted = self.recipe.data.source
-        if wanted != "auto":
-            return wanted == "streaming"
+        mode = self.recipe.data.source
+        if mode != "auto":
+            return mode == "streaming"
         return any_of(not fit_on(self.splits.parts().values(), self.device))
 
     def source(self, split: Part, **kwargs: Any) -> Source:
@@ -241,30 +245,30 @@ class Context:
 
     @cached_property
     def train(self) -> Source:
-        """The training split as it is: no augmentation, no labels beside the targets."""
+        """The training split without augmentation, and with no labels besides the targets."""
         return self.source(self.splits.train)
 
     @cached_property
     def valid(self) -> Source | None:
-        """The validation split as it is, if there is one."""
+        """The validation split without augmentation, if there is one."""
         return None if self.splits.valid is None else self.source(self.splits.valid)
 
     @cached_property
     def unseen(self) -> tuple[str, Tensor] | None:
-        """Samples that are not trained on, as (split, mask): the validation split, or held-out samples."""
+        """Samples outside of training, as (split, mask): the validation split, or held-out samples."""
         if self.splits.valid is not None:
             return "valid", torch.ones(len(self.splits.valid), dtype=torch.bool)
         return ("train", self.held_out) if bool(self.held_out.any()) else None
 
     @property
     def selecting(self) -> tuple[str, Tensor] | None:
-        """Samples that select an iterate, as (split, mask): unseen ones, and reserved suspects."""
+        """Samples used for selection, as (split, mask): unseen samples and reserved suspects."""
         if self.unseen is None or self.unseen[0] == "valid":
             return self.unseen
         return "train", self.held_out | self.reserved
 
     def resident(self, split: str) -> Source:
-        """Return the training or the validation split as it is."""
+        """Return the training or the validation split without augmentation."""
         return self.valid if split == "valid" and self.valid is not None else self.train
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Control: random masks, or masks by magnitude, that keep as many weights as the learned ones."""
+"""Control: random or magnitude masks that keep as many weights as the learned masks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .stage import Stage, Work
 
 
 def control(context: Context, results: Results) -> Work:
-    """Keep as many weights as the learned masks do: in every layer, or overall."""
+    """Build masks that keep as many weights as the learned masks, in every layer or overall."""
     learned = under(results["prune"].tensors, "keep.")
     model = context.network(results.weights("pretrain"))
     weights = {name: p.detach() for name, p in model.named_parameters() if name in learned}

@@ -1,4 +1,4 @@
-"""Corrections by a person: which training samples are suspects, which to leave out, new labels, notes."""
+"""A user's corrections of training samples: suspects, exclusions, new labels and notes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUSPECT, EXCLUDE = "suspect", "exclude"
 
 @dataclass(frozen=True)
 class NewLabel:
-    """A label that a person has corrected: the class of the data, and the right one."""
+    """A label that a user has corrected: the class in the data, and the correct one."""
 
     before: int
     after: int
@@ -25,9 +25,9 @@ class NewLabel:
 
 @dataclass(frozen=True, eq=False)
 class Corrections:
-    """A user's answer for each training sample: is it a suspect, is it left out; new labels and notes.
+    """A user's decisions: for each training sample whether it is a suspect or excluded; labels and notes.
 
-    `source` is the file that the answers were read from.
+    `source` is the file that the decisions were read from.
     """
 
     conflict: Tensor
@@ -38,12 +38,12 @@ class Corrections:
 
     @property
     def digest(self) -> str:
-        """A hash of the flags; notes change nothing, and new labels change the hash of the data."""
+        """A hash of the flags. Notes do not affect results, and new labels change the hash of the data."""
         return digest("suspects", self.conflict, self.excluded)
 
 
 def relabel(splits: Splits, corrections: Corrections | None) -> Splits:
-    """Return the splits with the training labels that a person has corrected."""
+    """Return the splits with a user's corrected training labels."""
     if corrections is None or not corrections.labels:
         return splits
     targets = splits.train.targets.clone()
@@ -51,8 +51,8 @@ def relabel(splits: Splits, corrections: Corrections | None) -> Splits:
         targets[index] = label.after
     for label in sorted(set(splits.train.targets.tolist()) - set(targets.tolist())):
         raise DataError(
-            f"every training sample of {splits.classes[label]!r} gets another label: nothing of it is left "
-            "to train on. Keep some, or remove the class from the data."
+            f"every training sample of {splits.classes[label]!r} gets another label: no sample of the class "
+            "is left to train on. Keep some, or remove the class from the data."
         )
     return replace(splits, train=with_targets(splits.train, targets))
 
@@ -65,7 +65,7 @@ def sample_names(part: Part) -> Sequence[str]:
 
 
 def _are_unique(names: Sequence[str]) -> bool:
-    """Return whether no name is there twice; hashes take a tenth of the memory of a set of names."""
+    """Return whether all names differ; hashes need a tenth of the memory of a set of names."""
     hashes = np.fromiter(map(hash, names), np.int64, len(names))
     return len(np.unique(hashes)) == len(names) or len(set(names)) == len(names)
 
@@ -75,6 +75,6 @@ def check_left(corrections: Corrections, targets: Tensor, classes: Sequence[str]
     for label in sorted(set(targets.tolist())):
         if bool(corrections.excluded[targets == label].all()):
             raise DataError(
-                f"every training sample of {classes[label]!r} is flagged {EXCLUDE!r}: nothing of it is "
-                "left to train on. Keep some, or remove the class from the data."
+                f"every training sample of {classes[label]!r} is flagged {EXCLUDE!r}: no sample of the class "
+                "is left to train on. Keep some, or remove the class from the data."
             )

@@ -1,25 +1,25 @@
-"""A run: the stages of its plan, one after another, then scores.
+"""Run the stages of a plan one after another, then compute the scores.
 
-    mine      ──> suspects     which training samples contradict the shortcut
-    pretrain  ──> weights      the ordinary, biased model
-    adapt     ──> weights      a network trained on images that exchange style, to start from
-    prune     ──> masks        which weights survive
-    control   ──> masks        random masks or masks by size instead, for comparison
-    finetune  ──> weights      the survivors, retrained
+    mine      ──> suspects     the training samples that contradict the shortcut
+    pretrain  ──> weights      the ordinary model
+    adapt     ──> weights      a network trained on mixed images, which pruning starts from
+    prune     ──> masks        the weights to keep
+    control   ──> masks        random or magnitude masks, for comparison
+    finetune  ──> weights      the kept weights, retrained
     refit     ──> weights      a new last layer
     lff, ...  ──> weights      a method that is one stage
-    evaluate  ──> scores       the only reader of the test split
-    inspect   ──> pictures     for the report, which runs no network
+    evaluate  ──> scores       the only stage that reads the test split
+    inspect   ──> pictures     for the report, which does not run networks
 
-Every result is an artifact of the store, keyed by what it depends on, so that a second run does no work and
-a changed setting re-runs only what depends on it.
+Every result is stored under a key of all that it depends on, so that a second run does no work, and a changed
+setting re-runs only the stages that depend on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from ..store import Artifact, Workspace
@@ -29,6 +29,7 @@ from .batch_check import check_batches
 from .context import Advice, Context
 from .evaluate import evaluate
 from .keys import StageKey, plan_keys
+from .log_hook import log_row
 from .results import Results, StageResult
 from .stage import Work
 from .suspects import verdict
@@ -48,32 +49,32 @@ class Run:
 
     @property
     def stored(self) -> list[str]:
-        """The stages that need not be run again."""
+        """The stages whose results are already stored."""
         return [name for name, key in self.keys.items() if key.stored]
 
     def ready(self) -> None:
-        """Do now what a run would do first: load libraries, move the data to the device, compute keys."""
+        """Prepare the run in advance: load libraries, move the data to the device, compute keys."""
         self.context.ready()
         _ = self.keys
 
     def settle(self) -> None:
-        """Ask the judge. Without a shortcut there is no gain to measure: no sample is reserved for it."""
+        """Ask the judge. Without a shortcut no suspects are reserved, as there is no gain to measure."""
         if self.context.reserves and self.advice is not None and not self.advice.debias:
             self.context = replace(self.context, measures_gain=False)
-            self.__dict__.pop("keys", None)  # they depend on it
+            self.__dict__.pop("keys", None)  # keys depend on the reserved samples
 
     def check(self) -> None:
-        """Raise before anything is trained if the plan asks for what is not there; looks once."""
+        """Raise before training if the plan needs something that is missing. Later calls do nothing."""
         if self.checked:
             return
-        for key in self.keys.values():  # keys take in bias labels where a method needs them
+        for key in self.keys.values():  # the keys raise if bias labels are needed and missing
             key.stage.check(self.context)
         check_batches(self.context, [name for name, key in self.keys.items() if not key.stored])
         self.checked = True
 
     @cached_property
     def advice(self) -> Advice | None:
-        """The advice of the judge, who is asked once; None if there is no judge."""
+        """The advice of the judge, computed once; None if there is no judge."""
         return self.context.judge() if self.context.judge else None
 
     def wants(self, stage: str) -> bool:
@@ -88,14 +89,13 @@ class Run:
 def run(context: Context) -> tuple[Results, Artifact]:
     """Run the recipe's plan, then evaluate; return the artifacts by stage, and the scores.
 
-    Where the judge sees no shortcut, or the suspects are not worth acting on, the plan ends with the
-    ordinary model.
+    If the judge finds no shortcut, or the suspects are not usable, the plan ends with the ordinary model.
     """
     return run_together([Run(context)])[0]
 
 
 def run_together(runs: Sequence[Run]) -> list[tuple[Results, Artifact]]:
-    """Run several plans of the same stages and one store, stage by stage, their trainings side by side."""
+    """Run several plans with the same stages and store, stage by stage; trainings run side by side."""
     for each in runs:
         each.check()
         each.settle()
@@ -108,24 +108,28 @@ def _add_stage(stage: str, runs: Sequence[Run]) -> None:
     """Add the artifact of one stage to every run: load what is stored, compute the rest side by side."""
     if not runs:
         return
-    wanted = {each.keys[stage].path: each for each in runs}
+    by_path = {each.keys[stage].path: each for each in runs}
+    ingredients = {path: each.keys[stage].ingredients for path, each in by_path.items()}
     store = runs[0].context.store
-    with store.making([each.keys[stage].ingredients for each in wanted.values()]) as (found, open_):
+    with store.making(list(ingredients.values())) as (artifacts, open_):
         work = {
-            path: wanted[path].keys[stage].stage.work(wanted[path].context, wanted[path].results)
+            path: by_path[path].keys[stage].stage.work(by_path[path].context, by_path[path].results)
             for path in open_
         }
+        for path, workspace in open_.items():
+            if (hook := wanted[path].context.on_log) is not None:
+                workspace.on_row = partial(log_row, hook, stage)
         for path, result in _work_off(stage, runs[0].context, work, open_).items():
-            ingredients = wanted[path].keys[stage].ingredients
-            found[path] = open_[path].promote(path, ingredients, result.tensors(), result.facts())
+            tensors, facts = result.tensors(), result.facts()
+            artifacts[path] = open_[path].promote(path, ingredients[path], tensors, facts)
     for each in runs:
-        each.results[stage] = found[each.keys[stage].path]
+        each.results[stage] = artifacts[each.keys[stage].path]
 
 
 def _work_off(
     stage: str, context: Context, work: dict[Path, Work], workspaces: Mapping[Path, Workspace]
 ) -> dict[Path, StageResult]:
-    """Run the work of stages to its end; the trainings they ask for run side by side."""
+    """Complete the work of stages; the trainings that they yield run side by side."""
     results: dict[Path, StageResult] = {}
     while work:
         trainings: dict[Path, Training] = {}

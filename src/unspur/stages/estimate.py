@@ -14,16 +14,16 @@ from .keys import StageKey
 from .mine import mining_before
 from .step_timing import step_seconds
 
-MINED_BYTES = 9  # of the suspects, for each sample
-FORWARD = 0.35  # of the time of a step, to predict a batch
-PAGE_SECONDS = 2.0  # for figures and page, apart from what networks are asked for them
+MINED_BYTES = 9  # stored for each sample by mining
+FORWARD = 0.35  # time to predict a batch, as a share of a training step
+PAGE_SECONDS = 2.0  # for figures and page, without the predictions of networks
 
 
 @dataclass(frozen=True)
 class Estimate:
     """The steps of one stage, whether it is stored, and its seconds and bytes if it is not.
 
-    `steps_left` are those after its last checkpoint.
+    `steps_left` counts the steps after its last checkpoint.
     """
 
     stage: str
@@ -35,12 +35,12 @@ class Estimate:
 
     @property
     def is_resumed(self) -> bool:
-        """Whether it goes on from a checkpoint."""
+        """Whether it continues from a checkpoint."""
         return 0 < self.steps_left < self.steps
 
 
 def estimate(run: Run) -> list[Estimate]:
-    """Return for each stage whether it is stored, and if not, what it would cost."""
+    """Return for each stage whether it is stored and, if not, its cost in time and disk."""
     run.check()
     context = run.context
     seconds_of = cache(partial(step_seconds, context))
@@ -50,7 +50,7 @@ def estimate(run: Run) -> list[Estimate]:
         steps, left = stage_steps(run, name)
         seconds = 0.0
         if name == "mine" and context.miner is not None:
-            # A judge has trained these networks by then.
+            # The judge has trained these networks before.
             steps, seconds = (0, 0.0) if key.stored or context.judge else context.miner.cost()
         elif left:
             settings = context.recipe.table(name)
@@ -64,27 +64,27 @@ def estimate(run: Run) -> list[Estimate]:
 
 
 def stage_steps(run: Run, name: str) -> tuple[int, int]:
-    """Return the steps of a stage, and how many of them are left to do."""
+    """Return the steps of a stage, and how many of them remain."""
     context, key = run.context, run.keys[name]
     settings = context.recipe.table(name)
     steps = settings.steps if isinstance(settings, TrainingSettings) else 0
     if name == "mine" and context.corrections is not None and mining_before(context):
-        steps = 0  # the scores of the mining before the corrections are used
+        steps = 0  # the scores of the mining before the corrections are reused
     return steps, 0 if key.stored else max(steps - from_first(lambda: steps_done(key.path)), 0)
 
 
 def plain_steps(context: Context, key: StageKey, settings: TrainingSettings, steps: int) -> float:
-    """Return to how many ordinary steps some steps of a stage amount, with the looks of its watchers."""
-    looks = steps / context.recipe.watch_every if context.unseen is not None else 0.0
+    """Return the number of ordinary steps that take as long as `steps` of a stage and its watchers."""
+    evaluations = steps / context.recipe.watch_every if context.unseen is not None else 0.0
     last = key.stage.name == context.recipe.stages[-1]
     if last and context.recipe.select.rule != "last":
-        looks += steps / context.recipe.select.every
+        evaluations += steps / context.recipe.select.every
     samples = 0 if context.unseen is None else int(context.unseen[1].sum())
-    return key.stage.cost * steps + looks * FORWARD * samples / settings.batch
+    return key.stage.cost * steps + evaluations * FORWARD * samples / settings.batch
 
 
 def relative_costs(run: Run) -> dict[str, float]:
-    """Return what the stages that are left cost beside each other, without measuring anything."""
+    """Return the relative costs of the remaining stages, without measuring anything."""
     costs: dict[str, float] = {}
     for name, key in run.keys.items():
         settings, (_, left) = run.context.recipe.table(name), stage_steps(run, name)
@@ -94,7 +94,7 @@ def relative_costs(run: Run) -> dict[str, float]:
 
 
 def closing_seconds(run: Run) -> float:
-    """Return about how long scores, pictures and page take, which every network of the run is asked for."""
+    """Return roughly the seconds for scores, pictures and page, for which every network predicts."""
     splits, batch = run.context.splits, run.context.recipe.pretrain.batch
     images = sum(len(part) for part in splits.parts().values())
     networks = min(3, len(run.keys))

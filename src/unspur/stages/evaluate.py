@@ -1,4 +1,4 @@
-"""Evaluate: the only reader of the test split and, but for methods that need them, of bias labels."""
+"""Evaluate: compute the scores. Only it reads the test split and, apart from a few methods, bias labels."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .measured_gain import gain_facts
 from .results import Results, Scores, store_result
 from .suspects import verdict
 
-VERSION = 2  # raised where the same networks would give other scores
+VERSION = 2  # increase it if the same networks would give other scores
 
 
 def evaluate(context: Context, results: Results) -> Artifact:
-    """Score the networks of a run on the test split (without one, on validation data)."""
+    """Score the networks of a run on the test split or, without one, on validation data."""
     ingredients = score_ingredients(
         context, {name: artifact.path.name for name, artifact in results.items()}
     )
@@ -64,19 +64,19 @@ def _evaluate(context: Context, results: Results) -> Scores:
 
 
 def _gain(scorer: Scorer, results: Results) -> dict[str, Any]:
-    """Return what debiasing gains on suspects that neither network knows, where it can be measured."""
+    """Return the gain of debiasing on suspects that neither network was trained on, if it can be measured."""
 
     def right(stage: str, split: str, among: Tensor) -> Tensor:
         part = scorer.context.splits.parts()[split]
         predicted = scorer.predicted(results.weights(stage), scorer.context.source(part), among)
         return predicted == part.targets.cpu()[among]
 
-    found = gain_facts(scorer.context, results, right)
-    return {"gain": found} if found else {}
+    gain = gain_facts(scorer.context, results, right)
+    return {"gain": gain} if gain else {}
 
 
 def _network_facts(scorer: Scorer, results: Results) -> dict[str, Any]:
-    """Return the density, how the iterate was selected, and the scores of other iterates."""
+    """Return the share of weights kept, how the step was selected, and the scores of stored steps."""
     whole = {"overall": 1.0, "reachable": 1.0, "macs": 1.0, "layers": {}}
     assert results.last_network is not None, "every plan ends in a network"
     last = results[results.last_network]
@@ -90,7 +90,7 @@ def _network_facts(scorer: Scorer, results: Results) -> dict[str, Any]:
 
 
 def _iterates(scorer: Scorer, weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return the scores of the stored iterates, by step."""
+    """Return the scores of the stored steps."""
     steps = sorted({int(name.partition(".")[0]) for name in weights})
     return {str(step): scorer(under(weights, f"{step}.")).as_json() for step in steps}
 
@@ -115,7 +115,7 @@ class Scorer:
         return score_predictions(predicted, self.context.splits, self.split, among=self.among)
 
     def truth(self) -> dict[str, Tensor]:
-        """Return the targets of the evaluated samples, and bias and conflict where they are known."""
+        """Return the targets of the evaluated samples, and bias and conflict if they are known."""
         splits, conflict = self.context.splits, self.context.splits.conflicting(self.split)
         known = {"targets": splits.parts()[self.split].targets}
         known |= {"bias": splits.bias[self.split]} if self.split in splits.bias else {}
@@ -132,7 +132,7 @@ class Scorer:
 
 
 def evaluation_split(splits: Splits) -> str:
-    """Return the name of the test split; without one, validation; without that, the training split."""
+    """Return "test" if there is a test split, otherwise "valid", otherwise "train"."""
     return next(name for name in ("test", "valid", "train") if name in splits.parts())
 
 
@@ -171,17 +171,17 @@ def _mining_facts(context: Context, results: Results) -> dict[str, Any]:
     quality: dict[str, float | None] = {"precision": None, "recall": None}
     if conflicting is not None:
         quality = metrics.mining_quality(suspects.conflict, conflicting)
-    # The oracle has no opinion on classes, so there is nothing to compare a second one with.
+    # The oracle predicts no classes, so there is nothing to compare the ordinary model with.
     known = context.recipe.mine.how == "oracle"
-    found = verdict(suspects, opinion=None if known else _second_opinion(context, results))
+    judgement = verdict(suspects, opinion=None if known else _second_opinion(context, results))
     flagged = int(suspects.conflict.sum())
-    return {**quality, "flagged": flagged, "verdict": found.code, "text": found.text}
+    return {**quality, "flagged": flagged, "verdict": judgement.code, "text": judgement.text}
 
 
 def _unseen_facts(scorer: Scorer, results: Results) -> dict[str, Any] | None:
-    """Return accuracies on samples outside training, of the miner's suspects and of the rest.
+    """Return accuracies on samples outside of training, for suspects and for other samples.
 
-    They use no bias labels. They are slightly optimistic, as these samples also select the iterate.
+    They need no bias labels. They are slightly too high, as these samples also select the step.
     """
     context = scorer.context
     if context.unseen is None:
@@ -214,7 +214,7 @@ def _unseen_accuracy(
 
 
 def _second_opinion(context: Context, results: Results) -> Tensor | None:
-    """Return for each unseen suspect whether the ordinary model predicts the same as the miner."""
+    """Return for each unseen suspect whether the ordinary model predicts the same class as the miner."""
     if context.unseen is None or "pretrain" not in results:
         return None
     split, among = context.unseen

@@ -1,4 +1,4 @@
-"""Fine-tune: retrain the weights that survived, and choose an iterate without labels of the bias."""
+"""Fine-tune: retrain the kept weights, and select a step without bias labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .trainings import latest_weights, loss_options, make_training, oversample, 
 
 
 def finetune(context: Context, results: Results) -> Work:
-    """Retrain the survivors with the debiasing loss."""
+    """Retrain the kept weights with the debiasing loss."""
     settings = context.recipe.finetune
     start = context.initial if settings.start == "initial" else latest_weights(context, results)
     model = context.network(start)
@@ -39,13 +39,13 @@ def finetune(context: Context, results: Results) -> Work:
         begins=settings.start == "initial",
     )
     weights = best.weights if best else masks.plain_state(model)
-    selection = {"selection": _selection(context, results, best)}
+    selection = {"selection": _describe_selection(context, results, best)}
     right = best.right_when_unseen() if isinstance(best, CrossValidated) else None
     return TrainedWeights(weights, iterates.state(), selection, right)
 
 
-def _selection(context: Context, results: Results, best: Best | None) -> dict[str, Any]:
-    """Say which iterate is the result, and why."""
+def _describe_selection(context: Context, results: Results, best: Best | None) -> dict[str, Any]:
+    """Return which step's weights are the result, and why."""
     if best:
         return {"rule": "heldout", "step": best.step, "loss": best.loss, **best.sizes}
     select = context.recipe.select
@@ -56,7 +56,7 @@ def _selection(context: Context, results: Results, best: Best | None) -> dict[st
 
 
 def _selector(context: Context, results: Results) -> Best | None:
-    """Return a watcher of unseen suspects and others, if selection asks for it and there are enough."""
+    """Return the watcher that selects a step, or None if selection is off or there are too few suspects."""
     select = context.recipe.select
     if select.rule == "last" or context.selecting is None or "mine" not in results:
         return None
@@ -69,7 +69,7 @@ def _selector(context: Context, results: Results) -> Best | None:
 
 
 def _more_key(context: Context, mined: bool) -> dict[str, Any]:
-    """Add the head, and how the iterate is selected, to the key."""
+    """Add the head and the settings of selection to the key."""
     select = context.recipe.select.model_dump(mode="json")
     return {**head_in_key(context, mined), "select": select}
 

@@ -1,10 +1,10 @@
-"""Inspect: the pictures of a run's report, stored so that a report runs no network.
+"""Inspect: compute the pictures of a run's report, so that the report does not run networks.
 
 There are three kinds:
 
-    map       features that enter the head, of samples outside training, for every network of the run
-    gallery   for every class its strongest suspects and typical members, as small pictures
-    looks     what a network's decision depends on, in pictures of suspects
+    map       input features of the head for evaluated samples, for every network of the run
+    gallery   the strongest suspects and typical members of every class, as small pictures
+    looks     saliency maps: the pixels that the predictions for suspects depend on
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from .thumbnails import (
     shrink,
 )
 
-VERSION = 1  # raised where the same networks would give other pictures
-POINTS, COMPONENTS = 1000, 30  # of the map: samples, and principal components of their features
+VERSION = 1  # increase it if the same networks would give other pictures
+POINTS, COMPONENTS = 1000, 30  # of the map: the number of samples, and of principal components
 
 
 def inspect(context: Context, results: Results) -> Artifact:
@@ -79,7 +79,7 @@ def _inspect(context: Context, results: Results) -> Pictures:
 
 
 def distinct(results: Results) -> dict[str, str]:
-    """Return the stages whose networks differ; only `ordinary` if the plan ended with that model."""
+    """Return the stages whose networks differ: without `debiased` if the result is the ordinary model."""
     stages = {name: stage for name, stage in results.networks().items() if stage is not None}
     if stages["debiased"] == stages.get("ordinary"):
         del stages["debiased"]
@@ -90,7 +90,7 @@ def distinct(results: Results) -> dict[str, str]:
 
 
 def _map(context: Context, networks: dict[str, nn.Module]) -> Pictures:
-    """Return the principal components of the head's input, for some of the evaluated samples."""
+    """Return principal components of the input of the head, for some of the evaluated samples."""
     scorer = Scorer(context)
     part = context.splits.parts()[scorer.split]
     scored = torch.ones(len(part), dtype=torch.bool) if scorer.among is None else scorer.among
@@ -102,8 +102,8 @@ def _map(context: Context, networks: dict[str, nn.Module]) -> Pictures:
         tensors["map.bias"] = context.splits.bias[scorer.split][chosen]
     try:
         for name, model in networks.items():
-            found = penultimate(model, _head(context, model), scorer.source.plain(among=among))
-            tensors[f"map.features.{name}"] = _components(found)
+            features = penultimate(model, _head(context, model), scorer.source.plain(among=among))
+            tensors[f"map.features.{name}"] = _components(features)
     except ModelError as error:
         return Pictures(notes={"map": str(error)})
     return Pictures(tensors, {"map": scorer.name})
@@ -125,16 +125,16 @@ def _head(context: Context, model: nn.Module) -> str:
 
 
 def _components(features: Tensor) -> Tensor:
-    """Return features along the directions in which they differ most."""
+    """Return the first principal components of features."""
     u, s, _ = torch.linalg.svd((features - features.mean(0)).double(), full_matrices=False)
     return torch.mul(u, s)[:, :COMPONENTS].float()
 
 
-# -- where networks look ------------------------------------------------------------------------------
+# -- saliency -----------------------------------------------------------------------------------------
 
 
 def _looks(context: Context, results: Results, networks: dict[str, nn.Module]) -> Pictures:
-    """Return saliency of the ordinary and the debiased network on suspects, if possible unseen ones."""
+    """Return saliency maps of the ordinary and the debiased network for suspects, preferably unseen ones."""
     split, among, suspects = _unseen_suspects(context, results)
     index = pick_by_class(
         suspects, among, context.splits.parts()[split].targets, len(context.splits.classes)
@@ -153,7 +153,7 @@ def _looks(context: Context, results: Results, networks: dict[str, nn.Module]) -
 
 
 def _unseen_suspects(context: Context, results: Results) -> tuple[str, Tensor, Suspects]:
-    """Return a split, a mask and its suspects: outside training if there are enough of them."""
+    """Return a split, a mask and the suspects of the split: unseen samples if there are enough suspects."""
     split, among = context.unseen or ("train", ~context.kept_out)
     suspects = results.suspects(split)
     if int((suspects.conflict & among).sum()) >= FEWEST:
@@ -162,10 +162,10 @@ def _unseen_suspects(context: Context, results: Results) -> tuple[str, Tensor, S
 
 
 def saliency(model: nn.Module, x: Tensor) -> Tensor:
-    """Return how much each pixel matters to the prediction, between 0 and 1, as (N, H, W).
+    """Return how much each pixel contributes to the prediction, between 0 and 1, as (N, H, W).
 
-    Integrated gradients of the winning logit, on the way from a blank picture of the pictures' median colour,
-    averaged over a small neighbourhood.
+    These are integrated gradients of the largest logit. The baseline is a blank image of the median colour.
+    The result is averaged over a small neighbourhood.
     """
     blank = x.transpose(0, 1).flatten(1).median(1).values.view(1, -1, 1, 1)
     with torch.no_grad():

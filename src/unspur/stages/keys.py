@@ -1,4 +1,4 @@
-"""The keys of a run: every stage of its plan, what its result depends on, where that is stored."""
+"""The keys of a run: for every stage, what its result depends on, and where it is stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .stage import Stage
 
 @dataclass(frozen=True)
 class StageKey:
-    """A stage of a run, what its result depends on, and where that is stored."""
+    """A stage of a run, what its result depends on, and where it is stored."""
 
     stage: Stage
     ingredients: Mapping[str, Any]
@@ -30,10 +30,10 @@ class StageKey:
 
 def plan_keys(context: Context) -> dict[str, StageKey]:
     """Return the key of every stage of the recipe's plan, in order."""
-    found: dict[str, StageKey] = {}
+    keys: dict[str, StageKey] = {}
     for name in context.recipe.stages:
         stage = stage_records()[name]
-        parents = {before: key.path.name for before, key in found.items()}
+        parents = {before: key.path.name for before, key in keys.items()}
         ingredients = stage.ingredients(context, parents)
-        found[name] = StageKey(stage, ingredients, context.store.path(ingredients), context.store)
-    return found
+        keys[name] = StageKey(stage, ingredients, context.store.path(ingredients), context.store)
+    return keys

@@ -1,14 +1,16 @@
-"""Measure what debiasing gains where nobody has labelled the shortcut.
+"""Measure the gain of debiasing without bias labels.
 
 The ordinary and the debiased network are compared on suspects, and on other samples. The comparison is fair
-if nothing links these samples to either network:
+because:
 
-- neither was trained on them. Where only a training split is there, a quarter of its suspects is kept out;
-- they did not select the iterate. A sample that did is scored by an iterate that others selected;
-- the suspects were found by other networks, which were not trained on them either. Suspects that the
-  ordinary network itself gets wrong would be a biased choice: it is bound to do badly on them.
+- neither network was trained on these samples. If there is only a training split, a quarter of its suspects
+  is kept out of training;
+- a sample is not scored by a step that it selected itself. Samples that are used for selection are scored by
+  a step that other samples selected;
+- the suspects were found by other networks, which were not trained on them either. Errors of the ordinary
+  network would be a biased choice, because its accuracy on them is low by definition.
 
-The samples are those of the test split if it has enough suspects, otherwise those that select the iterate.
+The samples are those of the test split if it has enough suspects, otherwise those used for selection.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from torch import Tensor
 from .context import Context
 from .results import Results
 
-LEVEL_Z = 1.959964  # of a 95 % interval
-FEWEST = 10  # suspects that a gain is measured on
+LEVEL_Z = 1.959964  # normal quantile of a 95 % interval
+FEWEST = 10  # suspects that are needed to measure a gain
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,10 @@ class PairedGain:
 
 
 def paired_gain(before: Tensor, after: Tensor) -> PairedGain:
-    """Compare which samples two networks get right.
+    """Compare two networks by which samples they predict correctly.
 
-    The interval is that of Agresti and Min (2005) for paired proportions: Wald's, with half a sample added to
-    each of the four cells, which keeps its level for few samples and for gains near 0 or 1.
+    The interval is that of Agresti and Min (2005) for paired proportions: Wald's interval with half a sample
+    added to each of the four cells. It keeps its level for few samples and for gains near 0 or 1.
     """
     n = len(before)
     won, lost = int((after & ~before).sum()), int((before & ~after).sum())
@@ -57,7 +59,7 @@ def paired_gain(before: Tensor, after: Tensor) -> PairedGain:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The samples that measure the gain: a split, which of its samples, and which of those are suspects."""
+    """The samples to measure the gain on: a split, which of its samples, and which of these are suspects."""
 
     split: str
     among: Tensor
@@ -69,23 +71,23 @@ class Measured:
 
 
 def measured_samples(context: Context, results: Results) -> Measured | None:
-    """Return the samples to measure the gain on; None if there are none, or too few suspects among them."""
+    """Return the samples to measure the gain on, or None if they have too few suspects."""
     if context.miner is None or "mine" not in results:
         return None
     parts = [context.selecting] if context.selecting is not None else []
     if context.splits.test is not None:
         every = results.suspects("test").conflict
         parts.insert(0, ("test", every | ~every))
-    found = (Measured(s, among, results.suspects(s).conflict[among]) for s, among in parts)
-    return next((samples for samples in found if samples.is_enough), None)
+    choices = (Measured(s, among, results.suspects(s).conflict[among]) for s, among in parts)
+    return next((samples for samples in choices if samples.is_enough), None)
 
 
 def gain_facts(
     context: Context, results: Results, right: Callable[[str, str, Tensor], Tensor]
 ) -> dict[str, Any] | None:
-    """Return the gain on suspects and on others; None where it cannot be measured.
+    """Return the gain on suspects and on other samples, or None if it cannot be measured.
 
-    `right(stage, split, among)` says which samples the network of a stage gets right.
+    `right(stage, split, among)` returns which samples the network of a stage predicts correctly.
     """
     last, samples = results.last_network, measured_samples(context, results)
     if samples is None or last is None or not {"pretrain"} < results.keys() - {"mine"}:
@@ -97,4 +99,4 @@ def gain_facts(
     gains = {
         name: paired_gain(before[part], after[part]) for name, part in parts.items() if part.any()
     }
-    return {"split": samples.split, **{name: asdict(found) for name, found in gains.items()}}
+    return {"split": samples.split, **{name: asdict(gain) for name, gain in gains.items()}}

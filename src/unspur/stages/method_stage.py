@@ -1,4 +1,4 @@
-"""The stage of a method that is one training, from the initial network, as its entry says."""
+"""The stage of a single-stage method: one training from the initial network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .trainings import make_training, training_source
 def stage_of(entry: MethodEntry) -> Stage:
     """Return the stage that trains a method of the catalogue."""
     own = entry.own_stage
-    assert own is not None, "other methods have no stage of their name"
+    assert own is not None, "only single-stage methods have a stage with their name"
     return Stage(
         entry.name,
         partial(_train, entry.name, own),
@@ -40,7 +40,7 @@ def stage_of(entry: MethodEntry) -> Stage:
 def _train(name: str, own: OwnStage, context: Context, results: Results) -> Work:
     settings = cast(MethodSettings, context.recipe.table(name))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(context.seed("heads"))  # layers a method adds are a function of the seed
+        torch.manual_seed(context.seed("heads"))  # for layers that the method adds
         model = context.network(context.initial)
         method = context.place(own.build(model, ContextInputs(context), settings))
     iterates = Iterates(settings.iterates)
@@ -57,7 +57,7 @@ def _train(name: str, own: OwnStage, context: Context, results: Results) -> Work
 def _batches(
     context: Context, name: str, own: OwnStage, settings: MethodSettings
 ) -> tuple[Source | None, sampling.Order | None]:
-    """Return data with bias labels for a method that uses them, and balanced groups where it asks."""
+    """Return data with bias labels if the method uses them, and an order that balances groups if needed."""
     if not own.loss.uses_bias_labels:
         return None, None
     seed, train = context.seed(name), context.splits.train
@@ -70,7 +70,7 @@ def _batches(
 
 
 def _more_key(name: str, own: OwnStage, context: Context, mined: bool) -> dict[str, Any]:
-    """Add the head, further networks and bias labels to the key, as far as the method uses them."""
+    """Add the head, further networks and bias labels to the key, if the method uses them."""
     more: dict[str, Any] = {"head": context.head} if own.uses_head else {}
     for purpose, settings in own.extra_networks(context.recipe.table(name)).items():
         extra = network_builder(context, settings)
@@ -84,14 +84,14 @@ def _more_key(name: str, own: OwnStage, context: Context, mined: bool) -> dict[s
 
 
 def network_builder(context: Context, settings: NetworkSettings) -> Builder:
-    """Return the builder of a network beside the main one."""
+    """Return the builder of a network other than the main one."""
     classes = len(context.splits.classes)
     return builder(settings.name, classes, settings.options, init=settings.init)
 
 
 @dataclass(frozen=True)
 class ContextInputs:
-    """What a method may ask for, from the context of a run."""
+    """The inputs of a method, from the context of a run."""
 
     context: Context
 

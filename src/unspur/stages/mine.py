@@ -29,28 +29,28 @@ SPLIT_NAMES = {"train": "training", "valid": "validation"}
 
 
 def mine(context: Context, results: Results) -> Work:
-    """Find suspects; the flags of a person who has looked at them replace the mined ones."""
+    """Find suspects. If a user has corrected the flags, these replace the mined ones."""
     if context.corrections is None or "given" not in MINE.ingredients(context, {}):
         return (yield from _mine(context))
-    # Scores come from the mining before the corrections; the plan's own miner repeats it if samples were
-    # excluded since.
+    # The scores are those of the mining before the corrections. If it is not stored, because the user
+    # excluded samples, the miner runs again.
     before = mining_before(context)
     mined = MinedSuspects.of(before) if before else (yield from _mine(context))
     assert isinstance(mined, MinedSuspects)
-    found = mined.splits["train"]
-    corrected = Suspects(found.score, context.corrections.conflict, found.predicted)
+    train = mined.splits["train"]
+    corrected = Suspects(train.score, context.corrections.conflict, train.predicted)
     return MinedSuspects({**mined.splits, "train": corrected})
 
 
 def mining_before(context: Context) -> Artifact | None:
-    """Return the stored mining that a person's corrections are about; None if there is none."""
+    """Return the stored mining that the user's corrections refer to, or None if there is none."""
     ingredients = MINE.ingredients(context, {})
     ingredients.pop("given", None)
     return context.store.find(ingredients)
 
 
 def _are_unchanged(context: Context, corrections: Corrections) -> bool:
-    """Return whether the flags that are given back are those that were mined."""
+    """Return whether the user's flags are the same as the mined ones."""
     if bool(corrections.excluded.any()):
         return False
     before = mining_before(replace(context, corrections=None))
@@ -65,26 +65,26 @@ def _mine(context: Context) -> Work:
         return _ask_oracle(context)
     if context.miner is not None:
         return MinedSuspects(context.miner())
-    scored = _Scored(context)
+    samples = _ScoredSamples(context)
     method = context.place(_miner(context))
-    epochs = scored.epoch_scores()
+    epochs = samples.epoch_scores()
     watchers: list[Watcher] = [epochs] if settings.how == "epoch-ensemble" else []
-    # The miner must be free to take the shortcut: no image takes anything from another here.
+    # The miner should learn the shortcut, so images are not mixed.
     source = training_source(context, context.seed("mine"), mixes=False)
     yield make_training(
         context, "mine", method, settings, source=source, watchers=watchers, begins=True
     )
     with matmul_precision(context.recipe.precision), deterministic(context.recipe.deterministic):
-        logits = predict(method.eval().predict, scored.inputs())
+        logits = predict(method.eval().predict, samples.inputs())
     if watchers:
         suspects = above(epochs.score, logits, threshold=settings.threshold)
     else:
-        suspects = misclassified(logits, scored.targets)
-    return scored.by_split(suspects)
+        suspects = misclassified(logits, samples.targets)
+    return samples.by_split(suspects)
 
 
 def _miner(context: Context) -> Method:
-    """Build the network that follows what is easy to learn."""
+    """Build the miner, which learns easy samples first."""
     settings, model = context.recipe.mine, context.network(seed="miner")
     released = settings.gce_form == "released"
     warm_up = settings.warm_up * (int((~context.kept_out).sum()) // settings.batch)
@@ -96,8 +96,8 @@ def _miner(context: Context) -> Method:
     return kinds[settings.how]()
 
 
-class _Scored:
-    """The samples a miner scores: the training split, then the validation split where there is one."""
+class _ScoredSamples:
+    """The samples that a miner scores: the training split and, if there is one, the validation split."""
 
     def __init__(self, context: Context):
         self.context = context
@@ -112,14 +112,14 @@ class _Scored:
             yield from source.plain()
 
     def epoch_scores(self) -> EpochScores:
-        """Return a watcher that scores every sample once a pass."""
+        """Return a watcher that scores every sample once per pass."""
         settings = self.context.recipe.mine
         one_pass = int((~self.context.kept_out).sum()) // settings.batch
         every = max(1, min(one_pass, settings.steps))
         return EpochScores(self.inputs, self.targets, every=every, steps=settings.steps)
 
     def by_split(self, suspects: Suspects) -> MinedSuspects:
-        """Return suspects of all samples as suspects of each split."""
+        """Divide the suspects of all samples by split."""
         parts, start = {}, 0
         for name, source in self.sources.items():
             parts[name] = suspects[start : start + len(source.targets)]
@@ -129,19 +129,19 @@ class _Scored:
 
 def _ask_oracle(context: Context) -> MinedSuspects:
     """Return the truly conflicting samples of each split."""
-    splits, found = context.splits, {}
+    splits, suspects = context.splits, {}
     for name in [name for name in SPLIT_NAMES if name in splits.parts()]:
         conflicting = splits.conflicting(name)
         if conflicting is None:
             raise RecipeError(
                 f'mine.how = "oracle" needs bias labels of the {SPLIT_NAMES[name]} split; there are none.'
             )
-        found[name] = oracle(conflicting, splits.parts()[name].targets)
-    return MinedSuspects(found)
+        suspects[name] = oracle(conflicting, splits.parts()[name].targets)
+    return MinedSuspects(suspects)
 
 
 def _more_key(context: Context, mined: bool) -> dict[str, Any]:
-    """Add the truth for the oracle, and the corrections of a person, to the key."""
+    """Add the bias labels (for the oracle) and the user's corrections to the key."""
     more: dict[str, Any] = {}
     if context.recipe.mine.how == "oracle":
         more["truth"] = context.splits.truth_digest
@@ -151,7 +151,7 @@ def _more_key(context: Context, mined: bool) -> dict[str, Any]:
 
 
 def _whole_key(context: Context) -> dict[str, Any] | None:
-    """Return the key of suspects that networks outside the plan find: theirs, and a person's corrections."""
+    """Return the key of suspects from networks outside the plan: their keys, and the user's corrections."""
     if context.miner is None:
         return None
     more = _more_key(context, mined=False)
@@ -159,7 +159,7 @@ def _whole_key(context: Context) -> dict[str, Any] | None:
 
 
 def check(context: Context) -> None:
-    """Raise if the recipe leaves mining to networks that are not there."""
+    """Raise if the recipe needs an audit to find suspects and there is none."""
     if context.recipe.mine.how == "crossfit" and context.miner is None:
         raise RecipeError(
             'mine.how = "crossfit" needs an audit of the images, which `unspur debias` and `unspur run` '

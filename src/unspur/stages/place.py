@@ -1,4 +1,4 @@
-"""Where work is done: the device, the store of results, and how progress is shown."""
+"""The place of a run: the device, the store of results, and how progress is shown."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from ..errors import RecipeError
 from ..parallel import any_of, current, first_says, from_first, is_first
 from ..store import Store, default_store, open_store
 from .context import Show
+from .log_hook import LogHook, tolerant
 from .threads import choose_threads
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where work is done, where its results are stored, and how progress is shown."""
+    """The device, the store of results, and how progress is shown."""
 
     device: torch.device
     store: Store
     show: Show
+    on_log: LogHook | None = None
 
 
 def pick_device(name: str | None = None) -> torch.device:
-    """Return the device asked for, or a GPU if there is one."""
+    """Return the named device; without a name a GPU if there is one, otherwise the CPU."""
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cuda" and (team := current()) is not None:
         name = f"cuda:{team.node_rank % max(1, torch.cuda.device_count())}"
@@ -46,36 +48,54 @@ def pick_device(name: str | None = None) -> torch.device:
             f"the device {name!r} cannot be used here ({reason}). Choose cpu, cuda, cuda:1 ..."
         ) from None
     if device.index is not None and current() is not None:
-        torch.cuda.set_device(device)  # where exchanges with other processes take place
+        torch.cuda.set_device(device)  # for communication with other processes
     return device
 
 
-def find_place(device: str | None, store: Path | str | None, show: Show) -> Place:
-    """Return the place that the options of a command name; only the first process shows progress."""
-    return Place(pick_device(device), open_store(store or default_store()), _once(show))
+def find_place(
+    device: str | None, store: Path | str | None, show: Show, on_log: LogHook | None = None
+) -> Place:
+    """Return the place for the options of a command.
+
+    Only the first process shows progress and calls `on_log`.
+    """
+    opened = open_store(store or default_store())
+    return Place(pick_device(device), opened, _once(show), _log_once(on_log))
 
 
 def _once(show: Show) -> Show:
-    """Show progress in the first process alone."""
+    """Show progress in the first process only."""
     return show if is_first() else lambda name: nullcontext()
 
 
-def command_place(
-    device: str | None, store: Path | str | None, show: Show, threads: int | None = None
-) -> Place:
-    """Return the place of a command, which may also choose the threads of its process.
+def _log_once(on_log: LogHook | None) -> LogHook | None:
+    """Call a hook in the first process alone, and never let it stop a training."""
+    return tolerant(on_log) if on_log is not None and is_first() else None
 
-    Several processes have as many threads each as the first chooses.
+
+def command_place(
+    device: str | None,
+    store: Path | str | None,
+    show: Show,
+    threads: int | None = None,
+    on_log: LogHook | None = None,
+) -> Place:
+    """Return the place for the options of a command, and set the number of threads.
+
+    With several processes, the first one chooses the number of threads for all.
     """
-    place = find_place(device, store, show)
+    place = find_place(device, store, show, on_log)
     if place.device.type == "cpu" or threads:
         choose_threads(threads or from_first(choose_threads))
     return place
 
 
 @contextmanager
-def temporary_place(device: str | None, show: Show) -> Iterator[Place]:
-    """Return a place whose store is gone afterwards."""
+def temporary_place(
+    device: str | None, show: Show, on_log: LogHook | None = None
+) -> Iterator[Place]:
+    """Return a place with a temporary store, which is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
-        yield Place(pick_device(device), Store(Path(first_says(folder))), _once(show))
-        any_of(False)  # all processes have read from it
+        store = Store(Path(first_says(folder)))
+        yield Place(pick_device(device), store, _once(show), _log_once(on_log))
+        any_of(False)  # wait until all processes have read from it

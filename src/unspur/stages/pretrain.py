@@ -1,4 +1,4 @@
-"""Pretrain: the ordinary, biased model."""
+"""Pretrain: train the ordinary model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pretrain(context: Context, results: Results) -> Work:
 
 
 def _mixes(recipe: Recipe) -> bool:
-    """Return whether images are mixed: not in a plan that adapts the ordinary model afterwards."""
+    """Return whether images are mixed: not if the plan has an `adapt` stage, which mixes them."""
     return "adapt" not in recipe.stages
 
 

@@ -25,11 +25,11 @@ from .trainings import latest_weights, loss_options, make_training, oversample, 
 
 
 def prune(context: Context, results: Results) -> Work:
-    """Learn masks, or cut by a score; then re-estimate batch norm under them."""
+    """Learn masks, or prune by a score; then re-estimate the batch-norm statistics."""
     settings = context.recipe.prune
     model = context.network(latest_weights(context, results))
     if settings.how != "learned":
-        masks.apply(context.place(model), _cut(context, model))
+        masks.apply(context.place(model), _masks_by_score(context, model))
         return finish_masks(context, results, model)
     yield _mask_search(context, results, model)
     logits = {name: p.detach().clone() for name, p in masks.logits(model).items()}
@@ -59,8 +59,8 @@ def _mask_search(context: Context, results: Results, model: nn.Module) -> Traini
     )
 
 
-def _cut(context: Context, model: nn.Module) -> dict[str, Tensor]:
-    """Return the masks of a rule that needs no training."""
+def _masks_by_score(context: Context, model: nn.Module) -> dict[str, Tensor]:
+    """Return masks by a score that needs no training."""
     settings, names = context.recipe.prune, whole_masks(context).keys()
     if settings.unit == "channel":
         return channel_pruning.cut(context, model)
@@ -74,7 +74,7 @@ def _cut(context: Context, model: nn.Module) -> dict[str, Tensor]:
 
 
 def _gradient_flow(context: Context, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return GraSP's scores at the initial weights, the highest being those to keep."""
+    """Return GraSP's scores at the initial weights, negated so that the highest are kept."""
     model, targets = context.place(context.network(context.initial)), context.train.targets.cpu()
     index = grasp.balanced_subset(targets, ~context.kept_out, each=10, seed=context.seed("grasp"))
     among = torch.zeros(len(targets), dtype=torch.bool)
@@ -86,7 +86,7 @@ def _gradient_flow(context: Context, names: Sequence[str]) -> dict[str, Tensor]:
 
 
 def finish_masks(context: Context, results: Results, model: nn.Module) -> PrunedWeights:
-    """Fix the masks of a model, re-estimate batch norm under them, and bake them into the weights."""
+    """Fix the masks of a model, re-estimate batch-norm statistics, and bake the masks into the weights."""
     settings = context.recipe.prune
     keep = masks.harden(model)
     source, order = oversample(context, "prune", settings, results)
@@ -95,24 +95,24 @@ def finish_masks(context: Context, results: Results, model: nn.Module) -> Pruned
             model, source, order, first=settings.steps, batches=settings.batch_norm_batches
         )
     masks.bake(model)
-    weights = {name: t for name, t in keep.items() if t.dim() > 1}  # not the scales of channels
+    weights = {name: t for name, t in keep.items() if t.dim() > 1}  # no biases and scales
     return PrunedWeights(keep, model.state_dict(), _density(context, weights))
 
 
 def _density(context: Context, keep: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return the density: of all weights, of reachable ones, by layer, and of multiply–adds."""
-    touching = reachable(context.network(), context.probe[:1], list(keep))
+    """Return the share kept: of all weights, of reachable weights, by layer, and of multiply–adds."""
+    reachable_weights = reachable(context.network(), context.probe[:1], list(keep))
     times = multiply_adds.uses(context.network(), context.probe, list(keep))
     return {
         "overall": masks.density(keep),
-        "reachable": masks.density(keep, touching),
+        "reachable": masks.density(keep, reachable_weights),
         "layers": {name: masks.density({name: t}) for name, t in keep.items()},
         "macs": multiply_adds.remaining_share(keep, times),
     }
 
 
 def check(context: Context) -> None:
-    """Raise if the network has no head, or nothing that can be masked."""
+    """Raise if the network has no head, or no weights that can be masked."""
     model = context.network(context.initial)
     Tap(model, context.head)
     channel_pruning.check(context)

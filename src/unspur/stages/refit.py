@@ -1,4 +1,4 @@
-"""Refit: a new last layer for the ordinary model, fitted to balanced groups (DFR)."""
+"""Refit: fit a new last layer of the ordinary model to balanced groups (DFR)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refit(context: Context, results: Results) -> Work:
         strengths=settings.strengths,
         subsets=settings.subsets,
         seed=context.seed("refit"),
-        # Other devices have no doubles, or no need.
+        # The fit uses float64, which some other devices do not support.
         device=context.device if context.device.type == "cuda" else None,
     )
     yield from ()  # nothing to train
@@ -44,7 +44,7 @@ def refit(context: Context, results: Results) -> Work:
 
 
 def _groups(context: Context, results: Results) -> tuple[Tensor, Tensor]:
-    """Return which samples of the split are refitted to, and which of the split contradict the bias."""
+    """Return which samples of the split to fit to, and which samples of the split are conflicting."""
     split = context.recipe.refit.on
     if "mine" in results:
         conflict = results.suspects(split).conflict
@@ -55,7 +55,7 @@ def _groups(context: Context, results: Results) -> tuple[Tensor, Tensor]:
 
 
 def _layer(context: Context, head: dfr.Head) -> dict[str, Tensor]:
-    """Return the new head under its names in the network."""
+    """Return the weights of the new head, by their names in the network."""
     return {
         f"{context.head}.weight": head.weight.float(),
         f"{context.head}.bias": head.bias.float(),
@@ -63,23 +63,23 @@ def _layer(context: Context, head: dfr.Head) -> dict[str, Tensor]:
 
 
 def check(context: Context) -> None:
-    """Raise if there is nothing to refit, or nothing to refit it to."""
+    """Raise if the head cannot be refitted, or the split is missing."""
     if context.recipe.refit.on not in context.splits.parts():
         raise RecipeError(
             'refit.on = "valid" needs a validation split; there is none. Use "train".'
         )
     if f"{context.head}.bias" not in context.initial:
         raise ModelError(
-            f"{context.head} has no bias, and a refitted head needs one. Give it a bias."
+            f"the head {context.head} has no bias parameter, but refitting needs one. Give the layer a bias."
         )
 
 
 def _more_key(context: Context, mined: bool) -> dict[str, Any]:
-    """Add the head to the key; without suspects also the true groups."""
+    """Add the head to the key, and without mining also the true groups."""
     more = head_in_key(context, mined)
     if not mined:
         split = context.recipe.refit.on
-        context.bias(split)  # or an error
+        context.bias(split)  # raises if there are no bias labels
         conflicting = context.splits.conflicting(split)
         more["conflicting"] = None if conflicting is None else digest("", conflicting)
     return more

@@ -1,6 +1,6 @@
-"""The results of stages as typed records, and the artifacts of a run.
+"""The results of stages as typed records, and the artifacts of a run by stage.
 
-A record knows how to become tensors and facts, which is what the store holds.
+A record converts to tensors and facts, which the store holds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StageResult(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MinedSuspects:
-    """The suspects of the training split, and of the validation split where there is one."""
+    """The suspects of the training split and, if there is one, of the validation split."""
 
     splits: Mapping[str, Suspects]
 
@@ -47,7 +47,7 @@ class MinedSuspects:
 
 @dataclass(frozen=True, eq=False)
 class OrdinaryWeights:
-    """The ordinary model, under the plain names of its state dict."""
+    """The state dict of the ordinary model."""
 
     weights: Mapping[str, Tensor]
 
@@ -60,10 +60,10 @@ class OrdinaryWeights:
 
 @dataclass(frozen=True, eq=False)
 class TrainedWeights:
-    """A trained network, the iterates a recipe asks for, and facts such as which iterate was selected.
+    """A trained network, the weights of the steps that a recipe lists, and facts such as the selected step.
 
-    `right` says which of the samples that selected the iterate are predicted right, by an iterate that was
-    selected without them.
+    `right` is for the samples used for selection: whether each one is predicted correctly by a step that was
+    selected without it.
     """
 
     weights: Mapping[str, Tensor]
@@ -84,7 +84,7 @@ class TrainedWeights:
 
 @dataclass(frozen=True, eq=False)
 class PrunedWeights:
-    """Masks, the network under them, the logits they came from, and the density of the weights."""
+    """Masks, the masked network, the logits of the masks, and the share of weights kept."""
 
     keep: Mapping[str, Tensor]
     weights: Mapping[str, Tensor]
@@ -104,7 +104,7 @@ class PrunedWeights:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The scores, with the labels and predictions they were computed from."""
+    """The scores, and the labels and predictions that they were computed from."""
 
     truth: Mapping[str, Tensor]
     predicted: Mapping[str, Tensor]
@@ -136,40 +136,40 @@ class Pictures:
 
 
 class Results(dict[str, Artifact]):
-    """The artifacts of the stages that a run has finished, by stage."""
+    """The artifacts of the finished stages of a run, by stage."""
 
     def suspects(self, split: str = "train") -> Suspects:
         """Return the suspects of a split."""
         return Suspects.of(self["mine"].tensors, split)
 
     def weights(self, stage: str) -> Tensors:
-        """Return the weights that a stage ended with."""
+        """Return the weights that a stage returned."""
         tensors = self[stage].tensors
         return dict(tensors) if stage == "pretrain" else under(tensors, "weights.")
 
     @property
     def last_network(self) -> str | None:
-        """The last stage that ended with a network, if there is one yet."""
+        """The last finished stage with a network, or None."""
         return next((stage for stage in reversed(self) if stage != "mine"), None)
 
     @property
     def pruned(self) -> str | None:
-        """The stage whose masks are in force, if anything was pruned."""
+        """The stage whose masks are used, or None if nothing was pruned."""
         return next((stage for stage in ("control", "prune") if stage in self), None)
 
     @property
     def masks(self) -> Tensors:
-        """The masks in force; none where nothing was pruned."""
+        """The masks that are used; empty if nothing was pruned."""
         return under(self[self.pruned].tensors, "keep.") if self.pruned else {}
 
     @property
     def final_weights(self) -> Tensors:
-        """The network that a plan ended in."""
+        """The weights of the final network."""
         assert self.last_network is not None, "every plan ends in a network"
         return self.weights(self.last_network)
 
     def networks(self) -> dict[str, str | None]:
-        """Return the stages of the networks people compare; None where there is none."""
+        """Return the stages of the ordinary, pruned and debiased network, or None for a missing one."""
         return {
             "ordinary": "pretrain" if "pretrain" in self else None,
             "pruned": self.pruned,
@@ -180,7 +180,7 @@ class Results(dict[str, Artifact]):
 def store_result(
     store: Store, ingredients: Mapping[str, Any], work: Callable[[], StageResult]
 ) -> Artifact:
-    """Return the artifact of a result that needs no training; compute it unless it is stored."""
+    """Return the artifact of a result that needs no training; compute and store it if necessary."""
 
     def compute(workspace: Workspace) -> tuple[Tensors, Facts]:
         result = work()

@@ -1,8 +1,8 @@
-"""A stage of a run, as one record: its name, what it needs, what it depends on, what it costs, its work.
+"""A stage of a run as one record: name, needed stages, key, cost and work.
 
-A stage's work is a generator. It yields the trainings it wants done, one at a time, and returns a typed
-result. A stage works without the stages that a plan leaves out: without suspects batches are uniform, without
-pretraining it starts from the initial network, without masks it uses all weights.
+The work of a stage is a generator. It yields the trainings to run, one at a time, and returns a typed result.
+A stage also works if a plan leaves out earlier stages: without suspects batches are uniform, without
+pretraining it starts from the initial network, and without masks it uses all weights.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def nothing_more(context: Context, mined: bool) -> dict[str, Any]:
 
 
 def usual_key(context: Context) -> dict[str, Any] | None:
-    """Leave the key to the stage's settings, data and network."""
+    """Return None, for the usual key of settings, data and network."""
     return None
 
 
 def always(recipe: Recipe) -> bool:
-    """Mix the batches of a stage wherever the recipe asks for it."""
+    """Mix the batches of a stage if the recipe asks for it."""
     return True
 
 
@@ -48,12 +48,12 @@ def no_demands(context: Context) -> None:
 class Stage:
     """One stage of a run; its settings are the recipe's table of the same name.
 
-    Raise `version` when the same settings give another result. `needs` are the stages whose results it
-    takes, as far as the plan has them. `more_key(context, mined)` returns what else its result depends on;
-    `mined` says whether the plan has mined suspects before. `whole_key(context)` returns all that its result
-    depends on, or None where that is settings, data and network as usual. A step costs about `cost` plain
-    steps, and `copies` networks are stored. `check` raises before anything is trained if a requirement is
-    missing. `mixes(recipe)` says whether its batches are mixed where the recipe asks for it.
+    Increase `version` if the same settings give another result. `needs` are the stages whose results it uses
+    if the plan has them. `more_key(context, mined)` returns what else its result depends on; `mined` is True
+    if the plan has a mining stage before. `whole_key(context)` returns all that its result depends on, or
+    None for the usual key of settings, data and network. A step takes about as long as `cost` ordinary steps,
+    and `copies` networks are stored. `check` raises before training if a requirement is missing.
+    `mixes(recipe)` returns whether its batches are mixed if the recipe asks for mixing.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Stage:
     mixes: Callable[[Recipe], bool] = always
 
     def ingredients(self, context: Context, parents: Mapping[str, str]) -> dict[str, Any]:
-        """Describe what the result depends on; `parents` are the keys of the stages before."""
+        """Return what the result depends on; `parents` are the keys of the earlier stages."""
         recipe, whole = context.recipe, self.whole_key(context)
         if whole is not None:
             return {"stage": self.name, "version": self.version, **whole}
@@ -88,14 +88,15 @@ class Stage:
             "builder": context.builder.source,
             "initial": context.initial_digest,
         }
-        if recipe.start.warmup or recipe.start.head_first:  # `initial` has the weights themselves
+        # A file of weights to start from is covered by `initial`.
+        if recipe.start.warmup or recipe.start.head_first:
             parts["start"] = recipe.start.model_dump(include={"warmup", "head_first"})
         if context.corrections is not None and bool(context.corrections.excluded.any()):
             parts["held_out"] = digest("", context.held_out)
         return parts | self.more_key(context, "mine" in parents)
 
     def _input(self, recipe: Recipe) -> dict[str, Any]:
-        """Describe the network input; mixing is left out where it is off."""
+        """Return the settings of the network input; mixing is included only if it is on."""
         parts = recipe.data.model_dump(mode="json", include={"augment", "mean", "std"})
         if not self.mixes(recipe):
             return parts

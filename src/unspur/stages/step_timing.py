@@ -1,4 +1,4 @@
-"""Measure how long a training step takes here and now, on a machine that may be busy with other things."""
+"""Measure how long a training step takes on this machine under its current load."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ..training.sampling import Passes
 from .context import Context
 from .trainings import training_source
 
-WARM_UP, LEAST, MOST = 2, 4, 100  # steps that are not counted, and bounds on those that are
-SECONDS = 1.0  # that steps are timed, within these bounds
+WARM_UP, LEAST, MOST = 2, 4, 100  # steps before timing, and bounds on the number of timed steps
+SECONDS = 1.0  # for timing steps, within these bounds
 ON_GPU = 50  # steps of the short trial on a GPU
 
 
 class _EnoughError(Exception):
-    """Ends a trial."""
+    """Raised to end a trial."""
 
 
 class StepTimer:
-    """A watcher that notes when each step ended, and ends the training when it has seen enough.
+    """A watcher that records the time of each step, and ends the training after enough steps.
 
-    The clock of the first process decides for all.
+    With several processes, the clock of the first one decides.
     """
 
     every = 1
@@ -47,12 +47,12 @@ class StepTimer:
         return {}
 
     def _spent(self) -> float:
-        """Return the seconds since the last step that is not counted."""
+        """Return the seconds since the end of the warm-up steps."""
         return self.ends[-1] - self.ends[WARM_UP - 1]
 
     @property
     def seconds(self) -> float:
-        """The mean seconds of a step after the first few, interruptions by other programs included."""
+        """The mean seconds of a step after the warm-up, including delays by other programs."""
         return self._spent() / (len(self.ends) - WARM_UP)
 
     def state(self) -> dict[str, Tensor]:
@@ -63,7 +63,7 @@ class StepTimer:
 
 
 def step_seconds(context: Context, batch: int, *, mixes: bool = False) -> float:
-    """Return the seconds of one ordinary step, on images that are mixed as the recipe says if `mixes`."""
+    """Return the seconds of one ordinary step; `mixes`: with the recipe's mixing of images."""
     method = context.place(ERM(context.network(context.initial)))
     among = torch.arange(len(context.splits.train), device=context.device)
     order = Passes(among, batch=batch, seed=0)
@@ -83,9 +83,9 @@ def step_seconds(context: Context, batch: int, *, mixes: bool = False) -> float:
 
 
 def _seconds_on_gpu(method: Method, source: Source, order: Passes, options: FitOptions) -> float:
-    """Return the time of a long trial less that of a short one, so that recording the step does not count."""
+    """Return the time of a step: a long trial minus a short one, which excludes the time to record it."""
     seconds = []
-    for steps in (ON_GPU, ON_GPU, 3 * ON_GPU):  # the first one warms up
+    for steps in (ON_GPU, ON_GPU, 3 * ON_GPU):  # the first trial is a warm-up
         began = time.perf_counter()
         fit(method, source, order, replace(options, steps=steps))
         seconds.append(time.perf_counter() - began)  # the end of a training waits for the device

@@ -1,7 +1,7 @@
-"""Suspects: the samples that contradict the shortcut, and what a set of them amounts to.
+"""Suspects: the samples that probably contradict the shortcut, and the verdict on a set of suspects.
 
-A network trained to follow what is easy gets right what the shortcut gets right. What it gets wrong is
-suspected of contradicting the shortcut.
+A network that learns what is easy predicts correctly where the shortcut holds. The samples that it predicts
+wrongly probably contradict the shortcut.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIELDS = ("score", "conflict", "predicted")
 
 @dataclass(frozen=True, eq=False)
 class Suspects:
-    """For each sample: how strongly it contradicts the shortcut, is it a suspect, what the miner saw."""
+    """For each sample: its score, whether it is a suspect, and the class that the miner predicts."""
 
     score: Tensor
     conflict: Tensor
@@ -35,7 +35,7 @@ class Suspects:
 
     @property
     def evidence(self) -> Tensor:
-        """Return -log p of the label by the miner, in float64."""
+        """Return -log p of the label under the miner, in float64."""
         return -torch.log((1 - self.score.double()).clamp(min=LEAST))
 
     def tensors(self, prefix: str) -> dict[str, Tensor]:
@@ -47,56 +47,57 @@ class Suspects:
 
 
 def misclassified(logits: Tensor, targets: Tensor) -> Suspects:
-    """Suspect what the miner gets wrong; the score is 1 - p of the true class."""
+    """Flag the samples that the miner predicts wrongly; the score is 1 - p of the label."""
     predicted = logits.argmax(1)
     return Suspects(surprise(logits, targets), predicted != targets, predicted)
 
 
 def above(score: Tensor, logits: Tensor, *, threshold: float = 0.8) -> Suspects:
-    """Suspect what scores above a threshold (epoch ensemble)."""
+    """Flag the samples with a score above a threshold (epoch ensemble)."""
     return Suspects(score, score > threshold, logits.argmax(1))
 
 
 def oracle(conflicting: Tensor, targets: Tensor) -> Suspects:
-    """Take the truth as suspects: an upper bound, for evaluation only."""
+    """Flag the truly conflicting samples: an upper bound, for evaluation only."""
     return Suspects(conflicting.float(), conflicting, targets)
 
 
-CROWDED = 0.5  # a share of suspects in a class that can hardly be exceptions
+CROWDED = 0.5  # a share of suspects in a class above which a warning is given
 
 
 def crowded_classes(suspects: Suspects, targets: Tensor, classes: Sequence[str]) -> str:
-    """Warn of classes most of whose samples are suspects; "" if there are none."""
-    found = {}
+    """Return a warning about classes in which most samples are suspects, or "" if there are none."""
+    counts = {}
     for label, name in enumerate(classes):
         members = targets == label
-        found[name] = int((members & suspects.conflict).sum()), int(members.sum())
-    return crowding(found)
+        counts[name] = int((members & suspects.conflict).sum()), int(members.sum())
+    return crowding(counts)
 
 
 def crowding(counts: Mapping[str, tuple[int, int]]) -> str:
-    """The same from the numbers of suspects and of all samples of each class."""
+    """Return the same warning from (suspects, samples) of each class."""
     most = {name: each for name, each in counts.items() if each[0] > CROWDED * each[1]}
     if not most:
         return ""
     parts = [f"{flagged} of {samples} of {name!r}" for name, (flagged, samples) in most.items()]
     more = f" and {len(parts) - 5} more classes" if len(parts) > 5 else ""
     return (
-        f"Most images of a class are suspects: {', '.join(parts[:5])}{more}. They can hardly be exceptions; "
-        "the class may be hard, or its labels wrong. Look at its images before you trust the flags."
+        f"Most images of a class are suspects: {', '.join(parts[:5])}{more}. They are probably "
+        "not conflicting: the class may be hard, or its labels wrong. Look at its images before you trust "
+        "the flags."
     )
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a suspect set amounts to, and what is done about it."""
+    """The verdict on a set of suspects: a code, and a text for the user."""
 
     code: Literal["nothing", "usable", "too-many", "noise"]
     text: str
 
     @property
     def usable(self) -> bool:
-        """Whether debiasing goes on with these suspects; otherwise the ordinary model is the answer."""
+        """Whether debiasing continues with these suspects; otherwise the ordinary model is the result."""
         return self.code in ("usable", "noise")
 
 
@@ -105,45 +106,45 @@ NOISE_EVIDENCE, NOISE_SHARE = 20, 0.85
 
 
 def verdict(suspects: Suspects, *, opinion: Tensor | None = None) -> Verdict:
-    """Judge a suspect set.
+    """Return the verdict on a set of suspects.
 
-    `opinion`: for suspects that no model was trained on, whether the ordinary model sides with the miner
-    against the label. A sample that contradicts a shortcut still looks like its label to some extent; one
-    with a wrong label does not.
+    `opinion` is for suspects that no model was trained on: whether the ordinary model predicts the same class
+    as the miner. A conflicting sample still has features of its class, which the ordinary model may use. A
+    sample with a wrong label does not.
     """
     n, k = len(suspects), int(suspects.conflict.sum())
-    found = f"{k} of {n} training samples ({k / n:.2%})"
+    share = f"{k} of {n} training samples ({k / n:.2%})"
     if k < max(FEWEST, FEWEST_SHARE * n):
-        return _too_few(found)
+        return _too_few(share)
     if k > MOST_SHARE * n:
-        return _too_many(found)
+        return _too_many(share)
     if opinion is not None and len(opinion) >= NOISE_EVIDENCE:
         against = float(opinion.double().mean())
         if against >= NOISE_SHARE:
-            return _noisy(found, against)
-    return Verdict("usable", f"A shortcut is likely: {found} contradict what a model learns first.")
+            return _noisy(share, against)
+    return Verdict("usable", f"A shortcut is likely: {share} contradict what a model learns first.")
 
 
-def _too_few(found: str) -> Verdict:
+def _too_few(share: str) -> Verdict:
     return Verdict(
         "nothing",
-        f"No sign of a shortcut: {found} contradict what a model learns first, too few to act on. "
+        f"No sign of a shortcut: {share} contradict what a model learns first, too few to act on. "
         "The ordinary model is returned.",
     )
 
 
-def _too_many(found: str) -> Verdict:
+def _too_many(share: str) -> Verdict:
     return Verdict(
         "too-many",
-        f"The miner did not learn the task: it gets {found} wrong, so these are not exceptions to a "
+        f"The miner did not learn the task: it gets {share} wrong, so these are not exceptions to a "
         "shortcut. The ordinary model is returned. Mine longer (mine.steps) or with another rate.",
     )
 
 
-def _noisy(found: str, against: float) -> Verdict:
+def _noisy(share: str, against: float) -> Verdict:
     return Verdict(
         "noise",
-        f"{found} contradict what a model learns first, but the ordinary model contradicts "
+        f"{share} contradict what a model learns first, but the ordinary model contradicts "
         f"{against:.0%} of their labels on unseen samples too: they may be wrong labels. "
         "Debiasing went on; look at the suspects before trusting it.",
     )

@@ -1,7 +1,7 @@
-"""How many threads a training on the CPU uses: as asked for, or fewer where the machine is busy.
+"""Choose the number of threads for training on the CPU: as requested, or fewer if the machine is busy.
 
-Threads of one operation wait for each other. Where other programs have the cores, two threads can be many
-times slower than one.
+Threads of one operation wait for each other. If other programs use the cores, two threads can be many times
+slower than one.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import time
 import torch
 from torch import nn
 
-BUSY = 0.5  # of the cores in use by other programs, from which on a trial decides
+BUSY = 0.5  # share of cores used by other programs above which a trial decides
 TRIALS, STEPS = 3, 4  # trials of each number of threads, and steps of a trial
-CLEARLY = 0.9  # of the time with all threads, below which one thread is chosen
+CLEARLY_FASTER = 0.9  # one thread is chosen if its time is below this share
 
 
-def choose_threads(asked: int | None = None) -> int:
-    """Set and return the number of threads: as asked, as the environment says, or one if it is faster."""
-    if asked:
-        torch.set_num_threads(asked)
+def choose_threads(requested: int | None = None) -> int:
+    """Set and return the number of threads: `requested`, from the environment, or one if that is faster."""
+    if requested:
+        torch.set_num_threads(requested)
     elif torch.get_num_threads() > 1 and "OMP_NUM_THREADS" not in os.environ and is_busy():
         usual = torch.get_num_threads()
         torch.set_num_threads(1 if is_faster_alone(usual) else usual)
@@ -28,21 +28,21 @@ def choose_threads(asked: int | None = None) -> int:
 
 
 def is_busy() -> bool:
-    """Return whether other programs keep much of the machine busy, by the load of the last minute."""
+    """Return whether the load of the last minute is high."""
     try:
         return os.getloadavg()[0] >= BUSY * (os.cpu_count() or 1)
-    except OSError:  # not every system says so
+    except OSError:  # not available on every system
         return False
 
 
 def is_faster_alone(threads: int) -> bool:
-    """Return whether one thread clearly beats several on steps of a small network, in turns."""
+    """Return whether one thread is clearly faster than several for steps of a small network."""
     seconds = {1: 0.0, threads: 0.0}
     for _ in range(TRIALS):
         for count in seconds:
             torch.set_num_threads(count)
             seconds[count] += _trial_seconds()
-    return seconds[1] < CLEARLY * seconds[threads]
+    return seconds[1] < CLEARLY_FASTER * seconds[threads]
 
 
 def _trial_seconds() -> float:

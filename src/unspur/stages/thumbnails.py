@@ -1,4 +1,4 @@
-"""Small pictures of samples for the pages, with what is known of each."""
+"""Small pictures of samples for the pages, with facts about each sample."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from .corrections import sample_names
 from .results import Pictures
 from .suspects import Suspects
 
-PICTURES, CLASSES = 200, 20  # of the gallery, at most
-SUSPECTS, FEWEST, TYPICAL = 12, 4, 4  # of a class: suspects at most and at least, typical members
-LOOKS, COPIES = 12, 16  # of saliency: pictures, and steps from a blank picture to each
+PICTURES, CLASSES = 200, 20  # at most in the gallery
+SUSPECTS, FEWEST, TYPICAL = 12, 4, 4  # for each class: most and fewest suspects, typical members
+LOOKS, COPIES = 12, 16  # of saliency maps: pictures, and steps of integrated gradients
 SIDE = 96  # pixels of a picture's longer side
-CHUNK = 64  # pictures of one forward pass
+CHUNK = 64  # pictures in one forward pass
 
 
-Says = Callable[
-    [Tensor], Mapping[str, Sequence[int]]
-]  # the predictions of each network for samples by index
+# A function from indices of samples to the predictions of each network.
+Says = Callable[[Tensor], Mapping[str, Sequence[int]]]
 
 
 def gallery(
@@ -32,7 +31,7 @@ def gallery(
 ) -> Pictures:
     """Return the strongest suspects and typical members of each class of the training split.
 
-    `marks` are further facts about each sample: true or false.
+    `marks` are further facts about each sample, as booleans.
     """
     part, counts = context.splits.train, _class_counts(context, suspects)
     chosen = _gallery_samples(context, suspects, [each["flagged"] for each in counts])
@@ -44,7 +43,7 @@ def gallery(
     return Pictures({"gallery.images": pictures(part, index)}, notes)
 
 
-def _shown(context: Context) -> Tensor:
+def _can_show(context: Context) -> Tensor:
     """Return which training samples may be shown: all but those a user excludes."""
     if context.corrections is not None:
         return ~context.corrections.excluded
@@ -52,22 +51,22 @@ def _shown(context: Context) -> Tensor:
 
 
 def _class_counts(context: Context, suspects: Suspects) -> list[dict[str, int]]:
-    """Return for each class how many training samples it has, and how many of those shown are suspects."""
+    """Return for each class its number of training samples, and of suspects that may be shown."""
     targets, classes = context.splits.train.targets, len(context.splits.classes)
     totals = torch.bincount(targets, minlength=classes).tolist()
-    flagged = torch.bincount(targets[suspects.conflict & _shown(context)], minlength=classes)
+    flagged = torch.bincount(targets[suspects.conflict & _can_show(context)], minlength=classes)
     return [{"samples": n, "flagged": k} for n, k in zip(totals, flagged.tolist(), strict=True)]
 
 
 def _gallery_samples(
     context: Context, suspects: Suspects, flagged: Sequence[int]
 ) -> list[tuple[int, str]]:
-    """Return (index, role) of the samples to show, from the classes with most suspects."""
+    """Return (index, role) of the samples to show, from the classes with the most suspects."""
     most = sorted(range(len(flagged)), key=lambda c: -flagged[c])[:CLASSES]
     easy = Suspects(-suspects.score, suspects.conflict, suspects.predicted)
     chosen: list[tuple[int, str]] = []
     for label in sorted(most):
-        members = _shown(context) & (context.splits.train.targets == label)
+        members = _can_show(context) & (context.splits.train.targets == label)
         count = max(FEWEST, min(SUSPECTS, flagged[label], PICTURES // len(most) - TYPICAL))
         chosen += [(i, "suspect") for i in _strongest(suspects, members, count)]
         typical = _strongest(easy, members & ~suspects.conflict, TYPICAL)
@@ -91,7 +90,7 @@ def describe(
     says: Says,
 ) -> list[dict[str, Any]]:
     """Return the facts about some samples of a split, and the predictions of each network."""
-    part, said = context.splits.parts()[split], says(torch.tensor(index, dtype=torch.long))
+    part, predicted = context.splits.parts()[split], says(torch.tensor(index, dtype=torch.long))
     named, conflicting = sample_names(part), context.splits.conflicting(split)
     return [
         {
@@ -103,14 +102,14 @@ def describe(
             "flagged": bool(suspects.conflict[i]),
             "bias": int(context.splits.bias[split][i]) if split in context.splits.bias else None,
             "conflicting": None if conflicting is None else bool(conflicting[i]),
-            "says": {name: labels[place] for name, labels in said.items()},
+            "says": {name: labels[place] for name, labels in predicted.items()},
         }
         for place, i in enumerate(index)
     ]
 
 
 def answers_of(context: Context, networks: Mapping[str, nn.Module], part: Part) -> Says:
-    """Return a function that asks networks about samples of a split."""
+    """Return a function that predicts samples of a split with several networks."""
     return lambda index: {
         name: _predictions(context, model, part, index) for name, model in networks.items()
     }
@@ -136,7 +135,7 @@ def pictures(part: Part, index: Sequence[int]) -> Tensor:
 
 
 def colours(images: Tensor) -> Tensor:
-    """Return images of any number of channels as red, green and blue between 0 and 255."""
+    """Convert images with any number of channels to RGB between 0 and 255."""
     images = images[:, :3] if images.shape[1] >= 3 else images[:, :1].expand(-1, 3, -1, -1)
     if images.dtype == torch.uint8:
         return images.float()

@@ -1,4 +1,4 @@
-"""The trainings that stages ask for: data, order of samples, options and watchers of the recipe."""
+"""Build the trainings of stages: data, order of samples, options and watchers from the recipe."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def make_training(
     watchers: Sequence[Watcher] = (),
     begins: bool = False,
 ) -> Training:
-    """Return the training of a method under the recipe; by default on permuted passes through the data.
+    """Return the training of a method; by default it passes through the data in random order.
 
-    `begins` says that it starts from the initial network.
+    `begins` is True if it starts from the initial network.
     """
     recipe, seed = context.recipe, context.seed(stage)
     if source is None:
@@ -60,7 +60,7 @@ def training_source(
 ) -> Source:
     """Return the training split with the augmentations of the recipe, and further labels of its samples.
 
-    Without `mixes` no image takes anything from another.
+    With `mixes=False` images are not mixed.
     """
     data = context.recipe.data
     mixing = Mixing(spectrum=data.spectrum, style=data.style, mix=data.mix) if mixes else NO_MIXING
@@ -75,7 +75,7 @@ def training_source(
 
 
 def passes(context: Context, batch: int, seed: int) -> sampling.Passes:
-    """Return the order of passes through all samples that stages train on, each permuted."""
+    """Return the order of passes through all samples that stages train on, each in random order."""
     among = (~context.kept_out).nonzero().squeeze(1).to(context.device)
     return sampling.Passes(among, batch=batch, seed=seed)
 
@@ -83,7 +83,7 @@ def passes(context: Context, batch: int, seed: int) -> sampling.Passes:
 def oversample(
     context: Context, stage: str, settings: DebiasSettings, results: Results
 ) -> tuple[Source, sampling.Order]:
-    """Return the training data with suspects marked, and an order that samples them more often."""
+    """Return the training data with flags of suspects, and an order that samples suspects more often."""
     seed = context.seed(stage)
     if "mine" not in results:
         return training_source(context, seed), passes(context, settings.batch, seed)
@@ -95,7 +95,7 @@ def oversample(
 
 
 def _odds(context: Context, settings: DebiasSettings, suspects: Suspects) -> Tensor:
-    """Return sampling weights: a fixed upweighting, or one derived from the number of suspects."""
+    """Return sampling odds: a fixed factor for suspects, or one derived from their number."""
     conflict = suspects.conflict
     if settings.up:
         return sampling.fixed_odds(conflict, up=settings.up)
@@ -114,7 +114,7 @@ def loss_options(settings: DebiasSettings) -> dict[str, Any]:
 
 
 def latest_weights(context: Context, results: Results) -> Mapping[str, Tensor]:
-    """Return the weights that the stages before ended with, or the initial ones."""
+    """Return the weights of the last finished stage, or the initial ones."""
     return results.final_weights if results.last_network else context.initial
 
 

@@ -35,6 +35,7 @@ class Workspace:
         self.began = time.perf_counter()
         self.appends = False  # whether this process has written to the log
         self.beside = 1  # how many were made at once, in the same time
+        self.on_row: Callable[[Mapping[str, Any]], None] | None = None  # sees every row of the log
 
     @property
     def seconds(self) -> float:
@@ -76,6 +77,8 @@ class Workspace:
             cut_incomplete(self.path / LOG)
             self.appends = True
         append_row(self.path / LOG, row)
+        if self.on_row is not None:
+            self.on_row(row)
 
     def promote(
         self,

@@ -1,20 +1,20 @@
-"""The paper's linear model, its theorems and its simulation, as functions that give arrays.
+"""The paper's linear model, its theorems and its simulation, as functions that return arrays.
 
 One bit of the input is the label itself (invariant); D more bits agree with it with probability p
 (spurious). A linear classifier with pretrained weights is pruned by random masks m_j ~ Bern(π_j).
 
-    environments.py   the distribution of the bits: biased, test, mixture; sampling and enumeration
-    error_rates.py    the exact error of the pruned classifier, and the sampled one
-    bounds.py         Theorems 1 and 2: Hoeffding bounds of that error
-    sweep.py          bound against exact error over a grid with extreme corners
+    environments.py   the distribution of the bits (biased, test, mixture); sampling and enumeration
+    error_rates.py    the error of the pruned classifier, exact or from samples
+    bounds.py         Theorems 1 and 2: Hoeffding bounds on that error
+    sweep.py          compares bound and exact error over a grid that includes extreme cases
     flow.py           Proposition 1: how the weights grow under gradient flow, and its bounds
     simulation.py     the appendix figure: many linear classifiers trained at once
-    pruning.py        the mask probabilities π learned by gradient descent
-    cosines.py        Lemma 1: how similar two samples' features are at initialisation
-    studies.py        the numbers of the report, one function a figure
-    corners.py        where the paper's inequality fails, or says nothing
+    pruning.py        learning of the mask probabilities π by gradient descent
+    cosines.py        Lemma 1: how similar the features of two samples are at initialisation
+    studies.py        the numbers of the report, one function per figure
+    corners.py        where the paper's inequality fails, or is trivial
 
-Wrong parameters raise ValueError. Nothing else of unspur is imported.
+Wrong parameters raise ValueError.
 
 May import: extras.
 """

@@ -1,4 +1,4 @@
-"""Parameters checked once, where they come in."""
+"""Check parameters and return them as arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROUNDING = 1e-12
 
 
 def biased_p(p: ArrayLike) -> Array:
-    """How often a spurious bit agrees with the label where the data are biased: in (0.5, 1]."""
+    """Check p in (0.5, 1]: how often a spurious bit agrees with the label in biased data."""
     p = np.asarray(p, dtype=np.float64)
     if not np.all((p > 0.5) & (p <= 1)):
         raise ValueError(
@@ -29,7 +29,7 @@ def probability(value: ArrayLike, name: str) -> Array:
 
 
 def mixing(φ: ArrayLike, p: Array) -> Array:
-    """The share of debiasing samples: at most 1 - 1/(2p), where the bits become fair coins."""
+    """Check the share φ of debiasing samples: at most 1 - 1/(2p), where the bits become fair coins."""
     φ = np.asarray(φ, dtype=np.float64)
     limit = 1 - 1 / (2 * p)
     inside = (φ >= 0) & (φ <= limit + ROUNDING)
@@ -38,7 +38,7 @@ def mixing(φ: ArrayLike, p: Array) -> Array:
         where = np.unravel_index(np.argmin(inside), inside.shape)
         raise ValueError(
             f"φ must be between 0 and 1 - 1/(2p) = {most[where]:.6g}, not {bad[where]:.6g}: "
-            "above it the bits would be biased the other way."
+            "above this value the bits would be biased the other way."
         )
     return φ
 
@@ -57,7 +57,7 @@ def finite(value: ArrayLike, name: str) -> Array:
 
 
 def vector(value: ArrayLike, name: str) -> Array:
-    """A finite array whose last axis runs over weights; there is at least one."""
+    """Check that an array is finite and has at least one entry on its last axis."""
     value = finite(value, name)
     if value.ndim < 1 or value.shape[-1] < 1:
         raise ValueError(
@@ -67,7 +67,7 @@ def vector(value: ArrayLike, name: str) -> Array:
 
 
 def keep(π: ArrayLike, width: int) -> Array:
-    """Probabilities to keep (π_inv, π_sp,1 ... π_sp,D): `width` = D + 1 on the last axis."""
+    """Check the mask probabilities (π_inv, π_sp,1 ... π_sp,D): `width` = D + 1 on the last axis."""
     π = probability(π, "π")
     if π.ndim < 1 or π.shape[-1] != width:
         raise ValueError(
@@ -83,5 +83,5 @@ def positive(value: float, name: str) -> float:
     return float(value)
 
 
-def _first(value: Array, fine: NDArray[np.bool_]) -> float:
-    return float(value.reshape(-1)[np.argmin(fine.reshape(-1))])
+def _first(value: Array, valid: NDArray[np.bool_]) -> float:
+    return float(value.reshape(-1)[np.argmin(valid.reshape(-1))])

@@ -1,7 +1,7 @@
-"""Where the paper's inequality fails, or holds and says nothing.
+"""Find where the paper's inequality fails, or holds trivially.
 
-It needs w_inv > 0 and a mean μ = E[O | Y = 1] / w_inv that is not negative: the two-sided Hoeffding
-inequality bounds |O - μ|, and an O far below 0 is near its mean when the mean is negative.
+It needs w_inv > 0 and a mean μ = E[O | Y = 1] / w_inv that is not negative. The two-sided Hoeffding
+inequality bounds |O - μ|; if μ is negative, an O far below 0 is close to μ and is not excluded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .sweep import Case, sweep
 
 
 def corners(s: Settings) -> Numbers:
-    """Where the paper's inequality fails: bound and error over α of both signs, and a whole grid."""
+    """Return where the inequality fails: bound and error over α of both signs, and over a grid."""
     ratios = np.linspace(-1, 1, 4 * (s.points - 1) + 1)
     π = np.ones(s.d + 1)
     errors = [exact_error(np.r_[1.0, np.full(s.d, each)], π, biased(s.p)) for each in ratios]
@@ -44,22 +44,22 @@ def corners(s: Settings) -> Numbers:
 
 
 def surely_fails(π: ArrayLike, α: ArrayLike, agree: ArrayLike) -> NDArray[np.bool_]:
-    """Must the paper's bound be below the error? Wherever μ < 0 and 2 μ² / (4 Σ α_i² + 1) > log 3.
+    """Return whether the error must exceed the paper's bound: μ < 0 and 2 μ² / (4 Σ α_i² + 1) > log 3.
 
-    There Hoeffding bounds the other side, P(O < 0) ≥ 1 - e^{-x}, and 2 e^{-x} < 1 - e^{-x} for x > log 3.
+    In this case Hoeffding's inequality gives P(O < 0) ≥ 1 - e^{-x}, and 2 e^{-x} < 1 - e^{-x} for x > log 3.
     """
     μ = bounding.mean_output(π, α, agree)
     return np.asarray((μ < 0) & (2 * μ**2 / bounding.squared_ranges(α) > np.log(3)))
 
 
 def informative_ratios(π_inv: float) -> float:
-    """The largest Σ α_i² at which the test bound is not above ½, what a coin achieves; 0 if none."""
+    """Return the largest Σ α_i² at which the test bound is at most ½ (random guessing), or 0 if none is."""
     π_inv = float(checks.probability(π_inv, "π_inv"))
     return max(float(2 * π_inv**2 / np.log(4) - 1) / 4, 0.0)
 
 
 def _examples() -> list[Numbers]:
-    """The corners that matter, each as small as it can be."""
+    """Return minimal examples of all special cases."""
     one = np.ones(2)
     return [
         _example("negative mean", [1.0, -5.0, -5.0, -5.0], np.ones(4), "spurious weights outvote"),
@@ -91,7 +91,7 @@ def _example(name: str, w: list[float], π: Array, note: str, *, p: float = 0.95
 
 
 def _grid(cases: list[Case]) -> Numbers:
-    """The sweep in columns, and what it comes to."""
+    """Return the sweep as columns, and counts of cases."""
     failing = [case for case in cases if not case.holds]
     columns: dict[str, list[Any]] = {
         "d": [case.d for case in cases],

@@ -28,11 +28,11 @@ class Environment:
 
     @property
     def mean(self) -> float:
-        """E[Z_sp | Y = 1]."""
+        """The mean E[Z_sp | Y = 1]."""
         return 2 * self.agree - 1
 
     def sample(self, rng: np.random.Generator, n: int, d: int) -> tuple[Array, Array]:
-        """n inputs (n, d + 1) and their labels (n,), all ±1."""
+        """Return n random inputs (n, d + 1) and their labels (n,), all ±1."""
         checks.count(n, "n")
         checks.count(d, "D")
         y = rng.choice([-1.0, 1.0], size=n)
@@ -40,9 +40,11 @@ class Environment:
         return np.column_stack([y, y[:, None] * agrees]), y
 
     def enumerate(self, d: int) -> tuple[Array, Array, Array]:
-        """All 2^(d+1) inputs, their labels, and how probable each is."""
+        """Return all 2^(d+1) inputs, their labels and their probabilities."""
         if checks.count(d, "D") > MOST_BITS:
-            raise ValueError(f"D = {d} has too many inputs to list (most: {MOST_BITS}); sample.")
+            raise ValueError(
+                f"D = {d} has too many inputs to list (at most {MOST_BITS}); use sample()."
+            )
         agrees, weight = signs(d), self.agree ** np.arange(d + 1)
         weight = weight * (1 - self.agree) ** np.arange(d, -1, -1) / 2
         each = weight[(agrees > 0).sum(axis=1)]
@@ -52,17 +54,17 @@ class Environment:
 
 
 def biased(p: float) -> Environment:
-    """Training data: spurious bits agree with probability p, in (0.5, 1]."""
+    """Return the environment of training data: spurious bits agree with probability p in (0.5, 1]."""
     return Environment(float(checks.biased_p(p)))
 
 
 def fair() -> Environment:
-    """Test data: spurious bits are fair coins."""
+    """Return the environment of test data: spurious bits are fair coins."""
     return Environment(0.5)
 
 
 def mixture(p: float, φ: float) -> Environment:
-    """Oversampled training data: with probability φ a bit is turned against the label.
+    """Return the environment of oversampled training data: with probability φ a bit contradicts the label.
 
     P(Z = y | y) = (1 - φ) p, so E[Z | Y = 1] = 2p(1 - φ) - 1.
     """
@@ -70,17 +72,17 @@ def mixture(p: float, φ: float) -> Environment:
 
 
 def agreement(p: ArrayLike, φ: ArrayLike = 0.0) -> Array:
-    """(1 - φ) p, for arrays too; not below 1/2, where rounding would take it at the limit."""
+    """Return (1 - φ) p, also for arrays; rounding errors below 1/2 are corrected."""
     p = checks.biased_p(p)
     return np.maximum((1 - checks.mixing(φ, p)) * p, 0.5)
 
 
 def φ_limit(p: ArrayLike) -> Array:
-    """1 - 1/(2p): the share of debiasing samples at which the bits are fair coins."""
+    """Return 1 - 1/(2p), the share of debiasing samples at which the bits are fair coins."""
     return 1 - 1 / (2 * checks.biased_p(p))
 
 
 def signs(d: int) -> Array:
-    """All 2^d rows of ±1."""
+    """Return all 2^d rows of ±1."""
     bits = np.arange(2**d)[:, None] >> np.arange(d)
     return np.where(bits & 1, -1.0, 1.0)

@@ -1,7 +1,7 @@
 """The error of the pruned classifier, O = w_inv m_inv + Σ w_i m_i Z_i given Y = 1.
 
-The loss of the paper is ½ E[1 - Y sgn(O)] = P(O < 0 | Y = 1) + ½ P(O = 0 | Y = 1). The second term is
-not zero where masks can remove everything, or where weights cancel: so both are given.
+The loss of the paper is ½ E[1 - Y sgn(O)] = P(O < 0 | Y = 1) + ½ P(O = 0 | Y = 1). The second term is not
+zero if masks can remove all weights, or if weights cancel, so both terms are returned.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from .checks import Array
 from .environments import Environment
 
 MOST_BITS = 20  # two tables of 3^10 sums
-SAME = 1e-10  # sums this close to 0, in units of Σ|w|, are ties: floats do not cancel exactly
+SAME = 1e-10  # sums this close to 0, in units of Σ|w|, count as ties, because floats do not cancel exactly
 
 
 @dataclass(frozen=True)
 class Error:
-    """How often the classifier is wrong, and how often it says nothing."""
+    """The probability of a wrong output, and of a tie."""
 
     below: float
     tie: float
-    spread: float = 0.0  # the standard error of `loss` where it was sampled
+    spread: float = 0.0  # the standard error of `loss`, 0 for exact values
 
     @property
     def loss(self) -> float:
-        """½ E[1 - Y sgn(O)]: a tie is half an error."""
+        """The loss ½ E[1 - Y sgn(O)], in which a tie is half an error."""
         return self.below + self.tie / 2
 
     @property
     def at_most(self) -> float:
-        """P(O ≤ 0 | Y = 1): a tie is an error."""
+        """P(O ≤ 0 | Y = 1), in which a tie is an error."""
         return self.below + self.tie
 
 
 def exact_error(w: ArrayLike, π: ArrayLike, environment: Environment) -> Error:
-    """The exact error, over all masks and inputs; w and π are (w_inv, w_sp,1 ... w_sp,D).
+    """Return the exact error over all masks and inputs; w and π are (w_inv, w_sp,1 ... w_sp,D).
 
-    Each spurious term is -w, 0 or w: 3^D outcomes. They are split into two tables of about
-    3^(D/2) sums; one is sorted, and each sum of the other looks up how much lies below minus it.
+    Each spurious term is -w, 0 or w, which gives 3^D outcomes. They are split into two tables of about
+    3^(D/2) sums. One table is sorted; for each sum s of the other, the probability below -s is looked up.
     """
     w, π = _pair(w, π)
     d = len(w) - 1
     if d > MOST_BITS:
         raise ValueError(
-            f"D = {d} is too large for the exact error (most: {MOST_BITS}); use sampled_error."
+            f"D = {d} is too large for the exact error (at most {MOST_BITS}); use sampled_error."
         )
     middle = 1 + d // 2
     left, left_odds = _sums(w[1:middle], π[1:middle], environment.agree)
@@ -71,10 +71,10 @@ def sampled_error(
     *,
     n: int = 100_000,
 ) -> Error:
-    """The error over n random masks and inputs; for any D."""
+    """Estimate the error from n random masks and inputs, for any D."""
     w, π = _pair(w, π)
     checks.count(n, "n")
-    u = rng.random((n, len(w) - 1))  # m Z is 1, -1, or 0 where the mask is off
+    u = rng.random((n, len(w) - 1))  # m Z is 1, -1, or 0 if the mask is off
     terms = np.where(u < π[1:] * environment.agree, 1.0, np.where(u < π[1:], -1.0, 0.0))
     values = w[0] * (rng.random(n) < π[0]) + terms @ w[1:]
     close = SAME * np.abs(w).sum()
@@ -84,7 +84,7 @@ def sampled_error(
 
 
 def _sums(w: Array, π: Array, agree: float) -> tuple[Array, Array]:
-    """Every value of Σ w_i m_i Z_i, and how probable it is; what cannot happen is left out."""
+    """Return every possible value of Σ w_i m_i Z_i and its probability."""
     sums, odds = np.zeros(1), np.ones(1)
     for weight, probability in zip(w, π, strict=True):
         steps = (
@@ -106,5 +106,5 @@ def _pair(w: ArrayLike, π: ArrayLike) -> tuple[Array, Array]:
         )
     π = checks.keep(π, len(w))
     if π.ndim != 1:
-        raise ValueError(f"π must have one axis, as w has, not shape {π.shape}.")
+        raise ValueError(f"π must have one axis, like w, not shape {π.shape}.")
     return w, π

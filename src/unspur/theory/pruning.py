@@ -1,15 +1,15 @@
-"""Which weights survive when the mask probabilities π are learned: the paper's claim, seen.
+"""Learn the mask probabilities π, to see which weights are kept: the paper's claim.
 
-The pretrained weights are frozen; π goes down the gradient of an objective on data of which a share φ is
-turned against the label, and is kept within [0, 1]. Four objectives, all of O given Y = 1:
+The pretrained weights are frozen. Projected gradient descent on π in [0, 1] minimises an objective on data of
+which a share φ contradicts the label. There are four objectives, all of O given Y = 1:
 
     bound         log of Theorem 2's bound: -2 μ² / (4 Σ α_i² + 1)
     exponential   log E e^{-O} = Σ log(1 - π_j + π_j c_j), c = e^{-w_inv} and q e^{-w_i} + (1-q) e^{w_i}
     logistic      E log(1 + e^{-O}), from random masks and inputs: what training minimises
-    error         P(O < 0) + ½ P(O = 0), likewise
+    error         P(O < 0) + ½ P(O = 0), also from random masks and inputs
 
-The first two are exact. For the others ∂/∂π_j is the expected difference that keeping weight j makes,
-estimated without bias: every draw is scored with weight j kept and with weight j removed.
+The first two are exact. For the others ∂/∂π_j is the expected difference between keeping and removing
+weight j. Its estimate is unbiased: every draw is scored with weight j kept and with weight j removed.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def learn(
     batch: int = 256,
     rng: np.random.Generator | None = None,
 ) -> Array:
-    """Learned π, of shape (*agree.shape, *w.shape): one problem for every agreement and weight vector.
+    """Return the learned π, (*agree.shape, *w.shape): one problem for every agreement and weight vector.
 
-    `w` is (..., D + 1) with the invariant weight first; `agree` is (1 - φ) p. The objective gets
-    `sparsity` × Σ π added, so that a weight which makes no difference goes.
+    `w` is (..., D + 1) with the invariant weight first; `agree` is (1 - φ) p. `sparsity` × Σ π is added to
+    the objective, so that a weight without influence is removed.
     """
     w, agree = checks.vector(w, "w"), checks.probability(agree, "agree")
     if w.shape[-1] < 2:
@@ -57,30 +57,30 @@ def learn(
     checks.positive(rate, "rate")
     checks.count(batch, "batch")
     rng = rng or np.random.default_rng(0)
-    chances = agree.reshape(agree.shape + (1,) * w.ndim)
+    agreements = agree.reshape(agree.shape + (1,) * w.ndim)
     π = np.full(agree.shape + w.shape, start)
     w = np.broadcast_to(w, π.shape)
     for _ in range(steps):
-        gradient = _GRADIENTS[objective](w, π, chances, rng, batch) + sparsity
+        gradient = _GRADIENTS[objective](w, π, agreements, rng, batch) + sparsity
         π = np.clip(π - rate * gradient, 0.0, 1.0)
     return π
 
 
 def critical_φ(w: ArrayLike, p: ArrayLike) -> Array:
-    """Above which φ the exponential loss removes a spurious weight w > 0: 1 - σ(w)/p.
+    """Return the φ above which the exponential loss removes a spurious weight w > 0: 1 - σ(w)/p.
 
-    It keeps one as long as w < log(q/(1-q)), q = (1-φ)p. That is before the bits are fair coins,
-    and the earlier the larger the weight. Negative where the weight goes even without debiasing.
+    The weight is kept as long as w < log(q/(1-q)), q = (1-φ)p. It is removed before the bits are fair coins,
+    and a larger weight earlier. A negative value means that it is removed even without debiasing.
     """
     return 1 - 1 / (1 + np.exp(-checks.finite(w, "w"))) / checks.biased_p(p)
 
 
 def _bound(w: Array, π: Array, agree: Array, _: np.random.Generator, __: int) -> Array:
     α = w[..., 1:] / w[..., :1]
-    lean = 2 * agree - 1
-    μ = π[..., :1] + lean * (α * π[..., 1:]).sum(axis=-1, keepdims=True)
-    pull = np.concatenate([np.ones_like(μ), lean * α], axis=-1)
-    gradient: Array = -4 * μ * pull / (4 * (α**2).sum(axis=-1, keepdims=True) + 1)
+    mean_bit = 2 * agree - 1
+    μ = π[..., :1] + mean_bit * (α * π[..., 1:]).sum(axis=-1, keepdims=True)
+    direction = np.concatenate([np.ones_like(μ), mean_bit * α], axis=-1)
+    gradient: Array = -4 * μ * direction / (4 * (α**2).sum(axis=-1, keepdims=True) + 1)
     return gradient
 
 
@@ -91,7 +91,7 @@ def _exponential(w: Array, π: Array, agree: Array, _: np.random.Generator, __: 
 
 
 def _sampled(loss: Callable[[Array, Array], Array]) -> Gradient:
-    """E[loss(O with weight j) - loss(O without)], for every j."""
+    """Return the gradient E[loss(O with weight j) - loss(O without weight j)], for every j."""
 
     def gradient(w: Array, π: Array, agree: Array, rng: np.random.Generator, batch: int) -> Array:
         z = np.where(rng.random((batch, *π.shape)) < agree, 1.0, -1.0)

@@ -1,8 +1,8 @@
 """The appendix figure: linear classifiers trained on biased bits, all p and all seeds at once.
 
-The label times the input is (1, S) with S = ±1 agreements, so a sample's binary cross entropy without a
-bias term is softplus(-(w_inv + S·w_sp)). For one seed the same uniform numbers u make S = sign(p - u) at
-every p, and all problems share the order of their samples: each is trained as it would be alone.
+The label times the input is (1, S) with S = ±1 agreements, so the binary cross entropy of a sample (without a
+bias term) is softplus(-(w_inv + S·w_sp)). For one seed the same uniform numbers u give S = sign(p - u) for
+every p, and all problems use the same order of samples. Each problem gives the same result as alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Rule:
-    """How weights follow their gradient; as in torch, without momentum or weight decay."""
+    """An update rule, SGD or Adam, as in torch without momentum or weight decay."""
 
     name: Literal["sgd", "adam"]
     rate: float
@@ -55,7 +55,7 @@ def train(
     rules: Sequence[Rule] = RULES,
     progress: Progress | None = None,
 ) -> Array:
-    """The trained weights, (rules, p, seeds, D + 1); the invariant one first."""
+    """Return the trained weights, (rules, p, seeds, D + 1), with the invariant weight first."""
     checks.biased_p(list(p))
     if not (len(p) and len(seeds) and len(rules)):
         raise ValueError("give at least one p, one seed and one rule.")
@@ -77,14 +77,14 @@ def train(
 
 
 def weight_ratio(weights: ArrayLike) -> Array:
-    """mean(w_sp) / w_inv, over the last axis."""
+    """Return mean(w_sp) / w_inv over the last axis."""
     w = checks.vector(weights, "weights")
     ratio: Array = w[..., 1:].mean(axis=-1) / w[..., 0]
     return ratio
 
 
 def accuracy(weights: ArrayLike, agree: float = 0.5) -> Array:
-    """Exact accuracy where spurious bits agree with probability `agree`; a tie is half right."""
+    """Return the exact accuracy if spurious bits agree with probability `agree`; a tie counts half."""
     w = checks.vector(weights, "weights")
     d = w.shape[-1] - 1
     if not 1 <= d <= MOST_BITS:
@@ -101,33 +101,33 @@ def accuracy(weights: ArrayLike, agree: float = 0.5) -> Array:
 
 
 def uniforms(seed: int, samples: int, d: int) -> NDArray[np.float32]:
-    """The numbers behind one seed's samples: a bit agrees with the label where u < p."""
+    """Return the uniform numbers u of the samples of a seed: a bit agrees with the label if u < p."""
     return np.random.default_rng([seed, 0]).random((samples, d), dtype=np.float32)
 
 
 def starting_weights(seed: int, d: int) -> NDArray[np.float32]:
-    """Uniform on ±1/√(D+1), as torch's linear layer begins; some are negative."""
+    """Return initial weights, uniform on ±1/√(D+1) as in torch's linear layer; some are negative."""
     u = np.random.default_rng([seed, 1]).random(d + 1, dtype=np.float32)
     return np.float32(1 / np.sqrt(d + 1)) * (2 * u - 1)
 
 
 def orders(epochs: int, samples: int) -> Iterator[NDArray[np.int64]]:
-    """The order of the samples in each epoch."""
+    """Yield the order of the samples in each epoch."""
     rng = np.random.default_rng(0)
     for _ in range(epochs):
         yield rng.permutation(samples)
 
 
 def _inputs(p: Sequence[float], seeds: Sequence[int], samples: int, d: int) -> Tensor:
-    """Label times input, ±1 of shape (p × seeds, samples, D + 1)."""
+    """Return label times input, ±1, of shape (p × seeds, samples, D + 1)."""
     random_numbers = torch.from_numpy(np.stack([uniforms(seed, samples, d) for seed in seeds]))
     agreements = torch.cat([torch.where(random_numbers < each, 1.0, -1.0) for each in p])
     return torch.cat([torch.ones(*agreements.shape[:2], 1), agreements], dim=2)
 
 
 def _batches(inputs: Tensor, order: Tensor, batch: int) -> Iterator[Tensor]:
-    """The samples in this order, (problems, batch, D + 1) at a time; valid until the next one."""
-    # One buffer for all batches: fresh memory of this size costs three times the copying.
+    """Yield batches (problems, batch, D + 1) in this order; each is valid until the next one."""
+    # One buffer for all batches: allocating memory of this size takes three times as long as copying.
     buffer = inputs.new_empty(inputs.shape[0] * min(batch, len(order)) * inputs.shape[2])
     for first in range(0, len(order), batch):
         part = order[first : first + batch]
@@ -138,7 +138,7 @@ def _batches(inputs: Tensor, order: Tensor, batch: int) -> Iterator[Tensor]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Products this small are faster on one thread, far so on a busy machine."""
+    """Use one thread: such small products are faster then, especially on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -148,13 +148,13 @@ def _one_thread() -> Iterator[None]:
 
 
 def _starts(count: int, seeds: Sequence[int], d: int, rules: int) -> Tensor:
-    """One start a seed, the same for every p and rule: (p × seeds, rules, D + 1)."""
+    """Return the initial weights of each seed, the same for every p and rule: (p × seeds, rules, D + 1)."""
     each = torch.from_numpy(np.stack([starting_weights(seed, d) for seed in seeds]))
     return each[:, None].repeat(count, rules, 1)
 
 
 def _gradient(weights: Tensor, inputs: Tensor) -> Tensor:
-    """Of the mean loss over a batch (problems, batch, D + 1), for weights (problems, rules, D + 1)."""
+    """Return the gradient of the mean loss over a batch; weights are (problems, rules, D + 1)."""
     margin = weights @ inputs.mT
     return -torch.sigmoid(-margin) @ inputs / inputs.shape[1]
 

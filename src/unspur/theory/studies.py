@@ -1,6 +1,6 @@
-"""What the theory report shows, as plain numbers: one function a figure, lists and floats out.
+"""The numbers of the theory report: one function per figure, which returns lists and floats.
 
-Everything random comes from `Settings.seed` and from `Settings.seeds`.
+All randomness depends on `Settings.seed` and `Settings.seeds`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OBJECTIVES: tuple[pruning.Objective, ...] = ("bound", "exponential", "logistic",
 
 @dataclass(frozen=True)
 class Settings:
-    """How much of everything."""
+    """The sizes of all studies: grids, draws, widths, seeds, samples and steps."""
 
     seed: int = 0
     d: int = 15
@@ -64,7 +64,7 @@ QUICK = Settings(
 
 
 def bounds(s: Settings) -> Numbers:
-    """Theorem 1 against the exact and the sampled error: over the ratio α, and over π_sp."""
+    """Compare Theorem 1 with the exact and the sampled error, over the ratio α and over π_sp."""
     rng = np.random.default_rng([s.seed, 1])
     ratios, kept = np.linspace(0, 1, s.points), np.linspace(0, 1, s.points)
     everything = np.ones(s.d + 1)
@@ -89,7 +89,7 @@ def bounds(s: Settings) -> Numbers:
 
 
 def mixtures(s: Settings, *, ratio: float = 0.3, kept: float = 0.9) -> Numbers:
-    """Theorem 2 over φ, up to the share at which the bits are fair coins."""
+    """Evaluate Theorem 2 over φ, up to the share at which the bits are fair coins."""
     rng = np.random.default_rng([s.seed, 2])
     π, α = np.full(s.d + 1, kept), np.full(s.d, ratio)
     curves = []
@@ -112,7 +112,7 @@ def mixtures(s: Settings, *, ratio: float = 0.3, kept: float = 0.9) -> Numbers:
 
 
 def flows(s: Settings, *, w_inv: float = 0.3, w_sp: float = 0.1) -> Numbers:
-    """Proposition 1: weights, their bounds, and how far the solution keeps what must stay the same."""
+    """Solve Proposition 1: weights, their bounds, and the drift of the conserved quantity."""
     t = np.concatenate([[0.0], np.geomspace(1e-2, s.horizon, 2 * s.points)])
     runs = [_flow(flow.equal_start(p, s.d, w_inv=w_inv, w_sp=w_sp), t) for p in s.flow_ps]
     start = flow.equal_start(1.0, s.d, w_inv=w_inv, w_sp=w_sp)
@@ -128,7 +128,7 @@ def flows(s: Settings, *, w_inv: float = 0.3, w_sp: float = 0.1) -> Numbers:
 
 
 def simulate(s: Settings, progress: Progress | None = None) -> tuple[Numbers, Array]:
-    """The appendix figure, and the weights (rules, p, seeds, D + 1) behind it."""
+    """Return the numbers of the appendix figure, and its weights (rules, p, seeds, D + 1)."""
     weights = simulation.train(
         s.ps,
         seeds=s.seeds,
@@ -153,7 +153,7 @@ def simulate(s: Settings, progress: Progress | None = None) -> tuple[Numbers, Ar
 
 
 def prune(s: Settings, weights: Array) -> Numbers:
-    """Which of these weights (seeds, D + 1), trained at s.p, survive as φ grows, and how good they are."""
+    """Learn masks on weights (seeds, D + 1) trained at s.p: which are kept as φ grows, and the accuracy."""
     φ = np.linspace(0, float(φ_limit(s.p)), s.mixtures)
     runs = []
     for k, objective in enumerate(OBJECTIVES):
@@ -186,7 +186,7 @@ def prune(s: Settings, weights: Array) -> Numbers:
 
 
 def cosines(s: Settings) -> Numbers:
-    """Lemma 1 over p, and over how many spurious columns are kept, against random pairs."""
+    """Compare Lemma 1 with random pairs, over p and over the number of spurious columns kept."""
     rng = np.random.default_rng([s.seed, 4])
     w = cosining.semi_orthogonal(rng, 2 * (s.d + 1), s.d)
     ps, kept = np.linspace(0.55, 1.0, 10), range(s.d + 1)
@@ -216,7 +216,7 @@ def _train_and_test(p: float) -> dict[str, Environment]:
 def _errors(
     cells: list[tuple[Array, Array]], where: Environment, s: Settings, rng: np.random.Generator
 ) -> dict[str, list[float]]:
-    """Exact error, sampled error and bounds of every (π, α)."""
+    """Return exact error, sampled error and bounds of every (π, α)."""
     exact = [_exact(π, α, where) for π, α in cells]
     sampled = [sampled_error(np.r_[1.0, α], π, where, rng, n=s.draws) for π, α in cells]
     one_sided = [float(bounding.one_sided_bound(π, α, where.agree)) for π, α in cells]
@@ -256,7 +256,7 @@ def _flow(start: flow.Start, t: Array) -> Numbers:
         "ratio_lower": ratio_lower[:, 0].tolist(),
         "drift": float(np.abs(constant / constant[0] - 1).max()),
         "off_closed_form": float(np.abs(flow.spurious_at(start, path.w_inv) - path.w_sp).max()),
-        "slack": {  # after t = 0, where all bounds are equalities
+        "slack": {  # without t = 0, at which all bounds are equalities
             "w_inv_lower": float((path.w_inv - lower)[1:].min()),
             "w_inv_upper": float((upper - path.w_inv)[1:].min()),
             "w_sp_lower": float((path.w_sp - sp_lower)[1:].min()),
@@ -267,7 +267,7 @@ def _flow(start: flow.Start, t: Array) -> Numbers:
 
 
 def _spread(values: ArrayLike) -> dict[str, list[float]]:
-    """Mean and standard deviation over the last axis, the seeds."""
+    """Return mean and standard deviation over the last axis, the seeds."""
     values = np.asarray(values, dtype=np.float64)
     return {
         "mean": values.mean(axis=-1).tolist(),

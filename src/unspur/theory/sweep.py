@@ -1,4 +1,4 @@
-"""Bound against exact error over a grid that includes every extreme of sign and mask."""
+"""Compare bound and exact error over a grid that includes all extremes of signs and masks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .error_rates import Error, exact_error
 
 @dataclass(frozen=True)
 class Case:
-    """One cell of the grid."""
+    """One point of the grid."""
 
     d: int
     p: float
@@ -29,17 +29,17 @@ class Case:
 
     @property
     def holds(self) -> bool:
-        """Is P(O < 0 | Y = 1) at most the paper's bound?"""
+        """Whether P(O < 0 | Y = 1) is at most the paper's bound."""
         return self.error.below <= self.bound + ROUNDING
 
     @property
     def holds_with_ties(self) -> bool:
-        """Is P(O ≤ 0 | Y = 1) at most the paper's bound?"""
+        """Whether P(O ≤ 0 | Y = 1) is at most the paper's bound."""
         return self.error.at_most <= self.bound + ROUNDING
 
     @property
     def holds_one_sided(self) -> bool:
-        """Is P(O ≤ 0 | Y = 1) at most the one-sided bound?"""
+        """Whether P(O ≤ 0 | Y = 1) is at most the one-sided bound."""
         return self.error.at_most <= self.one_sided + ROUNDING
 
 
@@ -50,7 +50,7 @@ def sweep(
     *,
     seed: int = 0,
 ) -> list[Case]:
-    """Every cell: training and mixture (`shares` of φ's limit), then the test environment."""
+    """Return every case: training and mixture (`shares` of the limit of φ), and the test environment."""
     rng = np.random.default_rng(seed)
     return [
         case
@@ -62,7 +62,7 @@ def sweep(
 
 
 def mask_patterns(d: int, rng: np.random.Generator) -> dict[str, Array]:
-    """Masks (d + 1,) at the extremes and between."""
+    """Return mask probabilities (d + 1,): extremes and values between."""
     inv, spurious = np.eye(1, d + 1)[0], 1 - np.eye(1, d + 1)[0]
     return {
         "all removed": np.zeros(d + 1),
@@ -76,7 +76,7 @@ def mask_patterns(d: int, rng: np.random.Generator) -> dict[str, Array]:
 
 
 def ratio_patterns(d: int, rng: np.random.Generator) -> dict[str, Array]:
-    """Ratios α (d,): none, small, large, negative, of mixed sign, cancelling exactly."""
+    """Return ratios α (d,): zero, small, large, negative, of mixed sign, and some that cancel exactly."""
     alternating = np.where(np.arange(d) % 2 == 0, 1.0, -1.0)
     return {
         "zero": np.zeros(d),

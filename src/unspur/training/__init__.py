@@ -1,4 +1,4 @@
-"""The training loop: what a method is, losses, sampling, the loop and its captured step, watchers, metrics.
+"""Training: the interface of methods, losses, sampling, the loop and its captured step, watchers, metrics.
 
 May import: data, errors, masks, noise, parallel.
 """

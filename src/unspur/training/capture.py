@@ -1,8 +1,8 @@
-"""Training steps recorded once as a CUDA graph, then replayed.
+"""Record training steps once as a CUDA graph and replay them.
 
-Several loops are recorded side by side, each on a stream of its own, so that the GPU works on all of them
-at once: a step of a small network leaves most of it idle. Every loop keeps the kernels, and so the bits,
-that it has alone.
+Several loops are recorded side by side, each on its own CUDA stream, so that the GPU works on all of them
+at once; one small network would leave most of the GPU idle. Every loop runs the same kernels as alone, and
+gives the same bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from .loop_state import Loop
 
-Inputs = Sequence[tuple[Tensor, ...]]  # of one step, for each loop
+Inputs = Sequence[tuple[Tensor, ...]]  # the inputs of one step, for each loop
 Advance = Callable[[Inputs], None]
 
 
@@ -33,10 +33,10 @@ def one_by_one(loops: Sequence[Loop]) -> Advance:
 
 
 def capture_steps(loops: Sequence[Loop], inputs: Inputs) -> Advance:
-    """Record the loops' steps for replay; use plain steps on a CPU, or where recording fails.
+    """Record the steps of the loops for replay; use plain steps on a CPU, or if recording fails.
 
-    Trial steps come first, as recording needs warm libraries. They are undone, so that every step that
-    counts is a replay and a resumed run repeats the bits of an undisturbed one.
+    Recording needs initialised libraries, so a few trial steps run first and are undone. Every real step is a
+    replay, so that a resumed run gives the same bits as an uninterrupted one.
     """
     team = loops[0].team
     if loops[0].device.type != "cuda" or (team is not None and not team.can_be_captured):
@@ -44,11 +44,11 @@ def capture_steps(loops: Sequence[Loop], inputs: Inputs) -> Advance:
     before = [_state(loop) for loop in loops]
     static = [tuple(t.clone() for t in loop_inputs) for loop_inputs in inputs]
     try:
-        # A network that itself draws from torch's stream (dropout) needs that stream for itself.
+        # A network that draws from torch's random stream (dropout) must be recorded alone.
         draws_random = [
             _try(loop, loop_inputs) for loop, loop_inputs in zip(loops, static, strict=True)
         ]
-        # So do loops that exchange with other processes: these must meet in one order.
+        # So must loops that communicate with other processes, which all need the same order.
         single = any(draws_random) or team is not None
         parts = [[n] for n in range(len(loops))] if single else [list(range(len(loops)))]
         graphs = [_record([loops[n] for n in part], [static[n] for n in part]) for part in parts]
@@ -61,10 +61,10 @@ def capture_steps(loops: Sequence[Loop], inputs: Inputs) -> Advance:
     finally:
         for loop, state in zip(loops, before, strict=True):
             _undo(loop, *state)
-    places = [t for loop_inputs in static for t in loop_inputs]
+    buffers = [t for loop_inputs in static for t in loop_inputs]
 
     def replay(inputs: Inputs) -> None:
-        torch._foreach_copy_(places, [t for loop_inputs in inputs for t in loop_inputs])
+        torch._foreach_copy_(buffers, [t for loop_inputs in inputs for t in loop_inputs])
         for part, graph in zip(parts, graphs, strict=True):
             if any(draws_random):
                 _seed(loops[part[0]])
@@ -74,8 +74,8 @@ def capture_steps(loops: Sequence[Loop], inputs: Inputs) -> Advance:
 
 
 def _seed(loop: Loop) -> None:
-    """Give a network that draws from torch's own stream the numbers of this step."""
-    # Not torch.manual_seed: it visits every kind of device there could be, which is slow.
+    """Seed torch's random stream for this step, for networks that draw from it."""
+    # Not torch.manual_seed, which is slow because it visits every kind of device.
     seed = loop.options.seed + loop.step
     torch.default_generator.manual_seed(seed)
     if loop.device.type == "cuda":
@@ -83,7 +83,7 @@ def _seed(loop: Loop) -> None:
 
 
 def _try(loop: Loop, inputs: tuple[Tensor, ...]) -> bool:
-    """Take trial steps; return whether the network draws from torch's own random stream."""
+    """Run trial steps; return whether the network draws from torch's random stream."""
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     random_state = torch.cuda.get_rng_state(loop.device)
@@ -100,7 +100,7 @@ def _record(loops: Sequence[Loop], inputs: Inputs) -> torch.cuda.CUDAGraph:
     """Record one graph with a branch for every loop."""
     graph = torch.cuda.CUDAGraph()
     branches = [torch.cuda.Stream() for _ in loops]  # type: ignore[no-untyped-call]
-    # NCCL's own thread may look at its events meanwhile.
+    # NCCL's thread may query its events during the capture.
     mode = "global" if loops[0].team is None else "thread_local"
     with torch.cuda.graph(graph, capture_error_mode=mode):
         trunk = torch.cuda.current_stream()
@@ -115,15 +115,15 @@ def _record(loops: Sequence[Loop], inputs: Inputs) -> torch.cuda.CUDAGraph:
 
 def _state(loop: Loop) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     method = {name: t.clone() for name, t in loop.method.state_dict().items()}
-    return method, {name: t.clone() for name, t in loop.memory().items()}
+    return method, {name: t.clone() for name, t in loop.optimiser_state().items()}
 
 
 @torch.no_grad()
-def _undo(loop: Loop, method: Mapping[str, Tensor], memory: Mapping[str, Tensor]) -> None:
-    """Put the loop back where it was, in place; a memory that was not there yet is zero."""
+def _undo(loop: Loop, method: Mapping[str, Tensor], optimiser_state: Mapping[str, Tensor]) -> None:
+    """Restore the state of a loop, in place; optimiser state that did not exist before is set to zero."""
     loop.method.load_state_dict(method)
-    for name, tensor in loop.memory().items():
-        tensor.copy_(memory[name]) if name in memory else tensor.zero_()
+    for name, tensor in loop.optimiser_state().items():
+        tensor.copy_(optimiser_state[name]) if name in optimiser_state else tensor.zero_()
     loop.clock.fill_(loop.step)
-    for total in (loop.health, loop.healthy, *loop.losses.values()):
+    for total in (loop.health, loop.healthy_steps, *loop.losses.values()):
         total.zero_()

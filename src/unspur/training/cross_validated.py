@@ -1,4 +1,4 @@
-"""Select an iterate, and say how well one does that was selected without the samples it is scored on."""
+"""Select the best step, and score each sample with a step that was selected without it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ FOLDS = 5
 
 
 class CrossValidated(Best):
-    """A watcher that keeps the best iterate, and remembers what every iterate said of each sample.
+    """A watcher that keeps the weights of the best step, and the predictions of every step for each sample.
 
-    The best of many iterates on some samples does a little better on them than on others. So a sample is
-    scored by the iterate that all samples outside its fold select.
+    The best of many steps is a little better on the samples that selected it than on others. So each sample
+    is scored by the step that the samples outside its fold select.
     """
 
     def __init__(self, unseen: Unseen, conflict: Tensor, *, every: int):
         super().__init__(unseen, conflict, every=every)
-        self.surprise = torch.zeros(0, len(conflict))  # of each iterate, for each sample
+        self.surprise = torch.zeros(0, len(conflict))  # (steps, samples)
         self.right = torch.zeros(0, len(conflict), dtype=torch.bool)
 
     def __call__(self, method: Method, step: int) -> Mapping[str, float]:
@@ -35,16 +35,16 @@ class CrossValidated(Best):
         return self.consider(method, step, logits)
 
     def right_when_unseen(self) -> Tensor:
-        """Return which samples the iterate gets right that the other folds select."""
+        """Return for each sample whether the step that the other folds select predicts it correctly."""
         fold_of = _folds(self.conflict)
         right = torch.zeros(len(fold_of), dtype=torch.bool)
         for fold in range(FOLDS):
-            here = fold_of == fold
-            right[here] = self.right[self._selected(~here)][here]
+            members = fold_of == fold
+            right[members] = self.right[self._select(~members)][members]
         return right
 
-    def _selected(self, among: Tensor) -> int:
-        """Return the number of the iterate with the lowest balanced loss on some samples."""
+    def _select(self, among: Tensor) -> int:
+        """Return the index of the step with the lowest balanced loss on some samples."""
         parts = [part for part in (self.conflict & among, ~self.conflict & among) if part.any()]
         losses = torch.stack([self.surprise[:, part].mean(1) for part in parts])
         return int(losses.sum(0).argmin())
@@ -58,7 +58,7 @@ class CrossValidated(Best):
 
 
 def _folds(conflict: Tensor) -> Tensor:
-    """Deal suspects and others into folds, each by turns."""
+    """Return the fold of each sample; suspects and others are spread evenly over the folds."""
     fold_of = torch.zeros(len(conflict), dtype=torch.int64)
     for part in (conflict, ~conflict):
         fold_of[part] = torch.arange(int(part.sum())) % FOLDS

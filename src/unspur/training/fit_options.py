@@ -1,4 +1,4 @@
-"""How a training goes: its length, its optimiser, and how the loop runs it."""
+"""Options of a training: its length, its optimiser, and how the loop runs it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Optimiser:
     weight_decay: float = 0.0
     schedule: Literal["constant", "step", "cosine"] = "constant"
     decay_every: int = 0
-    decay_from: int = 0  # the first step whose decays are counted
+    decay_from: int = 0  # the step from which `decay_every` counts
     decay_by: float = 0.1
-    warmup: int = 0  # steps over which the rate rises to its value
-    head_first: int = 0  # steps in which the body of a player stands still
+    warmup: int = 0  # steps over which the rate rises to its full value
+    head_first: int = 0  # steps in which only the head is trained
 
     def build(self, parameters: Sequence[nn.Parameter], body: int = 0) -> torch.optim.Optimizer:
-        """Return the optimiser; the first `body` parameters wait for `head_first` steps."""
-        # One fused kernel over all parameters. On a GPU the rate is a tensor, so that a captured
+        """Return the optimiser; the first `body` parameters are frozen for `head_first` steps."""
+        # One fused kernel for all parameters. On a GPU the rate is a tensor, so that a captured
         # step follows the schedule.
         device = parameters[0].device
         cuda = device.type == "cuda"
@@ -39,19 +39,19 @@ class Optimiser:
         options: dict[str, Any] = {"lr": rate, "weight_decay": self.weight_decay, "fused": True}
         groups: Any = parameters
         if body and self.head_first:
-            waiting = rate.clone() if isinstance(rate, Tensor) else rate
-            groups = [{"params": parameters[:body], "lr": waiting, "since": self.head_first}]
+            body_rate = rate.clone() if isinstance(rate, Tensor) else rate
+            groups = [{"params": parameters[:body], "lr": body_rate, "since": self.head_first}]
             groups += [{"params": parameters[body:], "since": 0}]
         if self.name == "sgd":
             return torch.optim.SGD(groups, momentum=self.momentum, **options)
         return torch.optim.Adam(groups, betas=self.betas, capturable=cuda, **options)
 
     def rate_at(self, step: int, steps: int, *, since: int = 0) -> float:
-        """Return the learning rate of a step, of parameters that are trained since another step."""
-        warm = min(1.0, (step - since + 1) / (self.warmup + 1)) if step >= since else 0.0
-        return warm * self._scheduled(step, steps)
+        """Return the learning rate of a step, for parameters that are trained from step `since` on."""
+        factor = min(1.0, (step - since + 1) / (self.warmup + 1)) if step >= since else 0.0
+        return factor * self._schedule_rate(step, steps)
 
-    def _scheduled(self, step: int, steps: int) -> float:
+    def _schedule_rate(self, step: int, steps: int) -> float:
         """Return the learning rate of a step without a warm-up."""
         if self.schedule == "step" and self.decay_every:
             return self.rate * self.decay_by ** (max(0, step - self.decay_from) // self.decay_every)
@@ -62,7 +62,7 @@ class Optimiser:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How long and how `fit` trains: everything but what is minimised and on what."""
+    """Options of `fit`: the length of training, the optimiser, precision, logging and checkpoints."""
 
     steps: int
     optimiser: Optimiser
@@ -70,7 +70,7 @@ class FitOptions:
     deterministic: bool = True
     log_every: int = 100
     checkpoint_every: int = 1000
-    checkpoint_seconds: float = 0.0  # do not checkpoint sooner after the last time
-    seed: int = 0  # of what layers draw from torch's own stream, such as dropout
+    checkpoint_seconds: float = 0.0  # least time between two checkpoints
+    seed: int = 0  # for layers that draw from torch's random stream, such as dropout
     capture: bool = True  # on a GPU: record a step once, then replay it
     compile: bool = False  # fuse the step's operations with torch.compile first

@@ -15,9 +15,10 @@ from .sampling import Order
 
 
 class Watcher(Protocol):
-    """Looks at a method every so many steps (and after the last); what it returns is logged.
+    """A function that is called with the method every `every` steps and after the last one.
 
-    What it gathers is checkpointed with the run: `state` gives it, `restore` takes it back.
+    What it returns is logged. Its state is checkpointed with the training: `state` returns it, and `restore`
+    sets it.
     """
 
     every: int
@@ -28,7 +29,7 @@ class Watcher(Protocol):
 
 
 class Checkpointer(Protocol):
-    """Where a stage in progress is kept; see `store.Workspace`."""
+    """The storage of a training in progress; see `store.Workspace`."""
 
     def resume(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None: ...
     def checkpoint(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None: ...
@@ -36,14 +37,14 @@ class Checkpointer(Protocol):
 
 
 class Progress(Protocol):
-    """Shows a person how far training is; the loss is NaN until the first one is read."""
+    """Shows the progress of training to a user; the loss is NaN until the first one is known."""
 
     def update(self, step: int, steps: int, loss: float) -> None: ...
 
 
 @dataclass(frozen=True)
 class Training:
-    """One training: what is minimised, on which data in which order, how; who watches, where it is kept."""
+    """One training: method, data, order of samples, options, watchers and checkpointer."""
 
     method: Method
     source: Source

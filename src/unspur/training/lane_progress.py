@@ -1,4 +1,4 @@
-"""The progress of trainings that go on at the same time, shown as one."""
+"""Show the progress of several simultaneous trainings as one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from .inputs import Progress
 
 
 @dataclass
-class _Total:
-    """What is shown, and the steps that every training has done."""
+class _SharedTotal:
+    """The progress display, and the steps that each training has finished."""
 
     progress: Progress
     steps: Sequence[int]
@@ -21,13 +21,13 @@ class _Total:
 
 @dataclass
 class LaneProgress:
-    """The progress of one training, added to that of the others."""
+    """The progress of one training as a part of the total."""
 
-    total: _Total
+    total: _SharedTotal
     number: int
 
     def update(self, step: int, steps: int, loss: float) -> None:
-        """Show the steps of all trainings together, and this one's loss."""
+        """Show the steps of all trainings together, and the loss of this one."""
         total = self.total
         with total.lock:
             total.done[self.number] = step
@@ -35,8 +35,8 @@ class LaneProgress:
 
 
 def shared_progress(progress: Progress | None, steps: Sequence[int]) -> list[LaneProgress | None]:
-    """Return the progress for each of some trainings of so many steps; None where nothing is shown."""
+    """Return one progress for each training; `steps` are their lengths. None if nothing is shown."""
     if progress is None:
         return [None] * len(steps)
-    total = _Total(progress, steps, [0] * len(steps))
+    total = _SharedTotal(progress, steps, [0] * len(steps))
     return [LaneProgress(total, number) for number in range(len(steps))]

@@ -1,11 +1,13 @@
-"""The one training loop.
+"""The training loop that all stages and methods use.
 
-A Method says what is minimised and by which parameters; an Order says who is in a batch; a Source makes
-the batch. `fit` knows nothing else. All state of a method is a parameter or a buffer, all randomness is a
-function of (seed, step): a run that was killed and started again gives the bits of an undisturbed one.
+A Method defines the losses and the parameters that minimise them, an Order selects the samples of each batch,
+and a Source loads the batch. All state of a method is a parameter or a buffer, and all randomness is a
+function of (seed, step), so that a run that was killed and resumed gives the same bits as an uninterrupted
+one.
 
-Several trainings can go on at once on one GPU (`fit_together`): they advance in lockstep, each as it would
-alone. Inside a step nothing waits for the device. Losses are read once per log interval, at the marked line.
+`fit_together` runs several trainings at once on one GPU. They advance in lockstep, and each gives the same
+result as alone. Inside a step nothing waits for the device. Losses are read once per log interval, at the
+line marked "host sync" in `loop_state.py`.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def fit(
     checkpointer: Checkpointer | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Train a method in place for `options.steps` steps, going on from the checkpointer's checkpoint."""
+    """Train a method in place for `options.steps` steps, from the checkpointer's checkpoint if it has one."""
     fit_together(
         [Training(method, source, order, options, watchers, checkpointer)], progress=progress
     )
@@ -56,11 +58,11 @@ def fit(
 def fit_together(
     trainings: Sequence[Training], *, progress: Progress | None = None, lanes: int = 1
 ) -> None:
-    """Do several trainings, each in place and from its checkpointer's checkpoint, as many at once as can be.
+    """Run several trainings, each in place and from its checkpoint if there is one; in parallel if possible.
 
-    On a GPU those with the same options (but for seeds and learning rates) run side by side. On a CPU they
-    run one after another, or `lanes` of them at a time with a thread each. Networks in lanes must draw
-    nothing from torch's global random stream.
+    On a GPU, trainings with the same options (except seeds and learning rates) run side by side. On a CPU
+    they run one after another, or `lanes` of them at a time with one thread each. With several lanes the
+    networks must not draw from torch's global random stream.
     """
     loops = [Loop(training) for training in trainings]
     groups: dict[Any, list[Loop]] = {}
@@ -79,14 +81,14 @@ def fit_together(
                         _run(group, progress, stop)
                     finished += group
     except BaseException:
-        for loop in finished:  # what is done is not lost with what is not
+        for loop in finished:  # keep finished trainings if another one fails
             loop.save()
         raise
 
 
 @contextmanager
 def _numerics(loop: Loop) -> Iterator[None]:
-    """Compute as the options of a loop say, and leave torch's global random stream as it was."""
+    """Apply the precision and determinism of a loop's options; restore torch's random stream afterwards."""
     options = loop.options
     with (
         matmul_precision(options.precision),
@@ -103,7 +105,7 @@ def _run_in_lanes(
     lanes: int,
     finished: list[Loop],
 ) -> None:
-    """Advance groups of loops of equal numerics to their end, some at a time, each on one thread."""
+    """Run groups of loops with equal precision and determinism, `lanes` at a time, each on one thread."""
     shares = shared_progress(progress, [group[0].options.steps for group in groups])
     with _numerics(groups[0][0]), one_thread(), ThreadPoolExecutor(lanes) as pool:
         running = {
@@ -114,22 +116,22 @@ def _run_in_lanes(
             for done in as_completed(running):
                 done.result()
         except BaseException:
-            stop.set()  # the others end after their next step
+            stop.set()  # the others stop after their next step
             raise
         finally:
             wait(running)
             finished += [
-                loop for done, group in running.items() if _is_whole(done) for loop in group
+                loop for done, group in running.items() if _is_complete(done) for loop in group
             ]
 
 
-def _is_whole(done: Future[None]) -> bool:
-    """Return whether a training came to its end."""
+def _is_complete(done: Future[None]) -> bool:
+    """Return whether a training finished without an error."""
     return not done.cancelled() and done.exception() is None
 
 
 def _run(loops: Sequence[Loop], progress: Progress | None, stop: Event) -> None:
-    """Advance loops of one pace, in lockstep, to their end."""
+    """Run loops with equal options in lockstep until they are finished."""
     feeds = zip(*(loop.feed() for loop in loops), strict=True)
     if (first := next(feeds, None)) is None:
         return

@@ -26,7 +26,7 @@ from .prediction import under
 from .sampling import Order
 
 BLOCK = 64  # batches whose indices are drawn at once
-SHOWN_EVERY = 1.0  # seconds between two looks at the progress
+SHOW_EVERY = 1.0  # seconds between two updates of the progress
 
 
 class Loop:
@@ -47,19 +47,16 @@ class Loop:
         self.step = 0
         self.rate = math.nan
         self.clock = torch.zeros((), dtype=torch.int64, device=self.device)
-        self.health = torch.zeros(
-            (), device=self.device
-        )  # 0, and no number from the first bad loss on
-        self.healthy = torch.zeros_like(self.clock)  # how many steps it was 0
+        # NaN as soon as any loss was not finite, otherwise 0.
+        self.health = torch.zeros((), device=self.device)
+        self.healthy_steps = torch.zeros_like(self.clock)  # the number of steps with finite losses
         self.losses: dict[str, Tensor] = {}  # sums since the last reading, on the device
         self.losses_since = self.began_at = 0
         self.began = time.perf_counter()
-        self.shown, self.last_loss = (
-            -math.inf,
-            math.nan,
-        )  # when progress was shown, and with which loss
+        self.shown_at, self.last_loss = -math.inf, math.nan  # of the progress display
         self.team = current()
-        compiles = self.options.compile and self.team is None  # hooks and exchanges cannot be fused
+        # Hooks and communication between processes cannot be compiled.
+        compiles = self.options.compile and self.team is None
         self._batch = compile_if(self.source.batch, compiles)
         self._forward = compile_if(self._losses, compiles)
         self.method.train()
@@ -67,7 +64,7 @@ class Loop:
 
     @property
     def pace(self) -> FitOptions:
-        """What loops must have in common to advance in lockstep."""
+        """The options that must be equal for loops to advance in lockstep."""
         return replace(self.options, seed=0, optimiser=Optimiser())
 
     def feed(self) -> Iterator[tuple[Tensor, ...]]:
@@ -82,23 +79,23 @@ class Loop:
 
     def set_rate(self) -> None:
         """Set the learning rate of the next step."""
-        how = self.options.optimiser
-        rate = how.rate_at(self.step, self.options.steps)
-        if rate == self.rate and not how.head_first:
+        schedule = self.options.optimiser
+        rate = schedule.rate_at(self.step, self.options.steps)
+        if rate == self.rate and not schedule.head_first:
             return
         self.rate = rate
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 since = group.get("since", 0)
-                rate = how.rate_at(self.step, self.options.steps, since=since)
+                rate = schedule.rate_at(self.step, self.options.steps, since=since)
                 if isinstance(group["lr"], Tensor):
                     group["lr"].fill_(rate)
                 else:
                     group["lr"] = rate
 
     def advance(self, *inputs: Tensor) -> None:
-        """Update every player once. Reads and writes tensors on the device, and nothing else."""
-        with self._divided(len(inputs[0])):
+        """Update every player once. Only reads and writes tensors on the device."""
+        with self._divide_step(len(inputs[0])):
             batch = self._batch(inputs[0], self.clock, *inputs[1:])
             for player, optimiser in zip(self.players, self.optimisers, strict=True):
                 losses = self._forward(batch, player.name)
@@ -108,11 +105,11 @@ class Loop:
                     average_gradients(player.parameters, self.team)
                 optimiser.step()
                 self._add_up(player, losses)
-        self.healthy += self.health == 0
+        self.healthy_steps += self.health == 0
         self.clock += 1
 
-    def _divided(self, size: int) -> AbstractContextManager[None]:
-        """Divide a step over the processes that train together, if there are several."""
+    def _divide_step(self, size: int) -> AbstractContextManager[None]:
+        """Divide the batch of a step over the processes that train together, if there are several."""
         if self.team is None:
             return nullcontext()
         whole = self.method.mixes_images
@@ -139,49 +136,50 @@ class Loop:
         last = done == self.options.steps
         if last or done % self.options.log_every == 0:
             row = self.read_losses()
-            self.last_loss, self.shown = row["loss"], -math.inf
+            self.last_loss, self.shown_at = row["loss"], -math.inf
             if self.checkpointer:
                 self.checkpointer.log(row)
         if progress:
             self._show_progress(progress)
         for watcher in self.watchers:
             if last or done % watcher.every == 0:
-                seen = self._show(watcher)
-                if self.checkpointer and seen:
-                    self.checkpointer.log({"step": done, **seen})
+                facts = self._call_watcher(watcher)
+                if self.checkpointer and facts:
+                    self.checkpointer.log({"step": done, **facts})
         if last:
             self.check_weights()
 
     def _show_progress(self, progress: Progress) -> None:
-        """Show how far training is: after the first step, every second, and with every new loss."""
+        """Show the progress: after the first step, once a second, and with every new loss."""
         now = time.perf_counter()
-        if now - self.shown >= SHOWN_EVERY:
-            self.shown = now
+        if now - self.shown_at >= SHOW_EVERY:
+            self.shown_at = now
             progress.update(self.step, self.options.steps, self.last_loss)
 
-    def _show(self, watcher: Watcher) -> Mapping[str, float]:
+    def _call_watcher(self, watcher: Watcher) -> Mapping[str, float]:
         """Call a watcher with the method in eval mode."""
         self.method.eval()
-        seen = watcher(self.method, self.step)
+        facts = watcher(self.method, self.step)
         self.method.train()
-        return seen
+        return facts
 
     def read_losses(self) -> dict[str, Any]:
-        """Return mean losses since the last reading; raise if one of them was not finite."""
+        """Return the mean losses since the last call; raise if one of them was not finite."""
         count = self.step - self.losses_since
         names = list(self.losses)
-        seen = [*self.losses.values(), self.health, self.healthy]
-        *packed, health, healthy = torch.stack([t.double() for t in seen]).tolist()  # host sync
+        values = [*self.losses.values(), self.health, self.healthy_steps]
+        packed = torch.stack([t.double() for t in values])
+        *sums, health, healthy_steps = packed.tolist()  # host sync
         if health != 0:
             raise TrainingError(
-                f"the loss is no longer a number since step {self.began_at + int(healthy)}. The "
-                "checkpoint before it is kept. Lower the learning rate, or look for images that are "
-                "not finite."
+                f"the loss is not finite since step {self.began_at + int(healthy_steps)}. The last "
+                "checkpoint before that step is kept. Lower the learning rate, or look for images "
+                "with values that are not finite."
             )
         self.losses_since = self.step
         for total in self.losses.values():
             total.zero_()
-        means = {name: value / count for name, value in zip(names, packed, strict=True)}
+        means = {name: value / count for name, value in zip(names, sums, strict=True)}
         if "loss" not in means:
             means["loss"] = sum(v for name, v in means.items() if name.endswith(".loss"))
         return {
@@ -192,12 +190,12 @@ class Loop:
         }
 
     def check_weights(self) -> None:
-        """Raise if a step with a finite loss made weights that are no numbers."""
-        finish_step = [p for player in self.players for p in player.parameters]
-        if not torch.stack([torch.isfinite(p).all() for p in finish_step]).all():
+        """Raise if a step with a finite loss gave weights that are not finite."""
+        parameters = [p for player in self.players for p in player.parameters]
+        if not torch.stack([torch.isfinite(p).all() for p in parameters]).all():
             raise TrainingError(
-                f"weights are no longer numbers after step {self.step - 1}, though its loss was one. "
-                "The checkpoint before it is kept. Lower the learning rate."
+                f"some weights are not finite after step {self.step - 1}, though its loss was finite. "
+                "The last checkpoint before that step is kept. Lower the learning rate."
             )
 
     def save(self) -> None:
@@ -205,18 +203,16 @@ class Loop:
         if self.checkpointer is None:
             return
         if self.step > self.losses_since:
-            self.checkpointer.log(
-                self.read_losses()
-            )  # also: never checkpoint what is no longer a number
+            self.checkpointer.log(self.read_losses())  # raises if a loss was not finite
         self.check_weights()
         tensors = {f"method.{k}": v for k, v in self.method.state_dict().items()}
-        tensors |= {f"optimiser.{name}": t for name, t in self.memory().items()}
+        tensors |= {f"optimiser.{name}": t for name, t in self.optimiser_state().items()}
         for number, watcher in enumerate(self.watchers):
             tensors |= {f"watcher.{number}.{k}": v for k, v in watcher.state().items()}
         self.checkpointer.checkpoint(tensors, {"step": self.step})
 
-    def memory(self) -> dict[str, Tensor]:
-        """Return the optimisers' state, by optimiser, parameter and name."""
+    def optimiser_state(self) -> dict[str, Tensor]:
+        """Return the state of the optimisers, by optimiser, parameter and name."""
         return {
             f"{number}.{key}.{name}": value
             for number, optimiser in enumerate(self.optimisers)
@@ -225,10 +221,10 @@ class Loop:
             if value is not None
         }
 
-    def _remember(self, number: int, player: Player, memory: Mapping[str, Tensor]) -> None:
-        """Give an optimiser its memory back, laid out as its parameters are: fused kernels rely on it."""
+    def _restore_optimiser(self, number: int, player: Player, saved: Mapping[str, Tensor]) -> None:
+        """Restore the state of an optimiser in the memory layout of its parameters (for fused kernels)."""
         state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in memory.items():
+        for name, tensor in saved.items():
             key, _, what = name.partition(".")
             like = player.parameters[int(key)]
             if tensor.shape == like.shape:
@@ -238,14 +234,14 @@ class Loop:
         optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
     def restore(self) -> None:
-        """Take up the checkpointer's checkpoint, if there is one."""
+        """Continue from the checkpointer's checkpoint, if there is one."""
         checkpoint = self.checkpointer.resume() if self.checkpointer else None
         if checkpoint is None:
             return
         tensors, facts = checkpoint
         self.method.load_state_dict(under(tensors, "method."))
         for number, player in enumerate(self.players):
-            self._remember(number, player, under(tensors, f"optimiser.{number}."))
+            self._restore_optimiser(number, player, under(tensors, f"optimiser.{number}."))
         for number, watcher in enumerate(self.watchers):
             watcher.restore(under(tensors, f"watcher.{number}."))
         self.step = self.losses_since = self.began_at = facts["step"]

@@ -1,7 +1,7 @@
 """Losses as pure functions of tensors; each names its equation in the paper (CVPR 2023) or its source.
 
-All keep fixed shapes: "skip" and "if none" are masked arithmetic, so a step can be captured. Logits and
-features are float32 at least; within autocast the products of features are in its type, as a network's are.
+Shapes do not depend on the data: samples are left out with masks, so that a step can be captured. Logits and
+features are converted to float32 at least. Under autocast the products of features use its type.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def gce(logits: Tensor, targets: Tensor, *, q: float = 0.7) -> Tensor:
-    """Return (1 - p^q) / q, the generalised cross entropy: easy samples dominate its gradient."""
-    # 1 - p^q as -expm1(q log p): its gradient stays finite where p underflows.
+    """Return (1 - p^q) / q, the generalised cross entropy: its gradient is dominated by easy samples."""
+    # 1 - p^q is computed as -expm1(q log p), whose gradient stays finite if p underflows.
     return -torch.expm1(-q * cross_entropy(logits, targets)) / q
 
 
 def gce_released(logits: Tensor, targets: Tensor, *, q: float = 0.7) -> Tensor:
-    """Return the released form: cross entropy times a constant q·p^q (0.7 × the true gradient)."""
+    """Return GCE as in the released code: cross entropy times q·p^q, detached (q × the true gradient)."""
     p = F.softmax(_full(logits).detach(), dim=1).gather(1, targets[:, None]).squeeze(1)
     return q * p**q * cross_entropy(logits, targets)
 
@@ -38,19 +38,19 @@ def gce_released(logits: Tensor, targets: Tensor, *, q: float = 0.7) -> Tensor:
 def confident_cross_entropy(
     logits: Tensor, targets: Tensor, *, eta: float | Tensor = 0.05
 ) -> Tensor:
-    """Return the mean cross entropy over samples with p > eta, 0 if there are none (epoch-ensemble miner)."""
+    """Return the mean cross entropy over samples with p > eta, or 0 if there are none."""
     losses = cross_entropy(logits, targets)
-    picked = torch.exp(-losses.detach()) > eta
-    return masked_mean(losses, picked)
+    confident = torch.exp(-losses.detach()) > eta
+    return masked_mean(losses, confident)
 
 
 def group_cross_entropy(losses: Tensor, conflict: Tensor, *, up: float) -> Tensor:
-    """Return ℓ_WCE as written: up × the mean over conflicting plus the mean over the other samples."""
+    """Return ℓ_WCE as in the paper: up × the mean over conflicting plus the mean over other samples."""
     return up * masked_mean(losses, conflict) + masked_mean(losses, ~conflict)
 
 
 def masked_mean(values: Tensor, among: Tensor) -> Tensor:
-    """Return the mean over the marked entries; 0 if none is marked."""
+    """Return the mean over the entries in `among`, or 0 if there are none."""
     return torch.where(among, values, 0.0).sum() / among.sum().clamp(min=1)
 
 
@@ -60,7 +60,7 @@ def contrast(
     """Return the supervised contrastive loss of each anchor (0 without a positive), and whether it has one.
 
     `features` (B, D) are L2-normalised; `positive` (B, B) marks the pairs to pull together. The
-    denominator runs over the whole batch but the anchor itself.
+    denominator is a sum over the whole batch except the anchor.
     """
     features = _full(features)
     diagonal = torch.eye(len(features), dtype=torch.bool, device=features.device)
@@ -69,8 +69,8 @@ def contrast(
     similarity = (features @ features.T / temperature).masked_fill(diagonal, -1e30)
     log_share = F.log_softmax(similarity, dim=1)
     count = positive.sum(1)
-    pulled = torch.where(positive, log_share, 0.0).sum(1)
-    return -pulled / count.clamp(min=1), count > 0
+    total = torch.where(positive, log_share, 0.0).sum(1)
+    return -total / count.clamp(min=1), count > 0
 
 
 def alignment(
@@ -81,27 +81,27 @@ def alignment(
     temperature: float = 0.07,
     positives: Positives = "either",
 ) -> Tensor:
-    """Return ℓ_align: conflicting samples are pulled to their class, the others to its conflicting samples.
+    """Return ℓ_align: pull conflicting samples to their class, and other samples to its conflicting ones.
 
-    Features are normalised here. `positives="column"` is what the released code runs: only pairs
+    Features are normalised here. `positives="column"` is the form of the released code: only pairs
     whose second sample is conflicting. Anchors without a positive are left out of the mean.
     """
     same = targets[:, None] == targets[None]
     flagged = conflict[None].expand_as(same)
     if positives == "either":
         flagged = flagged | conflict[:, None]
-    losses, has = contrast(
+    losses, has_positive = contrast(
         F.normalize(_full(features), dim=1), same & flagged, temperature=temperature
     )
-    return masked_mean(losses, has)
+    return masked_mean(losses, has_positive)
 
 
 def disentangle(features: Tensor, bias: Tensor) -> Tensor:
-    """Return EnD's R⊥: (1/M) Σ_v |Σ cosines of the pairs that share the bias v|, M such pairs; or 0."""
+    """Return EnD's R⊥: (1/M) Σ_v |Σ cosines of the pairs with bias v|, with M such pairs; 0 if M = 0."""
     same = _earlier(len(bias), bias.device) & (bias[:, None] == bias)
     by_sample = torch.where(same, _cosines(features), 0.0).sum(1)
     members = (bias[:, None] == bias).to(by_sample.dtype)
-    # Every sample of a bias holds the sum over that bias: their mean is one term of Σ_v.
+    # Every sample with bias v gets the sum for v, so their mean is one term of Σ_v.
     over_bias = (members * by_sample).sum(1).abs() / members.sum(1)
     return over_bias.sum() / same.sum().clamp(min=1)
 
@@ -109,12 +109,12 @@ def disentangle(features: Tensor, bias: Tensor) -> Tensor:
 def entangle(features: Tensor, targets: Tensor, bias: Tensor, *, pairs: Pairs = "all") -> Tensor:
     """Return EnD's R∥: 1 minus the mean of (1 + cosine) / 2 over pairs of one class and two biases.
 
-    `pairs="released"` counts, as the released code does, only those whose later sample has the smaller bias.
+    `pairs="released"` counts only pairs whose later sample has the smaller bias, as the released code does.
     """
     other = bias[:, None] < bias if pairs == "released" else bias[:, None] != bias
-    wanted = _earlier(len(bias), bias.device) & (targets[:, None] == targets) & other
-    closeness = masked_mean((1 + _cosines(features)) / 2, wanted)
-    return torch.where(wanted.any(), 1 - closeness, 0.0)
+    chosen = _earlier(len(bias), bias.device) & (targets[:, None] == targets) & other
+    closeness = masked_mean((1 + _cosines(features)) / 2, chosen)
+    return torch.where(chosen.any(), 1 - closeness, 0.0)
 
 
 def _cosines(features: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ def _earlier(size: int, device: torch.device) -> Tensor:
 def hsic(x: Tensor, y: Tensor, *, radius_x: float = 1.0, radius_y: float = 1.0) -> Tensor:
     """Return the dependence of two sets of features: the unbiased HSIC estimator with RBF kernels (ReBias).
 
-    It needs four samples, and is 0 of fewer.
+    It needs at least four samples; with fewer it is 0.
     """
     m = len(x)
     if m < 4:
@@ -145,8 +145,8 @@ def hsic(x: Tensor, y: Tensor, *, radius_x: float = 1.0, radius_y: float = 1.0) 
 
 
 def _kernel(x: Tensor, radius: float) -> Tensor:
-    """Return exp(-‖a - b‖² / 2r²) of every pair, 0 for a sample with itself."""
-    x = x.double()  # the estimator's terms cancel, and TF32 products would not do
+    """Return exp(-‖a - b‖² / 2r²) of every pair, and 0 on the diagonal."""
+    x = x.double()  # the terms of the estimator cancel, so TF32 products are not exact enough
     size = x.square().sum(1)
     distance = (size[:, None] + size - 2 * x @ x.T).clamp(min=0)
     diagonal = torch.eye(len(x), dtype=torch.bool, device=x.device)
@@ -161,7 +161,7 @@ def sparsity(
 ) -> Tensor:
     """Return the penalty on mask logits: Σθ (released code), Σ|θ| (paper) or Σσ(θ) (expected weights kept).
 
-    With `costs` each counts as much as it costs.
+    `costs` are factors of the terms; None counts as 1.
     """
     if kind == "absolute":
         logits = (each.abs() for each in logits)

@@ -1,4 +1,4 @@
-"""What a training stage minimises, by which parameters, and what it may be built from."""
+"""The interface of methods: what a training minimises, over which parameters, and the inputs of a method."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .sections import NetworkSettings
 
 @dataclass(frozen=True)
 class Player:
-    """A name and the parameters stepped under it; the first `body` of them may wait for the others."""
+    """A named set of parameters with its own optimiser; the first `body` may be frozen at the beginning."""
 
     name: str
     parameters: tuple[nn.Parameter, ...]
@@ -21,28 +21,26 @@ class Player:
 
 
 class Method(nn.Module):
-    """What one stage of training minimises. Whatever training changes is a parameter or a buffer."""
+    """The base class of methods. All state that training changes must be a parameter or a buffer."""
 
     uses_bias_labels: ClassVar[bool] = False
-    mixes_images: ClassVar[bool] = (
-        False  # whether its loss combines images before a network sees them
-    )
+    mixes_images: ClassVar[bool] = False  # whether the method combines images before the network
 
     def players(self) -> tuple[Player, ...]:
-        """Return who is stepped, in turn, at every step: by default one player with all trainable weights."""
+        """Return the players that each step updates in turn; by default one with all trainable weights."""
         return (Player("model", tuple(p for p in self.parameters() if p.requires_grad)),)
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        """Return the named losses of a player; the loop sums them and steps that player."""
-        raise NotImplementedError(f"{type(self).__name__} must say what it minimises")
+        """Return the named losses of a player; the loop minimises their sum over its parameters."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward(): what it minimises")
 
     def predict(self, x: Tensor) -> Tensor:
         """Return logits for network input."""
-        raise NotImplementedError(f"{type(self).__name__} must say how it predicts")
+        raise NotImplementedError(f"{type(self).__name__} must define predict(): how it predicts")
 
 
 class MethodInputs(Protocol):
-    """What a method may ask for when it is built, beside the network that it trains."""
+    """The inputs from which a method is built, besides the network that it trains."""
 
     @property
     def targets(self) -> Tensor:
@@ -54,17 +52,17 @@ class MethodInputs(Protocol):
 
     @property
     def head(self) -> str:
-        """The name of the layer that makes the logits."""
+        """The name of the layer that computes the logits."""
 
     @property
     def group_counts(self) -> Tensor:
-        """How many training samples every (target, bias) group has; only where bias labels are known."""
+        """The number of training samples of every (target, bias) group; needs bias labels."""
 
     def seed(self, purpose: str) -> int:
         """Return a different seed for each purpose."""
 
     def another_network(self, purpose: str) -> nn.Module:
-        """Return the same network with other random weights."""
+        """Return another network of the same architecture with different random weights."""
 
     def extra_network(self, settings: NetworkSettings, purpose: str) -> nn.Module:
         """Return a network that the method's settings describe."""

@@ -1,6 +1,6 @@
-"""What the numbers mean: the group matrix and everything read off it.
+"""Accuracies by group, and all accuracies that are computed from them.
 
-Accuracies are fractions. `groups[c][k]` is the accuracy over test samples of target c and bias k; a cell
+Accuracies are fractions. `groups[c][k]` is the accuracy over test samples of target c and bias k. A group
 without samples is None and is left out of every mean and minimum.
 """
 
@@ -14,9 +14,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How well a model does, and for whom."""
+    """The accuracies of a model: overall, of aligned and conflicting samples, and of groups."""
 
-    unbiased: float | None  # mean over groups: every (target, bias) cell counts the same
+    unbiased: float | None  # the mean over all (target, bias) groups
     aligned: float | None  # over the samples that follow the shortcut
     conflicting: float | None  # over the samples that contradict it
     worst_group: float | None
@@ -34,7 +34,7 @@ def accuracy(correct: Tensor) -> float | None:
 
 
 def group_counts(targets: Tensor, bias: Tensor, *, classes: int, biases: int) -> Tensor:
-    """Count the samples of each (target, bias) cell."""
+    """Count the samples of each (target, bias) group."""
     return torch.bincount(targets * biases + bias, minlength=classes * biases).reshape(
         classes, biases
     )
@@ -43,10 +43,10 @@ def group_counts(targets: Tensor, bias: Tensor, *, classes: int, biases: int) ->
 def group_matrix(
     correct: Tensor, targets: Tensor, bias: Tensor, *, classes: int, biases: int
 ) -> Tensor:
-    """Return the accuracy of each (target, bias) cell, NaN where it is empty."""
+    """Return the accuracy of each (target, bias) group, NaN if it is empty."""
     counts = group_counts(targets, bias, classes=classes, biases=biases)
-    hits = group_counts(targets[correct], bias[correct], classes=classes, biases=biases)
-    return hits.double() / counts
+    correct_counts = group_counts(targets[correct], bias[correct], classes=classes, biases=biases)
+    return correct_counts.double() / counts
 
 
 def scores(
@@ -58,7 +58,7 @@ def scores(
     conflict: Tensor | None = None,
     train_counts: Tensor | None = None,
 ) -> Accuracy:
-    """Return every accuracy of one set of predictions; those that need bias labels are None without them."""
+    """Return all accuracies of some predictions; without bias labels those that need them are None."""
     correct = predicted == targets
     average = float(correct.double().mean())
     if bias is None or conflict is None:
@@ -91,7 +91,7 @@ def mining_quality(flagged: Tensor, conflicting: Tensor) -> dict[str, float | No
 
 
 def mean_sd(values: list[float]) -> tuple[float, float | None]:
-    """Return mean and sample standard deviation (None of a single value)."""
+    """Return mean and sample standard deviation (None for a single value)."""
     v = torch.tensor(values, dtype=torch.float64)
     return float(v.mean()), float(v.std()) if len(v) > 1 else None
 

@@ -1,4 +1,4 @@
-"""Settings that a step runs under: precision, determinism, handling of Ctrl-C."""
+"""Settings of the process during training: precision, determinism, threads, handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 from ..parallel import process_count
 
-SAME_SIGNAL = 3.0  # seconds within which several processes take two signals for one
+SAME_SIGNAL = 3.0  # seconds within which a second signal is ignored if there are several processes
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Precision = Literal["fp32", "tf32", "bf16"]
 
@@ -22,7 +22,7 @@ Precision = Literal["fp32", "tf32", "bf16"]
 def autocast(device: torch.device, precision: Precision) -> contextlib.AbstractContextManager[Any]:
     """Run forward passes in bf16 if `precision` is "bf16"."""
     if precision == "bf16":
-        # No cache of cast weights: a captured step must cast them anew.
+        # No cache of cast weights: a captured step must cast them again.
         return torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False)
     return contextlib.nullcontext()
 
@@ -41,21 +41,21 @@ def matmul_precision(precision: Precision) -> Iterator[None]:
 
 @contextlib.contextmanager
 def deterministic(on: bool) -> Iterator[None]:
-    """Allow only deterministic operations if `on`; torch's settings are restored after."""
+    """Allow only deterministic operations if `on`; torch's settings are restored afterwards."""
     before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
-    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     if on:  # cuBLAS reads it when first used
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     memory: Any = torch.utils.deterministic
-    filled = memory.fill_uninitialized_memory
+    fill = memory.fill_uninitialized_memory
     torch.use_deterministic_algorithms(on, warn_only=True)
     memory.fill_uninitialized_memory = False  # slow, and nothing here reads such memory
     torch.backends.cudnn.benchmark = not on
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=warned)
-        memory.fill_uninitialized_memory = filled
+        torch.use_deterministic_algorithms(before[0], warn_only=warn_only)
+        memory.fill_uninitialized_memory = fill
         torch.backends.cudnn.benchmark = before[1]
 
 
@@ -63,8 +63,10 @@ def compile_if(function: FunctionT, on: bool) -> FunctionT:
     """Compile the function with torch.compile if `on`; shapes are fixed."""
     if not on:
         return function
-    # Each run has tensors of its own, so each makes an entry for the same code: sixteen and more.
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, 256)
+    # Each run has its own tensors and compiles the same code again; sixteen runs or more are usual.
+    config: Any = torch._dynamo.config
+    limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # 2.6
+    setattr(config, limit, max(getattr(config, limit), 256))
     return cast(FunctionT, torch.compile(function, dynamic=False))
 
 
@@ -75,7 +77,7 @@ def isolated_random_stream(device: torch.device) -> contextlib.AbstractContextMa
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Use one thread in every operation, also in those of other threads that begin meanwhile."""
+    """Use one thread in every operation, also in threads that start inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -86,22 +88,23 @@ def one_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stop_on_interrupt() -> Iterator[threading.Event]:
-    """Set an event when the user presses Ctrl-C, to end training between two steps; twice ends at once.
+    """Set an event at Ctrl-C, so that training stops after the current step; a second Ctrl-C stops at once.
 
-    A launcher of several processes may pass the same signal on: it then counts once.
+    A launcher of several processes may forward the signal, so repeated signals within SAME_SIGNAL seconds
+    count as one.
     """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
     before = signal.getsignal(signal.SIGINT)
-    patience = SAME_SIGNAL if process_count() > 1 else 0.0
+    window = SAME_SIGNAL if process_count() > 1 else 0.0
     began = 0.0
 
     def on_signal(number: int, frame: Any) -> None:
         nonlocal began
         if stop.is_set():
-            if time.monotonic() - began < patience:
+            if time.monotonic() - began < window:
                 return
             signal.signal(signal.SIGINT, before)
             raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Predictions of a network, and tensors by the beginning of their name."""
+"""Predict with a network, and select tensors by a prefix of their name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..parallel import shared_pass
 
 
 def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with a prefix, without it."""
+    """Return the tensors whose names start with a prefix, by the rest of their name."""
     return {name[len(prefix) :]: t for name, t in tensors.items() if name.startswith(prefix)}
 
 
@@ -19,7 +19,7 @@ def under(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def predict(model: Callable[[Tensor], Tensor], inputs: Iterator[Tensor]) -> Tensor:
     """Return the outputs for all inputs, in order, on the CPU; the caller puts the model in eval mode.
 
-    Several processes share the pass, and each gets the outputs of all.
+    Several processes divide the inputs, and each gets the outputs of all.
     """
     with shared_pass() as shared:
         outputs = [model(x).float() for x in inputs]

@@ -1,4 +1,4 @@
-"""Who is in batch t: a function of (odds, seed, step), so that a resumed run draws the same batches."""
+"""Choose the samples of each batch as a function of (odds, seed, step), so that runs can be resumed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .. import noise
 
 
 class Order(Protocol):
-    """Decides which samples make up a batch."""
+    """The rule that chooses the samples of each batch."""
 
     def draw(self, first: int, count: int) -> Tensor:
         """Return indices (count, batch) of the batches `first` to `first + count - 1`."""
 
 
 class Passes:
-    """Pass through the samples again and again, each time in a fresh permutation."""
+    """Pass through the samples repeatedly, each time in a new random order."""
 
     def __init__(self, among: Tensor, *, batch: int, seed: int):
         self.among, self.batch, self.seed = among, batch, seed
@@ -67,8 +67,8 @@ def derived_odds(
     """Return sampling odds from the suspects: in every class, about `share` of the draws are suspects.
 
     No suspect is drawn more than `cap` times as often as another sample of its class, and each class
-    keeps its share of the draws. With `grades`, suspects of a class are drawn in proportion to them, and
-    the cap is on their mean.
+    keeps its share of the draws. With `grades`, suspects of a class are drawn in proportion to their grades,
+    and the cap limits their mean.
     """
     odds = torch.ones(len(targets), dtype=torch.float64)
     for c in np.unique(targets.cpu().numpy()):

@@ -1,4 +1,4 @@
-"""Tables of settings: what all tables share, a network, a training, a method that is a stage of its own."""
+"""Tables of settings: the base of all tables, a network, a training, a method that is one stage."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .fit_options import FitOptions, Optimiser
 
-# Bounds that no sensible setting reaches: beyond them are slips of the keyboard, which would take for ever
-# or end in numbers that are none.
+# No sensible setting reaches these bounds. Values beyond them are typing errors, which would take forever or
+# give results that are not finite.
 Steps = Annotated[int, Field(gt=0, le=100_000_000)]
 Interval = Annotated[int, Field(gt=0, le=100_000_000)]  # in steps
-Since = Annotated[int, Field(ge=0, le=100_000_000)]  # a step; 0 where it does not matter
+Since = Annotated[int, Field(ge=0, le=100_000_000)]  # a step; 0 by default
 Batch = Annotated[int, Field(gt=0, le=131_072)]
 Rate = Annotated[float, Field(gt=0, le=1000)]
 Weight = Annotated[float, Field(ge=0, le=1e6)]  # of a term of a loss
@@ -29,7 +29,7 @@ class Section(BaseModel):
 
 
 class NetworkSettings(Section):
-    """Which network: a built-in name, `file.py:builder` or `timm:NAME`; `head` is found unless named.
+    """Which network: a built-in name, `file.py:builder` or `timm:NAME`; `head` is found if not given.
 
     `init` is a file of weights to start from (.safetensors, or .pth with plain tensors).
     """
@@ -55,8 +55,8 @@ class TrainingSettings(Section):
     decay_from: Since = 0
     decay_by: Power = 0.1
 
-    def options(self, **how: Any) -> FitOptions:
-        """Return the same settings for the training loop."""
+    def options(self, **further: Any) -> FitOptions:
+        """Return these settings as options of the training loop, with `further` options."""
         optimiser = Optimiser(
             name=self.optimiser,
             rate=self.rate,
@@ -68,11 +68,11 @@ class TrainingSettings(Section):
             decay_from=self.decay_from,
             decay_by=self.decay_by,
         )
-        return FitOptions(steps=self.steps, optimiser=optimiser, **how)
+        return FitOptions(steps=self.steps, optimiser=optimiser, **further)
 
 
 class MethodSettings(TrainingSettings):
-    """Settings of a method that is a stage of its own; by default as long as the ordinary model's."""
+    """Settings of a method that is one stage; by default it trains as long as the ordinary model."""
 
     steps: Steps = 10_000
     batch: Batch = 256

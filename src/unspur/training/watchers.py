@@ -1,4 +1,4 @@
-"""Watchers of training: they look at a method now and then, note how it does, keep weights worth keeping."""
+"""Watchers of training: they measure a method from time to time and keep the weights of some steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .prediction import predict, under
 
 
 class Unseen:
-    """Samples that no stage trains on: some of a source, in order."""
+    """Samples of a source that no stage trains on, in order."""
 
     def __init__(self, source: Source, among: Tensor):
         self.source, self.among = source, None if bool(among.all()) else among
@@ -29,13 +29,13 @@ class Unseen:
 
 
 class Curve:
-    """A watcher that notes the accuracy on unseen samples."""
+    """A watcher that logs the accuracy on unseen samples."""
 
     def __init__(self, unseen: Unseen, *, every: int):
         self.unseen, self.every = unseen, every
 
     def __call__(self, method: Method, step: int) -> Mapping[str, float]:
-        # The device decides on the class: many small results are slow to fetch and to go through here.
+        # argmax runs on the device, because fetching all logits is slow.
         predicted = predict(lambda x: method.predict(x).argmax(1), self.unseen.inputs())
         return {"unseen_accuracy": float((predicted == self.unseen.targets).double().mean())}
 
@@ -47,9 +47,9 @@ class Curve:
 
 
 class Best:
-    """A watcher that keeps the iterate with the lowest balanced loss on samples outside training.
+    """A watcher that keeps the weights of the step with the lowest balanced loss on held-out samples.
 
-    The loss is 1 - p of the true class: bounded, so that a few confident mistakes do not decide.
+    The loss is 1 - p of the true class. It is bounded, so that a few confident errors do not dominate it.
     """
 
     def __init__(self, unseen: Unseen, conflict: Tensor, *, every: int):
@@ -65,14 +65,15 @@ class Best:
         return self.consider(method, step, predict(method.predict, self.unseen.inputs()))
 
     def consider(self, method: Method, step: int, logits: Tensor) -> Mapping[str, float]:
-        """Keep the iterate if its loss is the lowest so far; `logits` are its answers."""
+        """Keep the weights if the loss of their predictions `logits` is the lowest so far."""
         each = surprise(logits, self.unseen.targets)
         suspects, others = each[self.conflict].mean(), each[~self.conflict].mean()
         loss = float(suspects + others) / 2
         if not math.isfinite(loss):
             raise TrainingError(
-                f"at step {step} the network gives no finite prediction for samples outside training. "
-                "Look for images among them that are not numbers, or blank ones that it divides by zero."
+                f"at step {step} the predictions of the network for held-out samples are not finite. "
+                "Look among these samples for images with values that are not finite, or for blank images "
+                "whose normalisation divides by zero."
             )
         if loss < self.loss:
             self.loss, self.step = loss, step
@@ -110,7 +111,7 @@ class Iterates:
 
 
 class EpochScores:
-    """A watcher that averages each sample's surprise over the passes of training."""
+    """A watcher that averages the score of each sample (1 - p of its label) over the passes of training."""
 
     def __init__(
         self, inputs: Callable[[], Iterator[Tensor]], targets: Tensor, *, every: int, steps: int

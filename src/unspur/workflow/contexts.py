@@ -13,7 +13,7 @@ from torch import nn
 from .. import models, recipes
 from ..audit import preparation
 from ..data import Splits
-from ..data.splits import open_splits, shrink
+from ..data.splits import in_colour, open_splits, shrink
 from ..errors import ModelError
 from ..parallel import first_says, from_first, process_count
 from ..recipes import Recipe, budget
@@ -41,6 +41,7 @@ def open_context(
         store=place.store,
         device=place.device,
         show=place.show,
+        on_log=place.on_log,
         corrections=corrections,
     )
     builder = models.find_logits(context.builder, lambda: context.probe)
@@ -112,6 +113,8 @@ def audit_context(
     changes: Mapping[str, Any] | None = None,
 ) -> Context:
     """Return the context of an audit: short trainings of the built-in small network, or of `model`."""
+    if not isinstance(model, nn.Module):
+        splits = in_colour(splits)
     name = model if isinstance(model, str) else preparation.NETWORK
     recipe = preparation.settings(
         len(splits.train), name=splits.name, model=name, seed=seed, steps=steps

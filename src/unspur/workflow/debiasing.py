@@ -15,7 +15,7 @@ from ..audit import crossfit_miner, preparation
 from ..audit.recommendation import Judge
 from ..data import Splits
 from ..data.custom.assembly import UserImages
-from ..data.splits import open_splits
+from ..data.splits import in_colour, open_splits
 from ..deploy.before_after import BeforeAfter, compare
 from ..errors import DataError, MaskError, ModelError, RecipeError, StoreError
 from ..parallel import alone, is_first
@@ -27,6 +27,7 @@ from ..runs.run_numbers import run_numbers
 from ..stages.context import Advice, Context
 from ..stages.corrections import relabel
 from ..stages.inspection import inspect
+from ..stages.log_hook import log_scores
 from ..stages.new_weights import warn_of_new_weights
 from ..stages.place import Place
 from ..stages.results import Results
@@ -79,6 +80,8 @@ def open_debias(
     start = models.StartingPoint(known if model is None else model, init, pretrained, model is None)
     pixels = size or start.pixels or budget.of(place.device).pixels
     opened = images.open(pixels, square=start.pixels > 0)
+    if not isinstance(model, nn.Module):  # networks that are named take images in colour
+        opened = in_colour(opened)
     corrections = open_corrections(suspects, opened)
     splits = relabel(opened, corrections)
     recipe = _debias_recipe(settings, splits, place, start, method)
@@ -147,7 +150,7 @@ def _debias_recipe(
         options=options,
         init=start.init,
         pretrained=start.pretrained,
-        **start.normalisation,
+        **(start.normalisation or budget.normalisation(splits.train.shape[0])),
     )
     changes = own_methods.method_changes(method, recipe) | dict(settings or {})
     if "mine.how" not in changes:
@@ -212,6 +215,8 @@ def carry_out(
     with write_together(out, "run"):
         ((results, scores),) = stages.run_together([run])
         outcome = Outcome(run.context, results, scores, run.advice)
+        if (hook := run.context.on_log) is not None:
+            log_scores(hook, scores.facts)
         if out is None or not is_first():
             return outcome
         with alone():

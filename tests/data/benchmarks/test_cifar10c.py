@@ -1,4 +1,4 @@
-"""CIFAR-10 as it is distributed, the biased benchmark made of it, and the file its pixels are kept in."""
+"""Reading CIFAR-10, the biased benchmark made from it, and the cache of its pixels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COUNTS = {
 
 
 def real_root() -> Path:
-    """The folder of real data that has CIFAR-10; the test is skipped where there is none."""
+    """Return the data folder with CIFAR-10; skip the test if there is none."""
     for root in (Path(os.environ.get("UNSPUR_DATA") or "data"), Path("data")):
         for folder in (root, root / "cifar10"):
             if (folder / cifar10.FOLDER).is_dir() or (folder / cifar10.ARCHIVE).is_file():
@@ -70,7 +70,7 @@ def pack(path: Path, files: dict[str, bytes] | None = None) -> Path:
 
 
 def check(data: Cifar) -> None:
-    """Exactly the bytes of `batch_files`, in their order."""
+    """Check that the data are exactly the bytes of `batch_files`, in their order."""
     files = batch_files()
     whole = np.frombuffer(b"".join(files[name] for name in cifar10.FILES), np.uint8)
     table = torch.from_numpy(whole.reshape(-1, cifar10.RECORD).copy())
@@ -84,13 +84,13 @@ def check(data: Cifar) -> None:
 
 
 @pytest.mark.parametrize("place", ["", cifar10.FOLDER, "cifar10", f"cifar10/{cifar10.FOLDER}"])
-def test_unpacked_files_are_read_wherever_they_belong(tmp_path: Path, place: str):
+def test_unpacked_files_are_read_in_every_valid_place(tmp_path: Path, place: str):
     unpack(tmp_path / place)
     check(cifar10.read(tmp_path, records=RECORDS))
 
 
 @pytest.mark.parametrize("place", ["", "cifar10"])
-def test_the_archive_is_read_as_it_is(tmp_path: Path, place: str):
+def test_the_archive_is_read_without_unpacking(tmp_path: Path, place: str):
     archive = pack(tmp_path / place / cifar10.ARCHIVE)
     check(cifar10.read(tmp_path, records=RECORDS))
     check(cifar10.read(archive, records=RECORDS))
@@ -105,7 +105,7 @@ def test_the_names_file_is_not_needed(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", [cifar10.PYTHON_FOLDER, "cifar10/cifar-10-batches-py"])
-def test_the_python_version_is_named_and_never_opened(tmp_path: Path, name: str):
+def test_the_python_version_is_refused_without_opening_it(tmp_path: Path, name: str):
     (tmp_path / name).mkdir(parents=True)
     (tmp_path / name / "data_batch_1").write_bytes(b"\x80\x04.")
     with pytest.raises(
@@ -123,7 +123,7 @@ def test_the_python_archive_is_not_opened_either(tmp_path: Path):
             cifar10.read(root)
 
 
-def test_nothing_there_says_what_belongs_where(tmp_path: Path):
+def test_missing_data_says_which_files_belong_where(tmp_path: Path):
     for root in (tmp_path, tmp_path / "absent"):
         with pytest.raises(DataError, match=r"no CIFAR-10 in .*cifar-10-batches-bin.*Put") as error:
             cifar10.read(root)
@@ -182,7 +182,7 @@ def test_a_damaged_archive_is_named(tmp_path: Path, damage: str):
         cifar10.read(tmp_path, records=RECORDS)
 
 
-def test_the_plain_set_is_carved_by_the_seed(tmp_path: Path):
+def test_the_plain_set_is_split_by_the_seed(tmp_path: Path):
     unpack(tmp_path)
     splits = cifar10.load_plain(tmp_path, 3, records=RECORDS)
     assert {name: len(part) for name, part in splits.parts().items()} == {
@@ -230,7 +230,7 @@ def count(splits: Splits, part: str) -> int:
 
 @pytest.mark.parametrize("ratio", COUNTS)
 def test_the_published_counts(ratio: str, monkeypatch: pytest.MonkeyPatch):
-    """On labels alone: pixels of no size stand in for the images."""
+    """Uses labels only; the images have no pixels."""
     aligned, conflicting, valid, valid_conflicting = COUNTS[ratio]
     labels = torch.arange(60_000) * 7 % 10
     none = torch.empty(1, dtype=torch.uint8)
@@ -264,8 +264,8 @@ def test_the_small_set_has_its_counts(made: Splits):
     assert set(steps.tolist()) == set(range(1, 10))  # any of the nine others, never the own
 
 
-def test_every_image_is_its_own_corruption(made: Splits):
-    """Each sample is found again among the originals, spoiled one by one."""
+def test_every_image_has_its_own_corruption(made: Splits):
+    """Each sample equals an original image that is corrupted individually."""
     images = small_cifar()
     pictures = torch.cat([images.train_images, images.test_images])
     labels = torch.cat([images.train_labels, images.test_labels])
@@ -305,21 +305,21 @@ def test_ratios_of_a_seed_are_nested(made: Splits):
     assert conflicts(made) < conflicts(more)
 
 
-def test_the_seed_decides(made: Splits):
+def test_another_seed_gives_other_images(made: Splits):
     again, other = small(), small(seed=6)
     assert (again.digest, again.truth_digest) == (made.digest, made.truth_digest)
     assert other.digest != made.digest
     assert not torch.equal(other.bias["test"], made.bias["test"])
 
 
-def test_severity_changes_pixels_and_nothing_else(made: Splits):
+def test_severity_changes_only_pixels(made: Splits):
     mild = small(severity=1)
     assert torch.equal(mild.train.targets, made.train.targets)
     assert torch.equal(mild.bias["train"], made.bias["train"])
     assert not torch.equal(mild.train.images, made.train.images)
 
 
-def test_made_up_frost_is_called_so(made: Splits, tmp_path: Path):
+def test_procedural_frost_has_its_own_name(made: Splits, tmp_path: Path):
     assert made.bias_classes[3] == "procedural frost"
     for number in range(2):
         pixels = np.random.default_rng(number).integers(0, 256, (180, 200, 3), np.uint8)
@@ -365,7 +365,7 @@ def refuse(*_: object, **__: object) -> Tensor:
     raise AssertionError("the kept pixels are not used")
 
 
-def test_a_second_time_reads_the_kept_pixels(
+def test_a_second_call_reads_cached_pixels(
     made: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     cache = tmp_path / "a" / "b"
@@ -380,7 +380,7 @@ def test_a_second_time_reads_the_kept_pixels(
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other", "header"])
-def test_damaged_pixels_are_made_again(made: Splits, tmp_path: Path, damage: str):
+def test_damaged_pixels_are_computed_again(made: Splits, tmp_path: Path, damage: str):
     small(cache=tmp_path)
     (kept,) = tmp_path.iterdir()
     content = bytearray(kept.read_bytes())
@@ -389,13 +389,13 @@ def test_damaged_pixels_are_made_again(made: Splits, tmp_path: Path, damage: str
     elif damage == "header":
         content[:20] = bytes(20)
     kept.write_bytes({"cut": content[:-7], "empty": b"", "other": b"hello"}.get(damage, content))
-    with pytest.warns(UserWarning, match=rf"{kept.name} is damaged; its images are made again"):
+    with pytest.warns(UserWarning, match=rf"{kept.name} is damaged; its images are computed again"):
         assert small(cache=tmp_path).digest == made.digest
     assert list(tmp_path.iterdir()) == [kept]
     assert small(cache=tmp_path).digest == made.digest  # without a warning
 
 
-def test_whatever_changes_the_pixels_changes_the_file(tmp_path: Path):
+def test_everything_that_changes_pixels_changes_the_cached_file(tmp_path: Path):
     textures, cache = tmp_path / "textures", tmp_path / "cache"
     textures.mkdir()
     Image.new("RGB", (200, 200), "white").save(textures / "a.png")
@@ -410,13 +410,13 @@ def test_whatever_changes_the_pixels_changes_the_file(tmp_path: Path):
         assert len(list(cache.iterdir())) == expected
 
 
-def test_a_folder_that_cannot_be_written_is_done_without(made: Splits, tmp_path: Path):
+def test_a_cache_folder_that_cannot_be_written_is_not_used(made: Splits, tmp_path: Path):
     (tmp_path / "file").write_text("in the way")
     with pytest.warns(UserWarning, match="cannot keep .*file"):
         assert small(cache=tmp_path / "file").digest == made.digest
 
 
-def test_an_interrupted_writing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_write_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def stop(*_: object, **__: object) -> Tensor:
         raise KeyboardInterrupt
 
@@ -426,7 +426,7 @@ def test_an_interrupted_writing_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_kept_file_is_an_ordinary_array(tmp_path: Path):
+def test_a_cached_file_is_an_ordinary_array(tmp_path: Path):
     pixels = np.arange(24, dtype=np.uint8).reshape(4, 2, 3)
     blocks = [pixels[:3], pixels[3:]]
     kept = pixel_cache.cached_pixels(

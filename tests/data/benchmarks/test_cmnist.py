@@ -1,4 +1,4 @@
-"""Coloured MNIST: counts, colours, pixels and what the seed decides."""
+"""Coloured MNIST: counts, colours, pixels, and the effect of the seed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALID_CONFLICTS = {"0.5pct": 23, "1pct": 45, "2pct": 90, "5pct": 223}
 
 
 def numbered_digits(train: int, test: int) -> Digits:
-    """Stand-ins of 16 white or dark pixels, the binary places of their number."""
+    """Return artificial digits of 16 white or dark pixels, which encode their numbers in binary."""
 
     def part(count: int) -> tuple[Tensor, Tensor]:
         numbers = torch.arange(count)
@@ -34,7 +34,7 @@ def numbered_digits(train: int, test: int) -> Digits:
 
 
 def numbers(images: Tensor) -> list[int]:
-    """Which digits these were: the numbers their pixels spell."""
+    """Return the numbers that the pixels encode."""
     bits = (images.amax(1)[:, 0] > 0).long()
     return (bits << torch.arange(16)).sum(1).tolist()
 
@@ -78,7 +78,7 @@ def test_published_counts_are_exact(stand_ins: dict[str, Splits], ratio: str) ->
 
 
 def test_group_table(stand_ins: dict[str, Splits]) -> None:
-    """Conflicting samples are spread over the nine other colours, evenly but by chance."""
+    """Conflicting samples have the nine other colours, uniformly at random."""
     splits = stand_ins["5pct"]
     table = torch.zeros(10, 10, dtype=torch.long)
     for target, colour in zip(splits.train.targets, splits.bias["train"], strict=True):
@@ -98,7 +98,7 @@ def test_test_colours_are_uniform(stand_ins: dict[str, Splits]) -> None:
 
 
 def test_the_ratios_of_one_seed_are_nested(stand_ins: dict[str, Splits]) -> None:
-    """Same digits in every split; who conflicts at 0.5 % also does at 5 %, with the same pixels."""
+    """All ratios have the same digits; what conflicts at 0.5 % also conflicts at 5 %, with equal pixels."""
     ordered = [stand_ins[ratio] for ratio in TRAIN_CONFLICTS]
     for low, high in pairwise(ordered):
         for part, split in low.parts().items():
@@ -123,7 +123,7 @@ def test_every_digit_is_in_one_split_with_its_own_label(stand_ins: dict[str, Spl
 
 
 def slow_image(grey: np.ndarray, tint: np.ndarray) -> np.ndarray:
-    """One image, a pixel at a time."""
+    """Colour one image pixel by pixel."""
     image = np.zeros((3, *grey.shape), np.uint8)
     for channel in range(3):
         for row, column in np.ndindex(grey.shape):
@@ -175,7 +175,7 @@ def test_background_is_black_and_the_shape_is_the_digits(small: Splits) -> None:
     assert torch.equal(small.test.targets, digits.test_labels)
 
 
-def test_general_form(small: Splits) -> None:
+def test_generate_with_other_sizes(small: Splits) -> None:
     assert [len(part) for part in small.parts().values()] == [9_000, 1_000, 2_000]
     assert count(small, "train") == 100
     assert count(small, "valid") == 11  # 11.1
@@ -197,7 +197,7 @@ def test_validation_conflicts_round_half_up() -> None:
     assert count(splits, "valid") == 0
 
 
-def test_seed_decides_everything() -> None:
+def test_another_seed_changes_images_and_colours() -> None:
     digits = numbered_digits(2_000, 500)
     first, again, other = (
         cmnist.generate(digits, conflicting=60, valid=200, seed=seed) for seed in (1, 1, 2)
@@ -210,7 +210,7 @@ def test_seed_decides_everything() -> None:
     assert not torch.equal(first.bias["test"], other.bias["test"])
 
 
-def test_the_global_streams_are_neither_read_nor_moved() -> None:
+def test_global_random_streams_are_not_used() -> None:
     digits = numbered_digits(500, 50)
     torch.manual_seed(1)
     before = torch.get_rng_state()
@@ -220,8 +220,8 @@ def test_the_global_streams_are_neither_read_nor_moved() -> None:
     assert cmnist.generate(digits, conflicting=10, valid=100).digest == first.digest
 
 
-def test_the_set_of_a_seed_stays_the_same(small: Splits) -> None:
-    """Pinned: a change here makes every published number of ours belong to other data."""
+def test_the_data_set_of_a_seed_never_changes(small: Splits) -> None:
+    """A change here would mean that our published numbers belong to other data."""
     assert fingerprint(small) == "59df83403853a371"
 
 
@@ -230,13 +230,13 @@ def test_unknown_ratio() -> None:
         cmnist.make(numbered_digits(10, 10), "3pct")  # type: ignore[arg-type]
 
 
-def test_make_wants_all_of_mnist() -> None:
+def test_make_needs_all_of_mnist() -> None:
     with pytest.raises(DataError, match="from 60000 training digits, not 10000"):
         cmnist.make(embedded.digits(), "1pct")
 
 
 @pytest.mark.parametrize(("conflicting", "valid"), [(91, 10), (5, 0), (0, 100), (-1, 10)])
-def test_numbers_that_do_not_fit(conflicting: int, valid: int) -> None:
+def test_impossible_counts_are_refused(conflicting: int, valid: int) -> None:
     with pytest.raises(DataError, match=f"take {valid} validation and {conflicting} conflicting"):
         cmnist.generate(numbered_digits(100, 10), conflicting=conflicting, valid=valid)
 

@@ -27,13 +27,13 @@ SIDE = 32
 
 
 def spoiled(images: Tensor, kind: str, **how: object) -> Tensor:
-    """Images numbered from 0, all with one corruption."""
+    """Corrupt images numbered from 0, all in the same way."""
     n = len(images)
     return corrupt(images, torch.full((n,), KINDS.index(kind)), torch.arange(n), **how)
 
 
 def photographs(count: int, seed: int = 0) -> Tensor:
-    """Smooth colours with some noise and hard edges, pure black, white and grey."""
+    """Return images with smooth colours, noise, hard edges, and pure black, white and grey."""
     g = torch.Generator().manual_seed(seed)
     coarse = torch.rand(count, 3, 4, 4, generator=g)
     smooth = torch.nn.functional.interpolate(coarse, size=(SIDE, SIDE), mode="bilinear")
@@ -44,7 +44,7 @@ def photographs(count: int, seed: int = 0) -> Tensor:
 
 
 def nearly_equal(actual: Tensor, expected: np.ndarray, share: float = 0.02) -> None:
-    """No value off by more than one, and few by one: what truncation makes of rounding errors."""
+    """Check that few values differ, by at most one: truncation enlarges rounding errors."""
     off = np.abs(actual.numpy().astype(int) - expected.astype(int))
     assert off.max() <= 1
     assert (off > 0).mean() <= share
@@ -109,7 +109,7 @@ def test_contrast_pulls_each_channel_to_its_mean(severity):
 
 
 def direct(image: np.ndarray, kernel: np.ndarray, index) -> np.ndarray:
-    """A two-dimensional correlation by definition; `index` says which pixel stands for one outside."""
+    """Compute a two-dimensional correlation by definition; `index` maps pixels outside to pixels inside."""
     pad = len(kernel) // 2
     out = np.zeros(image.shape)
     for row in range(SIDE):
@@ -320,7 +320,7 @@ def test_an_image_does_not_depend_on_its_batch():
         assert torch.equal(corrupt(images[one], kinds[one], index[one], seed=3), whole[one])
 
 
-def test_one_or_two_threads_make_the_same_pixels():
+def test_pixels_do_not_depend_on_the_number_of_threads():
     images, kinds = every_kind(60)
     before = torch.get_num_threads()
     made = []
@@ -332,7 +332,7 @@ def test_one_or_two_threads_make_the_same_pixels():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_seed_and_index_decide_what_is_random_and_nothing_else(kind):
+def test_random_numbers_depend_only_on_seed_and_index(kind):
     images, number = photographs(1).repeat(4, 1, 1, 1), torch.full((4,), KINDS.index(kind))
     index = torch.tensor([0, 1, 0, 50_000])
     done = corrupt(images, number, index, seed=7)
@@ -345,7 +345,7 @@ def test_seed_and_index_decide_what_is_random_and_nothing_else(kind):
 
 @pytest.mark.parametrize("severity", SEVERITIES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_severity_spoils(kind, severity):
+def test_every_severity_changes_images(kind, severity):
     images = photographs(4)
     done = spoiled(images, kind, severity=severity)
     assert done.dtype == torch.uint8
@@ -353,7 +353,7 @@ def test_every_severity_spoils(kind, severity):
     assert not torch.equal(done, images)
 
 
-def test_the_images_given_are_left_alone():
+def test_input_images_are_not_changed():
     images, kinds = every_kind(20)
     before = images.clone()
     corrupt(images, kinds, torch.arange(20))

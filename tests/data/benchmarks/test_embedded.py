@@ -20,7 +20,7 @@ def test_sizes_types_and_balance() -> None:
 
 
 def test_a_nearest_mean_knows_the_digits() -> None:
-    """Labels belong to their images: the nearest class mean is right on about four in five."""
+    """Labels belong to their images: the nearest class mean is right for about four in five."""
     digits = embedded.digits()
     train = digits.train_images.flatten(1) / 255.0
     means = torch.stack([train[digits.train_labels == label].mean(0) for label in range(10)])
@@ -28,7 +28,7 @@ def test_a_nearest_mean_knows_the_digits() -> None:
     assert 0.75 < (guess == digits.test_labels).float().mean() < 0.9
 
 
-def test_no_image_is_there_twice() -> None:
+def test_no_image_occurs_twice() -> None:
     digits = embedded.digits()
     pixels = torch.cat([digits.train_images, digits.test_images]).flatten(1)
     assert len({row.tobytes() for row in pixels.numpy()}) == 12_000

@@ -1,4 +1,4 @@
-"""BFFHQ and CelebA in their public layouts: which file is which sample, and what is refused."""
+"""Reading BFFHQ and CelebA in their public layouts, and errors in the files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unspur.errors import DataError
 
 
 def picture(path: Path, value: int = 0, size: tuple[int, int] = (10, 12)) -> Path:
-    """An image of noise around a value, wide by high."""
+    """Return an image of noise around a value."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng([value, *path.name.encode()])
     Image.fromarray(rng.integers(0, 256, (size[1], size[0], 3), np.uint8)).save(path)
@@ -26,7 +26,7 @@ def picture(path: Path, value: int = 0, size: tuple[int, int] = (10, 12)) -> Pat
 
 
 def real(folder: str, archive: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that holds the real set, unpacked where only its archive is there; else a skip."""
+    """Return the folder of the real data set, unpacking its archive if needed; skip the test without one."""
     for root in (Path(os.environ.get("UNSPUR_DATA") or "data"), Path("data")):
         if (root / folder).is_dir():
             return root
@@ -39,7 +39,7 @@ def real(folder: str, archive: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def groups(splits: Splits, part: str) -> list[int]:
-    """How many samples of each (target, bias): 00, 01, 10, 11."""
+    """Count the samples of each (target, bias): 00, 01, 10, 11."""
     targets = splits.parts()[part].targets
     return torch.bincount(targets * 2 + splits.bias[part], minlength=4).tolist()
 
@@ -59,7 +59,7 @@ def test_decoding_keeps_the_order_and_the_size(tmp_path: Path):
 
 
 def by_definition(image: Image.Image, crop: str) -> Image.Image:
-    """A face of 178 x 218 as the published pipelines resize and cut it."""
+    """Resize and crop a face of 178 x 218 as the published code does."""
     if crop == "inner":  # the shorter side to 256, then the central 224
         return image.resize((256, 314), Image.Resampling.BILINEAR).crop((16, 45, 240, 269))
     if crop == "square":
@@ -104,7 +104,7 @@ def test_a_bad_image_is_named_with_or_without_a_cache(tmp_path: Path):
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_decoded_images_are_kept_until_a_file_or_a_setting_changes(
+def test_decoded_images_are_cached_until_a_file_or_a_setting_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     paths = [picture(tmp_path / f"{n}.png", n) for n in range(3)]
@@ -140,7 +140,7 @@ def test_impossible_sizes_and_crops_are_refused(tmp_path: Path):
 def bffhq_tree(
     folder: Path, *, conflict: str = "conflict", nested: bool = False, ratio: str = "1pct"
 ) -> Path:
-    """Nine faces to train on, two of them in conflict, four each to validate and to test."""
+    """Write nine training faces, two of them conflicting, and four each for validation and test."""
     for number in range(7):
         label = number % 2
         picture(folder / ratio / "align" / str(label) / f"{number:03d}_{label}_{label}.png", number)
@@ -187,7 +187,7 @@ def test_bffhq_pixels_belong_to_their_names(tmp_path: Path):
     assert (again.digest, again.truth_digest) == (splits.digest, splits.truth_digest)
 
 
-def test_extra_conflicts_come_only_when_asked_for(tmp_path: Path):
+def test_extra_conflicting_images_are_only_used_on_request(tmp_path: Path):
     bffhq_tree(tmp_path)
     with pytest.raises(DataError, match="extra_conflict holds no image"):
         bffhq.load(tmp_path, "1pct", size=6, extra=True)

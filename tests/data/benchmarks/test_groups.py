@@ -1,4 +1,4 @@
-"""Which sets are there, what is in them, and the sheet of examples."""
+"""The list of benchmark data sets, their groups, and the sheet of examples."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ def test_every_set_has_a_loader() -> None:
         ("celeba", "list_attr_celeba.txt is missing"),
     ],
 )
-def test_what_is_missing_and_where_it_belongs(tmp_path: Path, name: str, message: str) -> None:
+def test_the_state_says_what_is_missing_and_where_it_belongs(
+    tmp_path: Path, name: str, message: str
+) -> None:
     state = groups.state(name, tmp_path)
     assert message in state
     assert str(tmp_path) in state
 
 
-def test_what_is_there(tmp_path: Path) -> None:
+def test_the_state_of_existing_data_is_ready(tmp_path: Path) -> None:
     (tmp_path / "cmnist" / "1pct").mkdir(parents=True)
     (tmp_path / "bffhq" / "1pct").mkdir(parents=True)
     folder = tmp_path / "celeba"
@@ -90,7 +92,7 @@ def test_the_real_counts() -> None:
 
 
 def marked(samples: int = 40) -> Splits:
-    """Every image is one grey value that tells its index."""
+    """Return images with one grey value each, which is their index."""
     base = shapes_set(samples=samples, conflicting=6)
     grey = torch.arange(samples, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, 8, 8)
     return replace(base, train=Split(grey.contiguous(), base.train.targets))
@@ -124,8 +126,8 @@ def test_a_sheet_of_grey_floats_and_empty_places() -> None:
     assert (pixels[..., 0] == pixels[..., 2]).all()
 
 
-def test_a_sheet_needs_to_know_what_conflicts(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nobody knows what conflicts"):
+def test_a_sheet_needs_bias_labels(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no bias labels"):
         sheet.render(replace(shapes_set(samples=20), bias={}))
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match="cannot write"):
@@ -135,7 +137,7 @@ def test_a_sheet_needs_to_know_what_conflicts(tmp_path: Path) -> None:
 # By name
 
 
-def test_a_size_is_for_sets_that_are_decoded(tmp_path: Path) -> None:
+def test_only_some_data_sets_accept_a_size(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the images of demo have one size; 64 cannot be asked for"):
         data.load("demo", size=64)
     folder = tmp_path / "bffhq"
@@ -151,9 +153,7 @@ def test_a_size_is_for_sets_that_are_decoded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar10c"])
-def test_cifar_comes_in_a_size_of_choice(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cifar_accepts_a_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = shapes_set(samples=20)  # 8 x 8 pixels
     monkeypatch.setattr(cifar10, "load_plain", lambda root, seed: known)
     monkeypatch.setattr(cifar10c, "load", lambda root, ratio, seed, cache: known)
@@ -168,7 +168,7 @@ def test_cifar_comes_in_a_size_of_choice(
     assert torch.equal(centres, known.train.take(torch.arange(4)))  # bilinear, aligned at centres
 
 
-def test_pixels_are_kept_with_the_user_where_the_data_cannot_be_written(
+def test_pixels_are_cached_in_the_users_folder_if_the_data_are_read_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert data.cache_folder(tmp_path) == tmp_path / ".cache"

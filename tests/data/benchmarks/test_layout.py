@@ -36,7 +36,7 @@ def written(splits: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(written: Path, tmp_path: Path) -> Path:
-    """A copy of the written set, to damage."""
+    """A copy of the written data set that a test may damage."""
     return Path(shutil.copytree(written, tmp_path / "cmnist"))
 
 
@@ -63,7 +63,7 @@ def test_round_trip_is_exact(splits: Splits, written: Path) -> None:
         assert torch.equal(back.bias[part], splits.bias[part][order])
 
 
-def test_what_is_written_where(splits: Splits, written: Path) -> None:
+def test_the_written_files(splits: Splits, written: Path) -> None:
     assert sorted(path.name for path in written.iterdir()) == ["1pct", "test"]
     assert sorted(path.name for path in (written / "1pct").iterdir()) == [
         *("align", "conflict", "valid")
@@ -179,7 +179,7 @@ def test_another_test_split_is_not_mixed_in(tmp_path: Path) -> None:
     assert len(layout.read(tmp_path, "2pct").parts()["test"]) == 40
 
 
-def test_overwriting_is_asked_for(tmp_path: Path) -> None:
+def test_overwriting_needs_a_flag(tmp_path: Path) -> None:
     layout.write(coloured(seed=0), tmp_path, "1pct")
     with pytest.raises(DataError, match=r"1pct exists already"):
         layout.write(coloured(seed=1), tmp_path, "1pct")
@@ -322,7 +322,7 @@ def test_no_training_images(tmp_path: Path) -> None:
     assert "holds no training image" in error(tmp_path)
 
 
-def test_only_what_reads_back_the_same_is_written(splits: Splits, tmp_path: Path) -> None:
+def test_data_that_the_layout_cannot_store_are_refused(splits: Splits, tmp_path: Path) -> None:
     grey = Split(splits.train.images[:, :1], splits.train.targets)
     for changed, message in (
         (dataclasses.replace(splits, train=grey, valid=None, test=None), "3 channels"),

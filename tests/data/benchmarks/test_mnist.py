@@ -1,4 +1,4 @@
-"""Reading MNIST's own files, whole and damaged."""
+"""Reading the files of MNIST, intact and damaged."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_truncated_or_corrupt_gzip(root: Path) -> None:
     assert "damaged gzip" in damaged(root, no_such_block)
 
 
-def test_images_and_labels_must_be_as_many(root: Path) -> None:
+def test_numbers_of_images_and_labels_must_agree(root: Path) -> None:
     (root / "train-labels-idx1-ubyte").write_bytes(idx_bytes(np.zeros(6)))
     with pytest.raises(DataError, match=r"holds 7 images but train-labels-idx1-ubyte 6 labels"):
         mnist(root)
@@ -118,7 +118,9 @@ def test_root_is_the_argument_then_the_variable_then_data(
     assert find_root() == Path("data")
 
 
-def test_absent_root_says_all_three_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_root_names_all_three_ways_to_set_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("UNSPUR_DATA", raising=False)
     expected = r"Pass --data-root, set .* UNSPUR_DATA, or put the data in data/ in the working"

@@ -1,4 +1,4 @@
-"""Planted shortcuts, nulls and wrong labels are what they say."""
+"""Planted shortcuts, data without shortcuts, and wrong labels."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_a_patch_changes_a_corner_alone(base):
     assert bool(changed.flatten(1).any(1).all())
 
 
-def test_unrelated_styles_say_nothing_of_the_class(base):
+def test_unrelated_styles_are_independent_of_the_class(base):
     splits = planted.unrelated(base, "colour", seed=0)
     agree = splits.bias["train"] == base.labels
     assert float(agree.double().mean()) == pytest.approx(0.1, abs=0.05)
 
 
-def test_wrong_labels_are_wrong_and_as_many_as_asked_for(base):
+def test_wrong_labels_are_wrong_and_have_the_requested_share(base):
     plain = planted.plain(base)
     noisy = planted.mislabelled(plain, share=0.2, seed=0)
     wrong = noisy.train.targets != plain.train.targets
@@ -68,7 +68,7 @@ def test_wrong_labels_are_wrong_and_as_many_as_asked_for(base):
     assert int(noisy.train.targets.max()) < 10
 
 
-def test_classes_fall_in_size():
+def test_imbalanced_classes_have_decreasing_sizes():
     many = Base(
         torch.zeros(10_000, 3, 32, 32, dtype=torch.uint8), torch.arange(10_000) % 10, "zeros"
     )
@@ -94,7 +94,7 @@ def test_spoiled_images_keep_their_labels(base):
     assert torch.equal(splits.train.targets, base.labels)
 
 
-def test_some_of_a_base_are_drawn_by_the_seed(base):
+def test_random_images_of_a_base_depend_on_the_seed(base):
     one, other = base.some(50, seed=1), base.some(50, seed=2)
     assert len(one.labels) == 50
     assert not torch.equal(one.images, other.images)

@@ -1,4 +1,4 @@
-"""Any map-style dataset as a split: what is taken, what is refused and in which words."""
+"""Reading map-style datasets as splits, and the messages for unusable ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def grey(value: int = 7, size: tuple[int, int] = (5, 4)) -> Image.Image:
 RED = torch.tensor([200, 0, 0], dtype=torch.uint8)[:, None, None].expand(3, 4, 5)
 
 
-def test_uint8_tensors_are_taken_as_they_are() -> None:
+def test_uint8_tensors_are_not_changed() -> None:
     images = torch.randint(0, 256, (6, 1, 4, 5), dtype=torch.uint8)
     split = collect(TensorDataset(images, torch.arange(6)))
     assert split.images.dtype == torch.uint8
@@ -71,7 +71,7 @@ def test_whole_numbers_of_any_kind_are_labels(label: Any) -> None:
     assert collect(Items((RED, label))).targets.tolist() == [int(label)]
 
 
-def test_more_than_image_and_label_is_fine() -> None:
+def test_further_elements_of_an_item_are_ignored() -> None:
     assert collect(Items((RED, 1, "a name"), [RED, 0, "another"])).targets.tolist() == [1, 0]
 
 
@@ -93,7 +93,7 @@ def test_empty() -> None:
 
 
 @pytest.mark.parametrize("item", [RED, {"image": RED, "label": 0}, (RED,)])
-def test_item_that_is_no_pair(item: Any) -> None:
+def test_an_item_that_is_not_a_pair_is_refused(item: Any) -> None:
     with pytest.raises(
         DataError, match=rf"^test\[1\] is {type(item).__name__}; it must be \(image, label\)"
     ):

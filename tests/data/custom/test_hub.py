@@ -1,4 +1,4 @@
-"""Sets of the Hugging Face hub, with a stand-in for the package that opens them."""
+"""Data sets of the Hugging Face hub, with a fake of the package that opens them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEATURE_IMAGE = type("Image", (), {})
 
 
 class Rows:
-    """As much of a dataset as is used."""
+    """The part of a dataset's interface that is used."""
 
     def __init__(self, images: list[Any], labels: list[Any], label: Any, column: str = "label"):
         self.features = {"image": FEATURE_IMAGE(), column: label, "id": Value()}
@@ -52,7 +52,7 @@ def picture(value: int, mode: str = "RGB") -> Image.Image:
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the stand-in opens, by name."""
+    """The data sets that the fake package opens, by name."""
     found: dict[str, Any] = {}
 
     def load(name: str) -> Any:
@@ -94,7 +94,7 @@ def test_plain_labels_and_a_single_set_on_disk(opened: dict[str, Any], tmp_path:
         custom.load(f"hf:{tmp_path}", classes=("a", "c"))
 
 
-def test_what_cannot_be_used(opened: dict[str, Any]) -> None:
+def test_unusable_data_sets_are_refused(opened: dict[str, Any]) -> None:
     opened["tests"] = {"test": Rows([picture(0)], [0], ClassLabel(["a"]))}
     opened["odd"] = {"train": Rows([picture(0)], [0], Value(), column="score")}
     opened["bytes"] = {"train": Rows([picture(0), b"raw"], [0, 1], ClassLabel(["a", "b"]))}

@@ -62,7 +62,7 @@ def test_class_folders(tmp_path: Path) -> None:
     assert np.array_equal(splits.train.take(torch.tensor([14]))[0].numpy(), image)
 
 
-def test_numbers_as_names_come_in_their_order(tmp_path: Path) -> None:
+def test_numeric_class_names_are_sorted_as_numbers(tmp_path: Path) -> None:
     splits = custom.load(classes(tmp_path, {"10": 10, "9": 10, "2": 10}))
     assert splits.classes == ("2", "9", "10")
 
@@ -80,7 +80,7 @@ def test_folders_of_splits(tmp_path: Path, name: str) -> None:
     assert splits.classes == ("a", "b")
 
 
-def test_nested_folders_upper_case_and_what_is_left_out(tmp_path: Path) -> None:
+def test_nested_folders_upper_case_and_ignored_files(tmp_path: Path) -> None:
     classes(tmp_path, {"a": 10, "b": 10})
     picture(tmp_path / "a" / "deep" / "er" / "x.png").rename(tmp_path / "a" / "deep" / "X.PNG")
     (tmp_path / "a" / "notes.txt").write_text("no image")
@@ -89,13 +89,13 @@ def test_nested_folders_upper_case_and_what_is_left_out(tmp_path: Path) -> None:
     assert len(custom.load(tmp_path).train) == 21
 
 
-def test_links_that_lead_back_up_end(tmp_path: Path) -> None:
+def test_links_to_parent_folders_are_not_followed(tmp_path: Path) -> None:
     classes(tmp_path, {"a": 10, "b": 10})
     (tmp_path / "a" / "again").symlink_to(tmp_path / "a")
     assert len(custom.load(tmp_path).train) == 20
 
 
-def test_loose_images_and_odd_folders_are_told_of(tmp_path: Path) -> None:
+def test_loose_images_and_odd_folders_give_a_warning(tmp_path: Path) -> None:
     classes(tmp_path / "train", {"a": 10, "b": 10})
     picture(tmp_path / "train" / "loose.png")
     classes(tmp_path, {"more": 1})
@@ -105,7 +105,7 @@ def test_loose_images_and_odd_folders_are_told_of(tmp_path: Path) -> None:
     assert any("in no class folder: loose.png" in text for text in told(list(found)))
 
 
-def test_a_class_folder_without_images_is_told(tmp_path: Path) -> None:
+def test_a_class_folder_without_images_gives_a_warning(tmp_path: Path) -> None:
     classes(tmp_path, {"a": 10, "b": 10})
     (tmp_path / "fox").mkdir()
     with pytest.warns(UserWarning, match="1 left out, without images: fox"):
@@ -156,7 +156,7 @@ def test_a_folder_that_cannot_be_listed(tmp_path: Path) -> None:
     (tmp_path / "a").chmod(0o700)
 
 
-def test_few_images_and_imbalance_are_told_of(tmp_path: Path) -> None:
+def test_few_images_and_imbalance_give_a_warning(tmp_path: Path) -> None:
     root = classes(tmp_path / "few", {"a": 12, "b": 3})
     with pytest.warns(
         UserWarning, match=r"fewer than 10 images to train on for 'b' \(a: 12, b: 3\)"
@@ -168,7 +168,7 @@ def test_few_images_and_imbalance_are_told_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names here are always text")
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_file_names_that_are_not_utf8(tmp_path: Path) -> None:
     classes(tmp_path, {"a": 10, "b": 10})
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a/\xff.png"))
     picture(odd)
@@ -208,7 +208,7 @@ def test_without_a_readable_image_the_limit_is_the_size(tmp_path: Path) -> None:
     assert images.common_size([tmp_path / "none.png"], 96) == (96, 96)
 
 
-def test_a_folder_told_from_where_the_user_is(
+def test_a_folder_relative_to_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "two"):
@@ -250,7 +250,7 @@ def test_a_few_bad_images_are_skipped_and_listed(
     assert np.array_equal(splits.train.take(torch.tensor([299]))[0].numpy(), image)
 
 
-def test_more_than_one_in_a_hundred_stops(tmp_path: Path) -> None:
+def test_more_than_one_unreadable_image_in_a_hundred_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         custom.load(spoilt(tmp_path / "photos", 4))
     assert str(error.value).startswith(
@@ -258,7 +258,7 @@ def test_more_than_one_in_a_hundred_stops(tmp_path: Path) -> None:
     )
 
 
-def test_a_class_of_which_no_image_can_be_read(tmp_path: Path) -> None:
+def test_a_class_without_readable_images_is_an_error(tmp_path: Path) -> None:
     classes(tmp_path, {"a": 150, "b": 150})
     for path in (tmp_path / "c" / "x.png", tmp_path / "c" / "y.png"):
         path.parent.mkdir(exist_ok=True)
@@ -269,7 +269,7 @@ def test_a_class_of_which_no_image_can_be_read(tmp_path: Path) -> None:
             custom.load(tmp_path)
 
 
-def test_copies_across_splits_are_told_of_with_their_number(tmp_path: Path) -> None:
+def test_copies_across_splits_give_a_warning_with_their_number(tmp_path: Path) -> None:
     classes(tmp_path / "train", {"a": 10, "b": 10})
     classes(tmp_path / "test", {"a": 5, "b": 5}, offset=50)
     for n in range(3):
@@ -288,7 +288,7 @@ def written(path: Path, lines: Iterable[str]) -> Path:
 
 
 def rows_of(root: Path, count: int = 24) -> list[str]:
-    """Lines of a table: two classes, three splits, two groups."""
+    """Return lines of a table with two classes, three splits and two groups."""
     lines = []
     for n in range(count):
         picture(root / "images" / f"{n}.png", n)
@@ -352,7 +352,7 @@ def test_tables_that_cannot_be_used(tmp_path: Path, lines: list[str], message: s
         custom.load(written(tmp_path / "t.csv", lines))
 
 
-def test_a_table_that_is_no_text_or_not_there(tmp_path: Path) -> None:
+def test_a_table_that_is_missing_or_not_text_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"path,label\n\xff\xfe,x\n")
     with pytest.raises(DataError, match="cannot be read as text in UTF-8"):
         custom.load(tmp_path / "t.csv")
@@ -360,7 +360,7 @@ def test_a_table_that_is_no_text_or_not_there(tmp_path: Path) -> None:
         custom.load(tmp_path / "none.csv")
 
 
-def test_missing_paths_are_bad_images(tmp_path: Path) -> None:
+def test_missing_files_count_as_unreadable_images(tmp_path: Path) -> None:
     lines = ["path,label"]
     for n in range(200):
         picture(tmp_path / f"{n}.png", n)
@@ -381,7 +381,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 class Arrow:
-    """As much of a pyarrow table as is used."""
+    """The part of a pyarrow table that is used."""
 
     def __init__(self, columns: dict[str, list[Any]]):
         self.columns = columns

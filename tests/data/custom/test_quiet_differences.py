@@ -1,4 +1,4 @@
-"""What would differ in silence is refused or warned of; what is far too large is refused at once."""
+"""Ambiguous tables are refused or give a warning; tables that are too large are refused at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_one_path_with_two_labels_is_refused(tmp_path: Path) -> None:
         table.list_images(path)
 
 
-def test_one_path_listed_twice_is_told_of(tmp_path: Path) -> None:
+def test_a_path_listed_twice_gives_a_warning(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", "path,label", "a.png,cat", "b.png,dog", "a.png,cat")
     with pytest.warns(UserWarning, match="1 rows list an image again"):
         assert len(table.list_images(path).rows) == 3
@@ -35,19 +35,19 @@ def test_a_repeated_column_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("label", ["nan", "NaN", "None", "NULL", "N/A"])
-def test_a_label_that_means_none_is_told_of(tmp_path: Path, label: str) -> None:
+def test_a_label_that_means_missing_gives_a_warning(tmp_path: Path, label: str) -> None:
     path = written(tmp_path / "t.csv", "path,label", "a.png,cat", f"b.png,{label}")
     with pytest.warns(UserWarning, match=f"1 rows have the label '{label}'"):
         table.list_images(path)
 
 
-def test_classes_have_one_order_whatever_their_names() -> None:
+def test_the_order_of_classes_is_deterministic() -> None:
     for _ in range(5):
         assert listing.in_order({"nan", "2", "10", "1"}) == ("1", "10", "2", "nan")
     assert listing.in_order({"2", "10", "-1", "1e3"}) == ("-1", "2", "10", "1e3")
 
 
-def test_cells_that_were_escaped_are_read_as_they_were(tmp_path: Path) -> None:
+def test_escaped_cells_are_restored(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", "path,label", "'=a.png,'-1", "b.png,1")
     first, second = table.list_images(path).rows
     assert (first.path.name, first.label) == ("=a.png", "-1")
@@ -80,7 +80,7 @@ def test_many_folders_are_counted_before_they_are_listed(tmp_path: Path, monkeyp
         class_folders.list_images(tmp_path)
 
 
-def test_a_link_to_itself_is_no_folder(tmp_path: Path) -> None:
+def test_a_link_to_itself_is_not_a_folder(tmp_path: Path) -> None:
     (tmp_path / "cat").mkdir()
     (tmp_path / "cat" / "a.png").symlink_to(tmp_path / "cat" / "a.png")
     (tmp_path / "dog").symlink_to(tmp_path / "dog")

@@ -25,7 +25,7 @@ def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kinds() -> dict[str, tuple[Image.Image, tuple[int, int, int]]]:
-    """Files of one grey value or colour each, by name, with the pixel that each must become."""
+    """Return files of one colour each by name, with the expected pixel."""
     colour = Image.new("RGB", (300, 224), (200, 100, 50))
     clear = Image.new("RGBA", (640, 480), (9, 9, 9, 0))
     half = Image.new("LA", (224, 224), (0, 51))  # an alpha of a fifth
@@ -59,7 +59,7 @@ def test_every_kind_of_file_has_the_right_pixels(tmp_path: Path, limit: int) -> 
         assert bool((pixels == expected[:, None, None]).all()), name
 
 
-def test_values_of_twelve_bits_are_warned_of(tmp_path: Path) -> None:
+def test_twelve_bit_values_give_a_warning(tmp_path: Path) -> None:
     for number in range(24):
         folder = tmp_path / "ab"[number % 2]
         folder.mkdir(exist_ok=True)
@@ -72,7 +72,7 @@ def test_values_of_twelve_bits_are_warned_of(tmp_path: Path) -> None:
 
 
 def write_folder(root: Path, counts: list[int], side: int) -> Path:
-    """Write noise in class folders, so many images of each."""
+    """Write images of noise in class folders, with a number of images for each class."""
     rng = np.random.default_rng(0)
     for label, count in enumerate(counts):
         folder = root / f"{label:04d}"

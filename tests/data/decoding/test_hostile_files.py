@@ -1,4 +1,4 @@
-"""One odd file is one skipped image with its reason, whatever it does to a decoder."""
+"""A bad file is one skipped image with a reason, whatever it does to a decoder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def picture(path: Path, number: int = 0) -> Path:
 
 
 def huge_png(path: Path, side: int = 30_000) -> Path:
-    """A valid header that promises many pixels, and hardly any bytes."""
+    """Return a PNG with a header for many pixels, but few bytes."""
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         checksum = zlib.crc32(kind + content)
@@ -84,7 +84,7 @@ def link_to_a_device(path: Path) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="such files are not there")
 @pytest.mark.parametrize("make", [pipe, listener, link_to_itself, link_to_a_device])
-def test_what_is_no_regular_file_is_not_opened(tmp_path: Path, monkeypatch, make) -> None:
+def test_only_regular_files_are_opened(tmp_path: Path, monkeypatch, make) -> None:
     monkeypatch.chdir(tmp_path)  # the path of a socket must be short
     make(Path("a.png"))
     began = time.perf_counter()
@@ -106,7 +106,7 @@ def test_a_huge_image_has_a_clear_reason_in_seconds(tmp_path: Path) -> None:
     assert time.perf_counter() - began < 5
 
 
-def test_our_limit_holds_where_the_users_program_has_lifted_pillows(
+def test_our_pixel_limit_does_not_depend_on_that_of_pillow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
@@ -123,7 +123,7 @@ def test_our_limit_holds_where_the_users_program_has_lifted_pillows(
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_whatever_a_decoder_raises_is_a_reason(tmp_path: Path, monkeypatch, error) -> None:
+def test_any_error_of_a_decoder_is_a_reason(tmp_path: Path, monkeypatch, error) -> None:
     def load(self):
         raise error
 
@@ -177,7 +177,7 @@ def fill(decoders: Decoders, paths: list[Path]) -> tuple[torch.Tensor, dict[str,
     return memory.slots, bad
 
 
-def test_a_file_that_is_slow_or_fatal_costs_no_other_file(tmp_path: Path, odd_decoders) -> None:
+def test_a_slow_or_fatal_file_does_not_affect_other_files(tmp_path: Path, odd_decoders) -> None:
     names = ("1", "slow", "2", "SIGSEGV", "SIGABRT", "3")
     paths = [picture(tmp_path / f"{name}.png", n) for n, name in enumerate(names)]
     pixels_, bad = fill(odd_decoders, paths)
@@ -191,7 +191,7 @@ def test_a_file_that_is_slow_or_fatal_costs_no_other_file(tmp_path: Path, odd_de
     assert fill(odd_decoders, paths[:1])[1] == {}  # the decoders go on
 
 
-def test_a_process_killed_from_outside_is_no_fault_of_the_file(tmp_path, odd_decoders) -> None:
+def test_a_killed_process_is_not_blamed_on_the_file(tmp_path, odd_decoders) -> None:
     path = picture(tmp_path / f"{signal.SIGKILL.name}.png")
     with pytest.raises(DataError, match=r"ended unexpectedly \(SIGKILL\)\. Is there enough memory"):
         fill(odd_decoders, [path])

@@ -1,4 +1,4 @@
-"""One file, whatever its kind: upright, in colours, resized; and the program of a decoding process."""
+"""Reading one image file of any kind, and the program of a decoding process."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_palette_with_transparency_gives_no_warning(tmp_path: Path) -> None:
 
 
 def over_white(colour: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """What a viewer shows of pixels with an alpha from 0 to 255, on white."""
+    """Return pixels with an alpha from 0 to 255 as they look on white."""
     share = alpha.astype(float) / 255
     return share * colour + (1 - share) * 255
 
@@ -184,7 +184,7 @@ def test_a_decoding_process_answers_line_by_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names here are always text")
-def test_a_name_that_is_no_text_is_read(tmp_path: Path) -> None:
+def test_a_file_name_that_is_not_utf8_is_read(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe.png"))
     picture().save(path)
     assert np.array_equal(decoded(path), np.asarray(picture()))

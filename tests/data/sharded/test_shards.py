@@ -62,7 +62,7 @@ def shards(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def from_files(photos: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The same images, streamed from their files."""
+    """Return the same images, streamed from their files."""
     monkeypatch.setattr(images, "MEMORY_SHARE", 0.0)
     return load(photos, groups=GroupSource.of("*_{group}.*"))
 
@@ -88,7 +88,7 @@ def test_shards_are_the_same_set_as_the_files(shards: Path, from_files: Any) -> 
 
 
 def test_the_order_is_a_function_of_seed_and_step(shards: Path, from_files: Any) -> None:
-    """A stream begun in the middle goes on as the whole one does, and has the pixels of the files."""
+    """A stream that starts in the middle continues like the whole one and has the pixels of the files."""
     opened, count = load(shards), 30
 
     def stream(part: Any, first: int) -> list[tuple[torch.Tensor, ...]]:
@@ -180,7 +180,7 @@ def test_labelled_images_for_a_model(shards: Path, photos: Path) -> None:
     assert len(few.part) == 3
 
 
-def test_packing_leaves_out_what_cannot_be_read(tmp_path: Path) -> None:
+def test_packing_leaves_out_unreadable_images(tmp_path: Path) -> None:
     folder = tmp_path / "photos"
     for number in range(120):
         (folder / "ab"[number % 2]).mkdir(parents=True, exist_ok=True)
@@ -268,9 +268,7 @@ CHANGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_an_index_that_says_something_impossible_is_refused(
-    shards: Path, tmp_path: Path, name: str
-) -> None:
+def test_an_invalid_index_is_refused(shards: Path, tmp_path: Path, name: str) -> None:
     arrays = dict(shard_index.read_index(shards).arrays)
     arrays[name] = CHANGES[name](arrays[name])
     rewrite(shards, tmp_path, arrays)
@@ -279,7 +277,7 @@ def test_an_index_that_says_something_impossible_is_refused(
 
 
 @pytest.mark.parametrize("name", ["../x.tar", "/etc/x.tar", "x.txt"])
-def test_a_shard_lies_in_its_folder(shards: Path, tmp_path: Path, name: str) -> None:
+def test_a_shard_outside_its_folder_is_refused(shards: Path, tmp_path: Path, name: str) -> None:
     about = rewrite(shards, tmp_path, shard_index.read_index(shards).arrays)
     first = next(iter(about["shards"]))
     about["shards"] = {name if n == first else n: size for n, size in about["shards"].items()}
@@ -297,7 +295,7 @@ def rewrite(shards: Path, out: Path, arrays: dict[str, Any]) -> dict[str, Any]:
     return dict(about)
 
 
-def test_a_shard_that_has_changed_or_is_missing(shards: Path, tmp_path: Path) -> None:
+def test_a_changed_or_missing_shard_is_an_error(shards: Path, tmp_path: Path) -> None:
     for path in shards.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     broken = tmp_path / "train-000001.tar"
@@ -332,8 +330,8 @@ def test_names_as_bytes() -> None:
         names[4]
 
 
-def test_debias_goes_on_exactly_from_shards(photos: Path, shards: Path, tmp_path: Path) -> None:
-    """The command on shards, with groups in the index; what it has stored is found again."""
+def test_debias_on_shards_reuses_stored_stages(photos: Path, shards: Path, tmp_path: Path) -> None:
+    """Run the command on shards with groups in the index; a second run reuses stored stages."""
     short = [f"--set={stage}.steps=2" for stage in ("mine", "pretrain", "prune", "finetune")]
     short += ["--model=convnet", "--set=model.options.width=4", "--set=prune.batch_norm_batches=1"]
     command = ["debias", str(shards), "--anyway", "--device", "cpu", "--store", str(tmp_path / "s")]

@@ -1,7 +1,7 @@
-"""Our groups of channels against those of torch-pruning's dependency graph.
+"""Compare our groups of channels with those of torch-pruning's dependency graph.
 
-The decision page `docs/decisions/channel-tracing.md` rests on these verdicts. They fail when a release of
-torch-pruning does better or worse, and then the decision should be weighed again. Print the numbers with
+The decision page `docs/decisions/channel-tracing.md` is based on these verdicts. The tests fail when a
+release of torch-pruning does better or worse; then review the decision. Print the numbers with
 
     PYTHONPATH=src:tests python tests/masks/channels/test_against_torch_pruning.py
 """
@@ -29,8 +29,8 @@ from unspur.models.networks.mlp import MLP
 from unspur.models.networks.pair import Pair
 from unspur.models.networks.resnet import ResNet18
 
-tp = pytest.importorskip("torch_pruning", reason="an independent account of coupled channels")
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # it warns of what it guesses
+tp = pytest.importorskip("torch_pruning", reason="torch-pruning is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # it warns when it guesses
 
 BUILT_IN = {
     "convnet": lambda: ConvNet(5, width=6),
@@ -51,9 +51,9 @@ SMALL = {
 }
 NETS = {**BUILT_IN, **SMALL, **ARCHITECTURES, **ODD}
 
-# same: every unit of ours is the same group there, and all that it offers can be removed.
-# unsound: the same groups, but some channels that it offers cannot go: the rest would compute something else.
-# other: some of our units are another group there. none: it finds none of our units.
+# same: every unit of ours is the same group in torch-pruning, and every channel it offers can be removed.
+# unsound: the same groups, but removing some of the channels it offers changes what the network computes.
+# other: some of our units are a different group. none: it finds none of our units.
 SAME = (
     *("convnet", "flatnet", "mlp", "resnet18", "bagnet18", "pair", "concatenation", "sigmoids"),
     *("MobileNetV3 block", "MobileNetV2", "EfficientNet", "DenseNet", "Inception", "VGG", "U-Net"),
@@ -76,7 +76,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Units by our account, those that are the same group in torch-pruning, and what it offers itself."""
+    """Counts of our units, of those that are the same group in torch-pruning, and of what it offers."""
 
     ours: int
     same: int
@@ -112,7 +112,7 @@ def group_of(graph, layer, positions):
 
 
 def places(model, graph, group):
-    """What a group of torch-pruning takes away: (weight, dimension, position)."""
+    """Return what a group of torch-pruning removes: (weight, dimension, position)."""
     names = {module: name for name, module in model.named_modules()}
     parameters = {parameter: name for name, parameter in model.named_parameters()}
     found = set()
@@ -123,7 +123,7 @@ def places(model, graph, group):
         elif target in names and getattr(target, "weight", None) is not None:
             name, dim = f"{names[target]}.weight", dimension(graph, dep)
         elif target in names:
-            name, dim = names[target], 0  # attention, and whatever has no weight
+            name, dim = names[target], 0  # attention, and other modules without a weight
         else:
             continue
         found |= {(name, dim, i) for i in positions}
@@ -131,14 +131,14 @@ def places(model, graph, group):
 
 
 def dimension(graph, dep):
-    """The dimension of a weight that a step of torch-pruning cuts."""
+    """Return the dimension of a weight that a step of torch-pruning cuts."""
     one_way = not graph.is_out_channel_pruning_fn(dep.handler)
     reads = one_way and graph.is_in_channel_pruning_fn(dep.handler)
     return int(reads) ^ int(isinstance(dep.target.module, nn.ConvTranspose2d))
 
 
 def same_units(model, ours, graph):
-    """How many of our units torch-pruning couples alike, asked for the rows that make them."""
+    """Count the units that torch-pruning groups in the same way, given the rows that make them."""
     count = 0
     weights = {name for name, _ in model.named_parameters() if not name.endswith("bias")}
     modules = dict(model.named_modules())
@@ -158,14 +158,14 @@ def same_units(model, ours, graph):
 
 
 def offers(model, graph, head):
-    """The layers that torch-pruning would take channels from, the head named to it as it asks for."""
+    """Return the layers that torch-pruning would prune; the head is excluded, as its docs require."""
     groups = graph.get_all_groups(ignored_layers=[model.get_submodule(head)] if head else [])
     names = {module: name for name, module in model.named_modules()}
     return [names[group[0].dep.target.module] for group in groups]
 
 
 def sound(make, name):
-    """Whether a third of a layer's channels can go, by torch-pruning's own means, once nothing reads them."""
+    """Return whether torch-pruning can remove a third of a layer's channels after no layer reads them."""
     model = build(make)
     graph, layer = graph_of(model), model.get_submodule(name)
     group = group_of(graph, layer, range(max(1, width(layer) // 3)))
@@ -179,9 +179,9 @@ def sound(make, name):
 
 
 @torch.no_grad()
-def unread(model, taken):
-    """Set to zero what reads the channels, in place, so that nothing should miss them."""
-    for name, dim, position in taken:
+def unread(model, channels):
+    """Set the weights that read the channels to zero, in place, so that removing them changes nothing."""
+    for name, dim, position in channels:
         layer = model.get_submodule(name.rpartition(".")[0])
         reads = 0 if isinstance(layer, nn.ConvTranspose2d) else 1
         if isinstance(layer, (nn.Linear, nn.modules.conv._ConvNd)) and dim == reads:
@@ -211,7 +211,7 @@ def compare(make):
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_the_verdict_is_the_one_the_decision_rests_on(name):
+def test_the_verdict_agrees_with_the_decision_page(name):
     assert compare(NETS[name]).verdict == VERDICTS[name]
 
 
@@ -221,7 +221,7 @@ def test_the_decision_page_has_these_verdicts():
     assert {row[1]: row[6] for row in rows if len(row) == 9 and row[1] in NETS} == VERDICTS
 
 
-def test_it_needs_gradients_and_leaves_the_model_in_eval_mode():
+def test_torch_pruning_needs_gradients_and_leaves_the_model_in_eval_mode():
     model = ConvNet(5, width=6).train()
     with torch.no_grad(), pytest.raises(AssertionError, match="autograd"):
         graph_of(model)
@@ -232,8 +232,8 @@ def test_it_needs_gradients_and_leaves_the_model_in_eval_mode():
 
 
 @pytest.mark.parametrize("make", [Sigmoids, BUILT_IN["convnet"]], ids=["sigmoids", "batch norm"])
-def test_it_drops_the_constants_of_dead_channels(make):
-    """Rows of zeros leave a constant behind them; ours moves it to the next layer."""
+def test_torch_pruning_drops_the_constants_of_dead_channels(make):
+    """Zero rows leave a constant; our code moves it to the next layer."""
     ours = build(make).requires_grad_(False)
     name, layer = next((n, m) for n, m in ours.named_modules() if isinstance(m, nn.Conv2d))
     layer.weight[:2] = 0.0
@@ -249,7 +249,7 @@ def test_it_drops_the_constants_of_dead_channels(make):
 
 
 def lines_run(names):
-    """The lines of our tracing that these networks run."""
+    """Return the lines of our tracing code that these networks run."""
     folder, found = str(Path(channels.__file__).parent), set()
 
     def note(frame, event, arg):

@@ -1,4 +1,4 @@
-"""Units of a network and their removal: the outputs stay, whatever hangs together."""
+"""Units of a network and their removal: the outputs do not change."""
 
 import copy
 
@@ -32,8 +32,8 @@ def images(count=4, seed=0):
     return torch.randn(count, 3, 16, 16, generator=torch.Generator().manual_seed(seed))
 
 
-def made(name):
-    """A network with batch norm as after training: shifts that leave constants behind."""
+def build_trained(name):
+    """Build a network with batch-norm statistics as after training; its shifts leave constants."""
     torch.manual_seed(0)
     model = NETS[name]().eval()
     for module in model.modules():
@@ -49,18 +49,18 @@ def half(channels, seed=1):
     return torch.rand(channels.count, generator=torch.Generator().manual_seed(seed)) < 0.5
 
 
-def empty_rows(model, channels, doomed):
-    """What masks on single weights may do: rows of zeros, with biases and batch norm as they were."""
+def empty_rows(model, channels, dead_units):
+    """Set the rows of units to zero, as masks on single weights may; keep biases and batch norm."""
     named = dict(model.named_parameters())
     for slot in channels.makers:
-        rows = doomed[slot.units.clamp(min=0)] & (slot.units >= 0)
+        rows = dead_units[slot.units.clamp(min=0)] & (slot.units >= 0)
         named[slot.name].index_fill_(slot.dim, rows.nonzero().squeeze(1), 0.0)
 
 
 @pytest.mark.parametrize("how", [silence, empty_rows])
 @pytest.mark.parametrize("name", NETS)
-def test_removal_leaves_the_outputs(name, how):
-    model = made(name)
+def test_removal_does_not_change_the_outputs(name, how):
+    model = build_trained(name)
     channels = removable(model, images(2))
     how(model, channels, half(channels))
     x = 2 * images(8, seed=3)
@@ -88,8 +88,8 @@ def test_removal_is_exact_on_usual_and_odd_architectures(name):
 
 @pytest.mark.parametrize("how", [silence, empty_rows])
 @pytest.mark.parametrize("name", NETS)
-def test_channels_are_left_in_whole_blocks(name, how):
-    model, x = made(name), 2 * images(8, seed=3)
+def test_every_group_keeps_a_multiple_of_channels(name, how):
+    model, x = build_trained(name), 2 * images(8, seed=3)
     channels = removable(model, images(2))
     how(model, channels, half(channels))
     expected, bare = model(x), copy.deepcopy(model)
@@ -108,11 +108,11 @@ def test_channels_are_left_in_whole_blocks(name, how):
 
 
 def test_padding_keeps_one_constant_to_carry_the_others():
-    model = made("sigmoids")
+    model = build_trained("sigmoids")
     channels = removable(model, images(2))
-    doomed = torch.zeros(channels.count, dtype=torch.bool)
-    doomed[channels.groups["a.weight"][:5]] = True
-    empty_rows(model, channels, doomed)
+    dead_units = torch.zeros(channels.count, dtype=torch.bool)
+    dead_units[channels.groups["a.weight"][:5]] = True
+    empty_rows(model, channels, dead_units)
     x = images(8, seed=3)
     expected = model(x)
     done = slim(model, images(2))
@@ -122,11 +122,11 @@ def test_padding_keeps_one_constant_to_carry_the_others():
 
 
 def test_without_padding_constants_become_a_bias():
-    model = made("sigmoids")
+    model = build_trained("sigmoids")
     channels = removable(model, images(2))
-    doomed = torch.zeros(channels.count, dtype=torch.bool)
-    doomed[channels.groups["b.weight"][:5]] = True
-    empty_rows(model, channels, doomed)
+    dead_units = torch.zeros(channels.count, dtype=torch.bool)
+    dead_units[channels.groups["b.weight"][:5]] = True
+    empty_rows(model, channels, dead_units)
     x = images(8, seed=3)
     expected = model(x)
     assert model.c.bias is None
@@ -135,8 +135,8 @@ def test_without_padding_constants_become_a_bias():
     torch.testing.assert_close(model(x), expected, rtol=0, atol=1e-5)
 
 
-def test_what_nobody_reads_goes_too():
-    model = made("convnet")
+def test_units_that_no_layer_reads_are_removed():
+    model = build_trained("convnet")
     model.body[1][0].weight[:, :3] = 0.0
     x = images(8, seed=3)
     expected = model(x)
@@ -144,8 +144,8 @@ def test_what_nobody_reads_goes_too():
     torch.testing.assert_close(model(x), expected, rtol=0, atol=1e-5)
 
 
-def test_a_layer_that_died_keeps_one_channel():
-    model = made("convnet")
+def test_a_dead_layer_keeps_one_channel():
+    model = build_trained("convnet")
     model.body[1][0].weight.zero_()
     x = images(8, seed=3)
     expected = model(x)
@@ -154,15 +154,15 @@ def test_a_layer_that_died_keeps_one_channel():
     torch.testing.assert_close(model(x), expected, rtol=0, atol=1e-5)
 
 
-def test_nothing_dead_nothing_changed():
-    model = made("joined")
+def test_without_dead_units_nothing_changes():
+    model = build_trained("joined")
     before = {k: t.clone() for k, t in model.state_dict().items()}
     assert all(gone == 0 for gone, _ in slim(model, images(2)).removed.values())
     assert all(torch.equal(t, before[k]) for k, t in model.state_dict().items())
 
 
-def test_what_must_stay_and_why():
-    kept = units(made("vit"), images(2)).unremovable
+def test_unremovable_channels_have_a_reason():
+    kept = units(build_trained("vit"), images(2)).unremovable
     assert "output of the model" in kept["head.weight"]
     assert "patches.weight" in kept
     assert "blocks.0.fc1.weight" not in kept
@@ -178,14 +178,14 @@ def test_a_residual_stream_is_one_group():
 
 
 class Shuffled(Halves):
-    """The halves go different ways."""
+    """A network that uses the two halves of its channels differently."""
 
     def forward(self, x):
         left, right = self.a(x).chunk(2, dim=1)
         return self.head((self.b(left) + self.b(right.flip(2)) * 2).relu().mean((2, 3)))
 
 
-def test_what_the_models_code_would_not_survive_stays():
+def test_channels_that_the_models_code_relies_on_stay():
     channels = removable(WrittenWidth().eval(), images(2))
     assert list(channels.groups) == ["b.weight"]
     assert "own code" in channels.unremovable["a.weight"]
@@ -203,9 +203,9 @@ def test_a_weight_used_twice_keeps_its_function():
     torch.testing.assert_close(model(x), expected, rtol=0, atol=1e-5)
 
 
-def test_slim_weights_come_back_into_a_fresh_model():
+def test_slim_weights_load_into_a_new_model():
     for name in ("joined", "vit", "vit by hand", "mobile"):
-        model = made(name)
+        model = build_trained(name)
         channels = removable(model, images(2))
         silence(model, channels, half(channels))
         done = slim(model, images(2))
@@ -248,7 +248,7 @@ def test_units_cost_half_of_the_weights_between_them():
 @pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
 @pytest.mark.parametrize("name", ["convnet", "mobile"])
 def test_units_fit_into_a_share_of_the_multiply_adds(name, share, spread):
-    model = made(name)
+    model = build_trained(name)
     channels = units(model, images(2))
     counter = MultiplyAddCounter.of(model, channels, images(2))
     keep = keep_share(norms(model, channels), counter, share, spread=spread)
@@ -263,8 +263,8 @@ def test_units_fit_into_a_share_of_the_multiply_adds(name, share, spread):
     assert multiply_adds(thin, images(2)) == pytest.approx(counter(keep), rel=1e-6)
 
 
-def test_norms_are_those_of_the_rows():
-    model = made("joined")
+def test_norms_are_the_norms_of_the_rows():
+    model = build_trained("joined")
     channels = units(model, images(2))
     found = norms(model, channels)[channels.groups["third.weight"]]
     expected = model.third.weight.flatten(1).norm(dim=1)

@@ -1,4 +1,4 @@
-"""Masks on whole channels: one logit for all that hangs together, the same verbs as on weights."""
+"""Masks on whole channels: one logit for all coupled channels, the same functions as for weights."""
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ def random_logits(model, seed=0):
             logits.copy_(torch.randn(logits.shape, generator=g))
 
 
-def test_one_logit_a_channel_and_none_for_classes_or_pixels():
+def test_every_channel_has_one_logit_and_classes_and_pixels_have_none():
     model = attached(ConvNet(5, width=6))
     assert {k: len(v) for k, v in masks.logits(model).items()} == {
         "body.0.0.weight": 6,
@@ -82,7 +82,7 @@ def test_a_step_has_one_sample_shared_by_scale_and_shift():
 
 
 @pytest.mark.parametrize("make", [lambda: ConvNet(5, width=6), Joined, SmallViT])
-def test_hardened_masks_can_be_removed_for_good(make):
+def test_hardened_masks_can_be_removed_permanently(make):
     torch.manual_seed(0)
     model = attached(make()).eval()
     random_logits(model)
@@ -132,12 +132,12 @@ def test_the_search_trains_the_logits_and_nothing_else():
     assert all(p.grad is None for n, p in model.named_parameters() if "logits" not in n)
 
 
-def test_the_pressure_counts_weights_or_multiply_adds():
+def test_the_sparsity_loss_counts_weights_or_multiply_adds():
     model = attached(ConvNet(5, width=6))
     search = MaskSearch(model, head="head", sparsity=1.0, align=0.0)
     total = sum(float(mask.cost.sum()) for mask in search.masks)
     weights = sum(p.numel() for p in ConvNet(5, width=6).parameters() if p.dim() > 1)
-    # What lies between pixels or classes and a unit is half that unit's.
+    # Half of the weights between pixels or classes and a unit count for the unit.
     ends = (6 * 3 * 16 + 24 * 5) / 2
     assert total == pytest.approx(weights - ends)
     heavy = attached(ConvNet(5, width=6), weigh="macs")
@@ -162,7 +162,7 @@ def test_costs_multiply_the_logits():
     assert float(losses.sparsity(logits, kind="absolute", costs=costs)) == 10 + 2 + 3
 
 
-def test_what_cannot_be_masked_is_said():
+def test_an_error_says_what_cannot_be_masked():
     with pytest.raises(MaskError, match="example"):
         masks.attach(ConvNet(5, width=6), unit="channel")
     with pytest.raises(MaskError, match="no channels that can be removed"):

@@ -1,4 +1,4 @@
-"""Networks for phones shrink: depthwise convolutions, squeeze and excite, hard swish, explicit padding."""
+"""Slimming of mobile networks: depthwise convolutions, squeeze and excite, hard swish, explicit padding."""
 
 import importlib.util
 
@@ -19,7 +19,7 @@ from unspur.models.networks.mobilenet import MobileNetV2
 
 
 class Excite(nn.Module):
-    """Squeeze and excite as in MobileNetV3; `padded` sees the plane with a border of zeros."""
+    """Squeeze and excite as in MobileNetV3; `padded` adds a border of zeros first."""
 
     def __init__(self, wide, *, padded=False):
         super().__init__()
@@ -32,7 +32,7 @@ class Excite(nn.Module):
 
 
 class Bneck(nn.Module):
-    """The block of MobileNetV3 and EfficientNet; `same` pads by hand, as TensorFlow does."""
+    """The block of MobileNetV3 and EfficientNet; `same` pads explicitly, as TensorFlow does."""
 
     def __init__(self, a, b, *, act, stride=1, same=False, padded=False):
         super().__init__()
@@ -69,7 +69,7 @@ def padded_excite():
 
 
 def activations():
-    """Activations that torch does not mark as working entry by entry."""
+    """Build a network with activations that torch does not tag as pointwise."""
     acts = (
         swish,
         nn.Mish,
@@ -95,8 +95,8 @@ def images(count=4, side=32, seed=0):
     return torch.randn(count, 3, side, side, generator=torch.Generator().manual_seed(seed))
 
 
-def made(make):
-    """A network with batch norm as after training."""
+def build_trained(make):
+    """Build a network with batch-norm statistics as after training."""
     torch.manual_seed(0)
     model = make().eval()
     for module in model.modules():
@@ -109,7 +109,7 @@ def made(make):
 
 
 def cut(model, share, x):
-    """Zero the channels outside a share of the multiply–adds, in place; return what must stay and why."""
+    """Zero the channels outside a share of the multiply–adds, in place; return what cannot be removed."""
     channels = removable(model, x)
     counter = MultiplyAddCounter.of(model, channels, x)
     silence(model, channels, ~keep_share(norms(model, channels), counter, share, spread="layer"))
@@ -117,14 +117,14 @@ def cut(model, share, x):
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_every_channel_but_the_output_can_go(name):
-    model = made(NETS[name])
+def test_every_channel_but_the_output_can_be_removed(name):
+    model = build_trained(NETS[name])
     assert set(removable(model, images(2)).unremovable.values()) == {"it is an output of the model"}
 
 
 @pytest.mark.parametrize("name", NETS)
 def test_a_slim_network_computes_the_same_and_is_smaller(name, tmp_path):
-    model, x = made(NETS[name]), images(8, seed=3)
+    model, x = build_trained(NETS[name]), images(8, seed=3)
     cut(model, 0.35, images(2))
     expected, work = model(x), multiply_adds(model, x)
     save_file(model.state_dict(), tmp_path / "whole.safetensors")
@@ -139,7 +139,7 @@ def test_a_slim_network_computes_the_same_and_is_smaller(name, tmp_path):
 @pytest.mark.skipif(importlib.util.find_spec("onnxruntime") is None, reason="needs onnxruntime")
 @pytest.mark.parametrize("name", ["MobileNetV2", "MobileNetV3", "EfficientNet, padded by hand"])
 def test_a_slim_network_is_a_smaller_onnx_file(name, tmp_path):
-    model, x = made(NETS[name]), images(4, seed=3)
+    model, x = build_trained(NETS[name]), images(4, seed=3)
     cut(model, 0.35, images(2))
     expected = model(x)
     formats.write_onnx(model, x, tmp_path / "whole.onnx", {})
@@ -153,12 +153,12 @@ def test_a_slim_network_is_a_smaller_onnx_file(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mobilenetv2_035", "mobilenetv3_small_050", "efficientnet_lite0"])
-def test_networks_of_timm_shrink(name):
+def test_networks_of_timm_can_be_slimmed(name):
     try:
         make = builder(f"timm:{name}", 5).make
     except Exception as error:
         pytest.skip(f"timm cannot be used here: {error}")
-    model, x = made(make), images(4, side=64, seed=3)
+    model, x = build_trained(make), images(4, side=64, seed=3)
     why = cut(model, 0.35, images(2, side=64))
     assert set(why.values()) == {"it is an output of the model"}
     expected, work = model(x), multiply_adds(model, x)

@@ -1,1 +1,1 @@
-"""The data sets of the paper, plain sets without a bias, and planted shortcuts."""
+"""The data sets of the paper, data sets without a shortcut, and planted shortcuts."""

@@ -1,7 +1,7 @@
-"""BFFHQ: faces whose age nearly always goes with their gender, in the layout of the public release.
+"""BFFHQ: faces whose age is strongly correlated with their gender, in the layout of the public release.
 
-The set cannot be generated. Any `<x>pct` folder works, with the variations that `layout` accepts; conflicting
-images in `extra_conflict` are left alone unless they are asked for.
+The data set cannot be generated. Any `<x>pct` folder works, with the variations that `layout` accepts.
+Conflicting images in `extra_conflict` are only used on request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def load(
 ) -> Splits:
     """Load the faces below `root`/bffhq or `root`, resized, in the order of their sorted paths.
 
-    `extra` adds the images in `extra_conflict` to those to train on; `cache` is a folder to keep pixels in.
+    `extra` adds the images in `extra_conflict` to the training images; `cache` is a folder for decoded
+    pixels.
     """
     folder = find(root, ratio)
     entries = {
@@ -56,7 +57,7 @@ def load(
 
 
 def _check_present(entries: dict[str, list[Entry]], folder: Path, ratio: str) -> None:
-    """Raise where a split has no image."""
+    """Raise DataError if a split has no image."""
     for part, part_entries in entries.items():
         if not part_entries:
             where = folder / ratio / "align" if part == "train" else folder / part
@@ -67,7 +68,7 @@ def _check_present(entries: dict[str, list[Entry]], folder: Path, ratio: str) ->
 
 
 def find(root: Path, ratio: str) -> Path:
-    """Return the folder that holds the ratios."""
+    """Return the folder that contains the ratios."""
     folder = root / NAME if (root / NAME).is_dir() else root
     if not any(path.is_dir() for path in folder.glob("*pct")):
         raise DataError(
@@ -81,7 +82,7 @@ def _extra(folder: Path) -> list[Entry]:
     entries = _entries(folder / EXTRA)
     if not entries:
         raise DataError(
-            f"{folder / EXTRA} holds no image, and extra conflicting ones are asked for."
+            f"{folder / EXTRA} holds no image, but extra conflicting images are requested."
         )
     for path, target, bias in entries:
         if target == bias:
@@ -92,7 +93,7 @@ def _extra(folder: Path) -> list[Entry]:
 
 
 def _check_labels(entries: dict[str, list[Entry]]) -> None:
-    """Raise unless both labels of every file are 0 or 1."""
+    """Raise DataError unless both labels of every file are 0 or 1."""
     all_entries = [entry for part in entries.values() for entry in part]
     _class_names(CLASSES, "target", [(entry.target, entry.path) for entry in all_entries])
     _class_names(GENDERS, "bias", [(entry.bias, entry.path) for entry in all_entries])

@@ -1,12 +1,12 @@
-"""CelebA: hair colour of people whose gender nearly always goes with it.
+"""CelebA: hair colour, which is correlated with gender.
 
-Being blond is coded 1 and so is being male, so a sample conflicts where the two are *equal*: blond men and
-women who are not blond. There are many of the latter; only when most of them are left out of training is
-there a shortcut to take. The variants of the set say how many stay:
+Blond is coded as 1 and so is male, so a sample is conflicting if the two are *equal*: blond men, and women
+who are not blond. There are many women who are not blond; there is a shortcut only if most of them are left
+out of training. The variants of the data set say how many are kept:
 
-    keep2000    2,000 of them, drawn by the seed, as published; any other number likewise
+    keep2000    2,000 of them, chosen by the seed, as published; any other number is possible
     all         all of them
-    csv         what metadata_blonde_subsampled.csv lists
+    csv         the images that metadata_blonde_subsampled.csv lists
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Labels = NDArray[np.int64]
 
 
 class Faces(NamedTuple):
-    """File names with, for each, the code of its split and the two labels."""
+    """File names, each with the code of its split and the two labels."""
 
     names: list[str]
     split: Labels
@@ -59,7 +59,8 @@ def load(
 ) -> Splits:
     """Load the faces below `root`/celeba or `root`, cropped and resized, in the order of their lists.
 
-    `test_crop` is for validation and test, where it differs; `cache` is a folder to keep pixels in.
+    `test_crop` is the crop of validation and test images if it differs; `cache` is a folder for decoded
+    pixels.
     """
     folder = _folder(root)
     faces = _select_faces(folder, variant, seed)
@@ -96,7 +97,7 @@ def _read_part(
 
 
 def find(root: Path) -> None:
-    """Raise where the lists or the images of the set are missing."""
+    """Raise DataError if the lists or the images are missing."""
     folder = _folder(root)
     if not (folder / METADATA).exists():
         _require(folder / ATTRIBUTES, "the list of attributes of CelebA")
@@ -123,7 +124,7 @@ def _select_faces(folder: Path, variant: str, seed: int) -> Faces:
 
 
 def subsample(faces: Faces, keep: int, *, seed: int = 0) -> Faces:
-    """Keep a random `keep` of the training images of women who are not blond."""
+    """Keep `keep` random training images of women who are not blond, and all other images."""
     candidates = np.flatnonzero(
         (faces.split == CODES["train"]) & (faces.blond == 0) & (faces.male == 0)
     )
@@ -154,7 +155,7 @@ def _attribute_rows(folder: Path) -> Iterator[Row]:
     _require(attributes, "the list of attributes of CelebA")
     _require(partition, "the list of the splits of CelebA")
     codes = dict(_fields(line, 2, f"{partition}:{n}") for n, line in _lines(partition))
-    lines = _lines(attributes)[1:]  # the first says how many follow
+    lines = _lines(attributes)[1:]  # the first line is the number of lines
     columns = lines[0][1].split() if lines else []
     target, bias = (_column(columns, name, attributes) + 1 for name in (TARGET, BIAS))
     for number, line in lines[1:]:
@@ -171,7 +172,7 @@ def _attribute_rows(folder: Path) -> Iterator[Row]:
 
 
 def _metadata_rows(path: Path) -> Iterator[Row]:
-    """Yield rows of the released table, which is sub-sampled already."""
+    """Yield rows of the released table, which is already subsampled."""
     _require(path, "the table of the sub-sampled CelebA")
     with path.open(newline="", encoding="utf-8") as file:
         table = csv.DictReader(file)

@@ -1,6 +1,6 @@
-"""CIFAR-10 as it is distributed in its binary version: six files of labelled pixels.
+"""Read the binary version of CIFAR-10: six files of labelled pixels.
 
-The python version of the same set is pickled, and a pickle can run any code: it is never opened.
+The Python version of the data set is pickled. It is never opened, because a pickle can run any code.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TRAIN_FILES = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 TEST_FILE, NAMES_FILE = "test_batch.bin", "batches.meta.txt"
 FILES = (*TRAIN_FILES, TEST_FILE)
 PYTHON_ARCHIVE, PYTHON_FOLDER = "cifar-10-python.tar.gz", "cifar-10-batches-py"
-SUBFOLDERS = ("", "cifar10")  # of the folder of real data
+SUBFOLDERS = ("", "cifar10")  # where the files may be below the data folder
 
 CLASSES = (
     *("airplane", "automobile", "bird", "cat", "deer"),
@@ -36,7 +36,7 @@ RECORDS = 10_000  # in each file
 
 
 class Cifar(NamedTuple):
-    """Images (N, 3, 32, 32) in uint8 with int64 labels, for training and for the test."""
+    """Images (N, 3, 32, 32) in uint8 with int64 labels, for training and test."""
 
     train_images: Tensor
     train_labels: Tensor
@@ -61,7 +61,7 @@ def read(root: Path, *, records: int = RECORDS) -> Cifar:
 
 
 def load_plain(root: Path, seed: int = 0, *, records: int = RECORDS) -> Splits:
-    """Load CIFAR-10 without any bias: 45,000 images to train, 5,000 to validate, 10,000 to test."""
+    """Load CIFAR-10 without a shortcut: 45,000 images for training, 5,000 for validation, 10,000 for test."""
     return with_validation(*read(root, records=records), classes=CLASSES, name="cifar10", seed=seed)
 
 
@@ -97,22 +97,23 @@ def _read_folder(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _read_archive(archive: Path, records: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the files in the archive, wherever they lie in it. Nothing is written to disk."""
+    """Yield the files of the archive, in any folder of it. Nothing is written to disk."""
     try:
         with gzip.open(archive) as stream, tarfile.open(fileobj=stream) as members:
             for member in members:
                 file = members.extractfile(member) if member.isreg() else None
                 name = Path(member.name).name
                 if file is not None and name in (*FILES, NAMES_FILE):
-                    yield name, file.read(records * RECORD + 1)  # no more than shows it is too long
-            while stream.read(1 << 20):  # the checksum comes at the very end
+                    # One more byte shows that a file is too long.
+                    yield name, file.read(records * RECORD + 1)
+            while stream.read(1 << 20):  # the checksum is at the end
                 pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise DataError(f"{archive} is a damaged archive ({error}). Get it again.") from error
 
 
 def _check_names(content: bytes | None, source: Path) -> None:
-    """Raise unless the class names, if present, are those of CIFAR-10 in its order."""
+    """Raise DataError unless the class names, if present, are those of CIFAR-10 in the right order."""
     if content is not None and content.split() != [name.encode() for name in CLASSES]:
         raise DataError(
             f"{source / NAMES_FILE} does not name the ten classes {', '.join(CLASSES)}. This is another "

@@ -1,8 +1,8 @@
-"""Corrupted CIFAR-10: photographs whose kind of corruption nearly always gives the class away.
+"""Corrupted CIFAR-10: photographs whose kind of corruption nearly always predicts the class.
 
-A re-generation of the public set: its corruptions, its counts, our own draw. In which order images are
-carved off, which corruption an image gets if it conflicts, and its pixels then, depend on the seed alone.
-So with one seed the test split is the same for every ratio, and what conflicts in a lower ratio conflicts,
+The public data set is generated again: with its corruptions and counts, but our own draw. The order of the
+images, the corruption of an image if it conflicts, and its pixels depend only on the seed. For one seed, the
+test split is therefore the same for every ratio, and the conflicting images of a lower ratio are conflicting,
 with the same pixels, in a higher one.
 """
 
@@ -29,7 +29,7 @@ from .corruptions import CORRUPTIONS, SEVERITIES, corrupt
 Labels = NDArray[np.int64]
 Ratio = Literal["0.5pct", "1pct", "2pct", "5pct"]
 
-# Published numbers of aligned and of conflicting training images; the rest of 50 000 is for validation.
+# Published numbers of aligned and of conflicting training images; the rest of the 50 000 is for validation.
 COUNTS: dict[str, tuple[int, int]] = {
     "0.5pct": (44_832, 228),
     "1pct": (44_527, 442),
@@ -38,7 +38,7 @@ COUNTS: dict[str, tuple[int, int]] = {
 }
 TRAIN, TEST = 50_000, 10_000
 BLOCK = 5_000  # images corrupted between two writes to a cached file
-VERSION = 1  # of the generator: a change to the pixels makes a new number
+VERSION = 1  # of the generator; increased whenever pixels change
 
 STREAMS = {"carve": 0, "train": 1, "test": 2}
 
@@ -46,9 +46,9 @@ STREAMS = {"carve": 0, "train": 1, "test": 2}
 def load(
     root: Path, ratio: str, *, seed: int = 0, severity: int = 5, cache: Path | None = None
 ) -> Splits:
-    """Load the benchmark: the public release if it is in the folder of real data, otherwise generated.
+    """Load the public release if it is in the data folder, otherwise generate the data set.
 
-    Frost comes from the photographs in `root`/frost, or else is procedural and called so.
+    Frost comes from the photographs in `root`/frost. Without them it is procedural, and named so.
     """
     if (root / "cifar10c" / ratio).is_dir():
         return layout.read(
@@ -70,7 +70,7 @@ def make(
     textures: Path | None = None,
     cache: Path | None = None,
 ) -> Splits:
-    """Generate the benchmark set of one ratio from all of CIFAR-10."""
+    """Generate the benchmark for one ratio from all of CIFAR-10."""
     _check_ratio(ratio)
     sizes = len(images.train_labels), len(images.test_labels)
     if sizes != (TRAIN, TEST):
@@ -99,9 +99,9 @@ def make_development(
     textures: Path | None = None,
     cache: Path | None = None,
 ) -> Splits:
-    """Generate a set to choose settings on: the last 10,000 training images are its test split.
+    """Generate a development set: its test split is the last 10,000 training images.
 
-    The test images of CIFAR-10 are not read, and the numbers of images are four fifths of the published.
+    The test images of CIFAR-10 are not read. The numbers of images are four fifths of the published ones.
     """
     _check_ratio(ratio)
     aligned, conflicting = (round(0.8 * count) for count in COUNTS[ratio])
@@ -132,8 +132,8 @@ def generate(
     """Generate corrupted images with exact numbers of aligned and conflicting training images.
 
     The other training images are for validation, with the same share of conflicting ones, rounded half
-    up. In each class of the test split all corruptions are equally frequent. `cache` is a folder to keep
-    the pixels in.
+    up. In each class of the test split all corruptions are equally frequent. `cache` is a folder for the
+    pixels.
     """
     if severity not in SEVERITIES:
         raise DataError(f"{name}: there is no severity {severity}. Choose one of 1, 2, 3, 4, 5.")
@@ -155,7 +155,7 @@ def generate(
 
 
 def _split_pixels(pixels: Tensor, labels: Tensor, parts: dict[str, Tensor]) -> dict[str, Split]:
-    """Divide the pixels, which are in the order of the parts, into splits with their labels."""
+    """Divide the pixels, which are in the order of the splits, into splits with labels."""
     chunks = torch.split(pixels, [len(rows) for rows in parts.values()])
     return {
         part: Split(chunk, labels[rows])
@@ -173,7 +173,7 @@ def _corrupt_all(
     cache: Path | None,
     name: str,
 ) -> Tensor:
-    """Return the images `index`, each with its corruption, from the cache where they are stored."""
+    """Return the images `index`, each with its corruption, from the cache if they are stored."""
 
     def blocks() -> Iterator[Bytes]:
         for rows in torch.split(index, BLOCK):
@@ -193,7 +193,7 @@ def _draw(
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Return the images of each split and the corruption of every image.
 
-    Images go by their number; those of the test come after those for training.
+    Images are identified by numbers; the test images follow the training images.
     """
     total, train = len(images.train_labels), aligned + conflicting
     if not (0 <= conflicting <= train and 0 < train < total):
@@ -203,8 +203,8 @@ def _draw(
         )
     valid = total - train
     valid_conflicting = (2 * conflicting * valid + train) // (2 * train)
-    # Training takes its images from the front of one order, those in conflict first; validation from its
-    # end, those in conflict last.
+    # Training images are taken from the start of one order, conflicting ones first; validation images from
+    # its end, conflicting ones last.
     order = _rng(seed, "carve").permutation(total)
     odd = np.concatenate([order[:conflicting], order[total - valid_conflicting :]])
     kinds = _assign_corruptions(images.train_labels.numpy(), odd, _rng(seed, "train"))
@@ -221,7 +221,7 @@ def _draw(
 
 
 def _kinds(*, procedural: bool) -> tuple[str, ...]:
-    """Return the names of the corruptions; generated frost is named as such."""
+    """Return the names of the corruptions; procedural frost has its own name."""
     names = {"frost": "procedural frost"} if procedural else {}
     return tuple(names.get(kind, kind) for kind in CORRUPTIONS)
 

@@ -1,8 +1,8 @@
-"""Coloured MNIST: digits whose colour nearly always gives the class away.
+"""Coloured MNIST: digits whose colour nearly always predicts the class.
 
-A re-generation of the public set: its anchor colours, its counts, our own draw. Images, colours and
-noise depend on the seed alone, so with one seed every ratio has the same validation and test digits
-and the conflicting samples of a lower ratio are conflicting, in the same colour, in a higher one.
+The public data set is generated again: with its anchor colours and counts, but our own draw. Images, colours
+and noise depend only on the seed. For one seed, every ratio therefore has the same validation and test
+digits, and the conflicting samples of a lower ratio are conflicting, in the same colour, in a higher one.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ COLOURS: dict[str, tuple[float, float, float]] = {  # in the order of the digits
 }
 COLOUR_NOISE = 0.005  # standard deviation, once per image and channel: severity 4, the standard
 
-# One stream of random numbers for each purpose. What a stream draws depends on the sizes alone, never
-# on the number of conflicting samples: that keeps the sets of one seed comparable.
+# One stream of random numbers for each purpose. Its numbers depend only on the sizes, never on the number of
+# conflicting samples, so that data sets with the same seed are comparable.
 STREAMS = {"carve": 0, "train": 1, "valid": 2, "test": 3}
 
 
 def make(digits: Digits, ratio: Ratio, *, seed: int = 0) -> Splits:
-    """Generate the benchmark set of one ratio from all of MNIST."""
+    """Generate the benchmark for one ratio from all of MNIST."""
     _check_ratio(ratio)
     if len(digits.train_labels) != TRAIN + VALID:
         raise DataError(
@@ -59,9 +59,9 @@ def make(digits: Digits, ratio: Ratio, *, seed: int = 0) -> Splits:
 
 
 def make_development(digits: Digits, ratio: Ratio, *, seed: int = 0) -> Splits:
-    """Generate a set to choose settings on: the last 10,000 training digits are its test split.
+    """Generate a development set: its test split is the last 10,000 training digits.
 
-    The test digits of MNIST are not read, and the numbers of images are five sixths of the published.
+    The test digits of MNIST are not read. The numbers of images are five sixths of the published ones.
     """
     _check_ratio(ratio)
     cut = TRAIN + VALID - 10_000
@@ -118,7 +118,7 @@ def generate(
 
 
 def _check_counts(total: int, valid: int, conflicting: int, name: str) -> None:
-    """Raise unless so many validation and conflicting samples can be taken from all digits."""
+    """Raise DataError unless there are enough digits for the validation and conflicting samples."""
     if not (0 < valid < total and 0 <= conflicting <= total - valid):
         raise DataError(
             f"{name}: cannot take {valid} validation and {conflicting} conflicting training samples "
@@ -129,7 +129,7 @@ def _check_counts(total: int, valid: int, conflicting: int, name: str) -> None:
 def paint(images: Bytes, colours: Labels, rng: np.random.Generator) -> Bytes:
     """Colour grey images (N, H, W) with a little noise: (N, 3, H, W) on black.
 
-    Pixel = clamp(anchor colour + noise, 0, 1) x grey, cut to a whole number.
+    Pixel = clamp(anchor colour + noise, 0, 1) x grey, truncated to an integer.
     """
     anchors = np.array(list(COLOURS.values()))[colours]
     tints = np.clip(anchors + rng.normal(0.0, COLOUR_NOISE, anchors.shape), 0.0, 1.0)

@@ -1,9 +1,9 @@
-"""Ten ways to spoil a small photograph, each in five strengths.
+"""Ten corruptions of small photographs, each with five strengths.
 
-The corruptions of CIFAR-10-C with its parameters for 32 x 32 pixels, in the order of the CIFAR-10 classes
-they go with in the biased benchmark. They work on whole batches; the randomness of an image is counted by
-(seed, corruption, index of the image), so its pixels do not depend on the batch it is in. All arithmetic
-is elementwise or sums in a fixed order, for the same reason.
+These are the corruptions of CIFAR-10-C with its parameters for 32 x 32 pixels, in the order of the CIFAR-10
+classes that they belong to in the biased benchmark. They work on whole batches. The random numbers of an
+image depend on (seed, corruption, index of the image), so its pixels do not depend on the batch. For the
+same reason all arithmetic is elementwise or sums in a fixed order.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .frost import Textures, procedural
 from .hsv import from_hsv, to_hsv
 
 SIDE = 32
-BLOCK = 256  # images at a time: their float64 pixels stay in the processor's cache
+BLOCK = 256  # images per block, so that their float64 pixels fit into the processor's cache
 SEVERITIES = (1, 2, 3, 4, 5)
-FIRST_STREAM = 500  # of the random numbers: after those of training, before those of the masks
+FIRST_STREAM = 500  # streams of random numbers: after those of training, before those of the masks
 
 Border = Literal["nearest", "mirror", "reflect"]  # ..aabb..  ..cbabc..  ..baabc..
 
 
 @dataclass(frozen=True)
 class Draws:
-    """The random numbers of a batch: each image has its own, by its index."""
+    """The random numbers of a batch, which depend on the index of each image."""
 
     seed: int
     index: Tensor
@@ -46,7 +46,7 @@ class Draws:
 
 @dataclass(frozen=True)
 class ImageBatch:
-    """Pixels (N, 3, 32, 32) in uint8, how strongly to spoil them, and what is drawn for them."""
+    """Pixels (N, 3, 32, 32) in uint8, the strength of the corruption, and the random numbers."""
 
     pixels: Tensor
     severity: int
@@ -55,7 +55,7 @@ class ImageBatch:
 
     @property
     def unit(self) -> Tensor:
-        """Pixels in [0, 1], in float64."""
+        """Return the pixels in [0, 1], in float64."""
         return self.pixels.double() / 255
 
 
@@ -68,9 +68,9 @@ def corrupt(
     severity: int = 5,
     textures: Textures | None = None,
 ) -> Tensor:
-    """Corrupt images (N, 3, 32, 32) in uint8, each by the corruption of its number in `kinds`.
+    """Corrupt images (N, 3, 32, 32) in uint8; `kinds` is the number of the corruption of each image.
 
-    `index` numbers the images of the whole set; frost without `textures` uses procedural ones.
+    `index` gives the numbers of the images in the whole data set. Without `textures`, frost is procedural.
     """
     _check(images, kinds, index, severity)
     textures = procedural() if textures is None else textures
@@ -79,7 +79,7 @@ def corrupt(
         for rows in torch.split(torch.nonzero(kinds == kind).flatten(), BLOCK):
             draws = Draws(seed, index[rows], FIRST_STREAM + kind)
             batch = ImageBatch(images[rows].contiguous(), severity, draws, textures)
-            # Conversion to uint8 truncates, as in the original; rounding would change a third of all.
+            # Conversion to uint8 truncates, as in the original; rounding would change a third of all values.
             out[rows] = function(batch).clamp_(0, 255).to(torch.uint8)
     return out
 
@@ -101,7 +101,7 @@ def _check(images: Tensor, kinds: Tensor, index: Tensor, severity: int) -> None:
         raise DataError(f"corruptions are numbered 0..{len(CORRUPTIONS) - 1}.")
 
 
-# Each returns values on the scale of bytes, before they are cut to 0..255.
+# Each function returns values on the scale of bytes, before they are clipped to 0..255.
 
 
 def brightness(batch: ImageBatch) -> Tensor:
@@ -128,7 +128,7 @@ def gaussian_noise(batch: ImageBatch) -> Tensor:
 
 
 def frost(batch: ImageBatch) -> Tensor:
-    """Return c x + d texture, from a random place of a random texture."""
+    """Return c x + d texture, with a random crop of a random texture."""
     c, d = ((1.0, 0.2), (1.0, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45))[batch.severity - 1]
     u = batch.draws.uniform(3)
     which = (u[:, 0] * len(batch.textures)).long()
@@ -178,13 +178,13 @@ def defocus_blur(batch: ImageBatch) -> Tensor:
     x = _extend(_extend(batch.unit, 2, pad, "mirror"), 3, pad, "mirror")
     out = torch.zeros_like(batch.pixels, dtype=torch.float64)
     for (row, column), weight in np.ndenumerate(kernel):
-        if weight > 1e-12:  # the rest cannot change a byte
+        if weight > 1e-12:  # smaller weights cannot change a byte
             out += x[:, :, row : row + SIDE, column : column + SIDE] * float(weight)
     return out * 255
 
 
 def impulse_noise(batch: ImageBatch) -> Tensor:
-    """Set a share c of the values to 0 or 255, half of them each."""
+    """Set a share c of the values to 0 or 255, with equal probability."""
     c = (0.01, 0.02, 0.03, 0.05, 0.07)[batch.severity - 1]
     u = batch.draws.uniform(3, SIDE, SIDE)
     out = batch.pixels.double()
@@ -201,7 +201,7 @@ def saturate(batch: ImageBatch) -> Tensor:
 
 
 def pixelate(batch: ImageBatch) -> Tensor:
-    """Shrink to c of the size and enlarge again, both by averaging over boxes, in bytes."""
+    """Shrink to c times the size and enlarge again, both by averaging over boxes, in bytes."""
     side = int(SIDE * (0.95, 0.9, 0.85, 0.75, 0.65)[batch.severity - 1])
     out = np.empty((len(batch.pixels), SIDE, SIDE, 3), np.uint8)
     for row, pixels in enumerate(batch.pixels.permute(0, 2, 3, 1).contiguous().numpy()):
@@ -210,9 +210,7 @@ def pixelate(batch: ImageBatch) -> Tensor:
     return torch.from_numpy(out).permute(0, 3, 1, 2).double()
 
 
-CORRUPTIONS: dict[
-    str, Callable[[ImageBatch], Tensor]
-] = {  # in the order of the classes they go with
+CORRUPTIONS: dict[str, Callable[[ImageBatch], Tensor]] = {  # in the order of their classes
     "brightness": brightness,
     "contrast": contrast,
     "gaussian noise": gaussian_noise,
@@ -227,7 +225,7 @@ CORRUPTIONS: dict[
 
 
 def _affine(jitter: Tensor) -> Tensor:
-    """Return where each pixel comes from, (N, 2, 32, 32), if three points of the image move by `jitter`."""
+    """Return the source position of each pixel, (N, 2, 32, 32), if three points move by `jitter`."""
     points = torch.tensor([[26.0, 26.0], [26.0, 6.0], [6.0, 6.0]], dtype=torch.float64)
     ones = torch.ones(len(jitter), 3, 1, dtype=torch.float64)
     back: Tensor = torch.linalg.solve(

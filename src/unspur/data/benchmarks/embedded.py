@@ -1,4 +1,4 @@
-"""The digits that come with unspur: 10 000 for training and 2 000 for the test, for the demo."""
+"""The digits for the demo, which come with unspur: 10 000 for training and 2 000 for test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRAIN_PER_CLASS, TEST_PER_CLASS = 1_000, 200  # the file holds them in this orde
 
 
 def digits() -> Digits:
-    """Return a class-balanced part of MNIST that comes with the package."""
+    """Return the class-balanced part of MNIST that comes with the package."""
     packed = (resources.files("unspur.data") / "assets" / FILE).read_bytes()
     if (checksum := hashlib.sha256(packed).hexdigest()) != SHA256:
         raise DataError(

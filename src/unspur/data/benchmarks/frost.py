@@ -1,4 +1,4 @@
-"""Textures of frost: photographs where the user has them, otherwise made up."""
+"""Textures of frost: photographs if the user has them, otherwise procedural textures."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ... import noise
 from ...errors import DataError
 from .layout import SUFFIXES, _pixels
 
-FOLDER = "frost"  # below the folder of real data
-USED = 5  # the original lists six photographs and draws among the first five
+FOLDER = "frost"  # below the data folder
+USED = 5  # the original lists six photographs, but only uses the first five
 STEP = 5  # photographs are shrunk to a fifth, bilinearly: every fifth pixel, from the third on
-SMALLEST = 33  # pixels a texture needs after that: a crop of 32 and a place to choose
+SMALLEST = 33  # smallest side of a texture after that, for random crops of 32 pixels
 HEIGHT, WIDTH = 96, 128  # of a procedural texture
-# Weight of noise by its grain in pixels; together as coarse as the photographs.
+# Weight of the noise for each grain size in pixels; the sum is as coarse as the photographs.
 OCTAVES = {1: 0.45, 2: 0.3, 4: 0.25, 8: 0.3, 16: 0.4, 32: 0.7}
 # Mean colour and contrast of each procedural texture; close to those of the photographs.
 TINTS = (
@@ -32,12 +32,12 @@ Textures = tuple[Tensor, ...]
 
 
 def find(root: Path) -> Path | None:
-    """Return the folder of photographs below the folder of real data, or None."""
+    """Return the folder of photographs below the data folder, or None."""
     return root / FOLDER if _files(root / FOLDER) else None
 
 
 def photographs(folder: Path) -> Textures:
-    """Read the first five images of a folder, by name, as (3, H, W) in uint8, a fifth of their size."""
+    """Read the first five images of a folder by name, as (3, H, W) in uint8 at a fifth of their size."""
     paths = _files(folder)[:USED]
     if not paths:
         raise DataError(
@@ -48,7 +48,7 @@ def photographs(folder: Path) -> Textures:
 
 
 def procedural() -> Textures:
-    """Return five generated textures: noise of several grains on a bluish white, always the same."""
+    """Return five generated textures: noise with several grain sizes on a bluish white; deterministic."""
     return tuple(
         (torch.tensor(colour)[:, None, None] + _grain(number) * contrast)
         .clamp(0, 255)
@@ -75,7 +75,7 @@ def _shrink(path: Path) -> Tensor:
 
 
 def _grain(number: int) -> Tensor:
-    """Return noise (H, W) of mean 0 and deviation 1 whose grains have several sizes."""
+    """Return noise (H, W) with mean 0, standard deviation 1 and several grain sizes."""
     total = torch.zeros(HEIGHT, WIDTH)
     for octave, (size, weight) in enumerate(OCTAVES.items()):
         shape = (1, 1, HEIGHT // size + 2, WIDTH // size + 2)

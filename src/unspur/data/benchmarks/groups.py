@@ -1,4 +1,4 @@
-"""Which benchmark sets there are, what is in them, and whether it is what was published."""
+"""List the benchmark data sets, count their groups, and compare the counts with the published ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PUBLISHED: dict[str, tuple[int, int]] = {
 
 
 def state(name: str, root: Path | None) -> str:
-    """Return "ready", or what is missing and where it belongs; no image is opened."""
+    """Return "ready", or which files are missing and where they belong; no image is opened."""
     if name == "demo":
         return "ready (embedded)"
     try:
@@ -47,7 +47,7 @@ def state(name: str, root: Path | None) -> str:
 
 
 def _look(name: str, root: Path) -> None:
-    """Raise where the files of a set are missing."""
+    """Raise DataError if files of a data set are missing."""
     if name in ("cmnist", "cifar10c") and any((root / name).glob("*pct")):
         return
     if name in ("cmnist", "mnist", "cmnist-dev"):
@@ -62,7 +62,7 @@ def _look(name: str, root: Path) -> None:
 
 
 def tables(splits: Splits) -> dict[str, list[list[str]]]:
-    """Return a table of counts for each split: a header of biases, then a row for each class."""
+    """Return a table of counts for each split: a header of bias labels, then a row for each class."""
     return {part: _table(splits, part) for part in splits.parts()}
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 def to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return hue in [0, 1), saturation and value, each (N, 32, 32). Grey has the hue of red.
 
-    The order of operations is the original's, here and below: truncation makes it visible.
+    The order of operations is that of the original, here and below, because truncation makes it matter.
     """
     red, green, blue = x.unbind(1)
     value = x.amax(1)
@@ -21,7 +21,7 @@ def to_hsv(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def from_hsv(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
-    """Return red, green and blue: in each sixth of the hues one is highest, one lowest, one between."""
+    """Return red, green and blue for hue, saturation and value."""
     sixth = (hue * 6.0).floor()
     rest = hue * 6.0 - sixth
     low = value * (1.0 - saturation)

@@ -1,12 +1,12 @@
-"""The folder layout in which the public benchmark sets are released.
+"""The folder layout of the public benchmark data sets.
 
     <folder>/<ratio>/align/<class>/<id>_<target>_<bias>.png       target and bias agree
     <folder>/<ratio>/conflict/<class>/<id>_<target>_<bias>.png    they differ
     <folder>/<ratio>/valid/<id>_<target>_<bias>.png
     <folder>/test/<class>/<id>_<target>_<bias>.png                shared by all ratios
 
-Reading also takes `conlict` (a common misspelling), PNG or JPEG, and `valid` and `test` with or
-without class folders, inside the ratio's folder or beside it.
+Reading also accepts `conlict` (a common misspelling), PNG or JPEG, and `valid` and `test` with or without
+class folders, inside the ratio's folder or beside it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..splits import Part, Split, Splits
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg"})
 CONFLICT_FOLDERS = ("conflict", "conlict")
-BLOCK = 64  # images a thread decodes at a time: one by one is slower than one thread
+BLOCK = 64  # images that a thread decodes per task; with single images, threads do not pay off
 
 
 class Entry(NamedTuple):
@@ -48,7 +48,7 @@ def read(
     classes: Sequence[str] = (),
     bias_classes: Sequence[str] = (),
 ) -> Splits:
-    """Read a released set in the order of its sorted paths; classes without names are called by number."""
+    """Read a released data set in the order of its sorted paths; classes without names are numbered."""
     entries = {
         "train": _train_entries(folder, ratio),
         "valid": _shared_entries(folder, ratio, "valid"),
@@ -76,15 +76,15 @@ def read(
 
 
 def write(splits: Splits, folder: Path, ratio: str, *, overwrite: bool = False) -> None:
-    """Save a set as PNG files; each folder appears only when all its files are written.
+    """Save a data set as PNG files; each folder appears only when all its files are written.
 
-    A test split already there is kept if it is the same, as it is for all ratios of one seed.
+    An existing test split is kept if it is the same, which holds for all ratios of one seed.
     """
     _check_writable(splits)
     target, test = folder / ratio, folder / "test"
     if target.exists() and not overwrite:
         raise DataError(f"{target} exists already. Choose another folder, or ask to overwrite it.")
-    # The test split goes first: a ratio's folder that exists is then a complete set.
+    # The test split is written first, so that an existing folder of a ratio is a complete data set.
     parts = splits.parts()
     if "test" in parts and not _same_test(splits, test):
         if test.exists() and not overwrite:
@@ -101,7 +101,7 @@ def write(splits: Splits, folder: Path, ratio: str, *, overwrite: bool = False) 
 
 
 def _train_entries(folder: Path, ratio: str) -> list[Entry]:
-    """Return the training files, aligned and conflicting, checked against their folder."""
+    """Return the aligned and conflicting training files; raise DataError for files in the wrong folder."""
     root = folder / ratio
     if not root.is_dir():
         present = ", ".join(sorted(path.name for path in folder.glob("*pct"))) or "none"
@@ -121,7 +121,7 @@ def _train_entries(folder: Path, ratio: str) -> list[Entry]:
 
 
 def _shared_entries(folder: Path, ratio: str, name: str) -> list[Entry]:
-    """Return the files of a split that lies inside the ratio's folder or beside it."""
+    """Return the files of a split whose folder is inside the ratio's folder or beside it."""
     inside, beside = folder / ratio / name, folder / name
     return _entries(inside if inside.is_dir() else beside)
 
@@ -153,7 +153,7 @@ def _entry(path: Path, *, nested: bool) -> Entry:
 def _class_names(
     names: Sequence[str], label: str, numbered: list[tuple[int, Path]]
 ) -> tuple[str, ...]:
-    """Return the names of all classes of a label, or their numbers without names."""
+    """Return the names of all classes of a label, or their numbers if there are no names."""
     highest, path = max(numbered)
     if names and highest >= len(names):
         raise DataError(
@@ -172,7 +172,7 @@ def _load(entries: list[Entry], folder: Path) -> Split:
 
 
 def _decode(paths: list[Path]) -> Tensor:
-    """Decode images of one size in parallel, as (N, 3, H, W) in uint8."""
+    """Decode images of the same size in parallel, as (N, 3, H, W) in uint8."""
     first = _pixels(paths[0])
     images = np.empty((len(paths), *first.shape), np.uint8)
 
@@ -187,7 +187,7 @@ def _decode(paths: list[Path]) -> Tensor:
             images[index] = image
 
     with ThreadPoolExecutor() as pool:
-        for _ in pool.map(fill, range(0, len(paths), BLOCK)):  # raises what a block raised
+        for _ in pool.map(fill, range(0, len(paths), BLOCK)):  # raises the error of a block
             pass
     return torch.from_numpy(images)
 
@@ -206,7 +206,7 @@ def _size(image: NDArray[np.uint8]) -> str:
 
 
 def _check_writable(splits: Splits) -> None:
-    """Raise unless reading would give the set back unchanged: RGB bytes with bias labels."""
+    """Raise DataError unless the images are RGB bytes with bias labels, so that reading restores them."""
     if splits.train.dtype != torch.uint8 or splits.train.shape[0] != 3:
         raise DataError(
             f"{splits.name}: only uint8 images with 3 channels can be saved as PNG, not "
@@ -224,7 +224,7 @@ def _check_writable(splits: Splits) -> None:
 
 
 def _train_folders(splits: Splits, stage: Path) -> list[Path]:
-    for name in ("align", "conflict"):  # both exist, even where one of them stays empty
+    for name in ("align", "conflict"):  # both folders must exist, even if one is empty
         (stage / name).mkdir()
     rows = zip(splits.train.targets.tolist(), splits.bias["train"].tolist(), strict=True)
     return [
@@ -237,7 +237,7 @@ def _save(splits: Splits, part: str, folders: list[Path]) -> None:
     for folder in set(folders):
         folder.mkdir(parents=True, exist_ok=True)
     pixels = _all(splits.parts()[part]).permute(0, 2, 3, 1).contiguous().numpy()
-    # One thread: files this small are made slower, not faster, by several.
+    # In one thread: for files this small, several threads are slower.
     for image, folder, name in zip(pixels, folders, _file_names(splits, part), strict=True):
         Image.fromarray(image).save(folder / name)
 
@@ -252,7 +252,7 @@ def _file_names(splits: Splits, part: str) -> list[str]:
 
 
 def _same_test(splits: Splits, folder: Path) -> bool:
-    """Return whether the folder holds exactly the test split that would be written."""
+    """Return whether the folder contains exactly the test split that would be written."""
     names = _file_names(splits, "test")
     files = {path.name: path for path in folder.rglob("*.png")}
     if sorted(files) != sorted(names):
@@ -265,7 +265,7 @@ def _same_test(splits: Splits, folder: Path) -> bool:
 
 @contextmanager
 def _staging_folder(target: Path) -> Iterator[Path]:
-    """Yield a folder to fill beside the target; it replaces the target if no error occurs."""
+    """Yield a temporary folder beside the target, which replaces the target if no error occurs."""
     stage, old = (target.with_name(f".{target.name}.{word}") for word in ("partial", "old"))
     for left_over in (stage, old):
         shutil.rmtree(left_over, ignore_errors=True)

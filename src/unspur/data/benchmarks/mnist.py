@@ -1,4 +1,4 @@
-"""MNIST as it is distributed: four idx files, plain or gzipped, in a folder of the user's."""
+"""Read MNIST from its four idx files, plain or gzipped, in a folder of the user."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Digits(NamedTuple):
-    """Grey images (N, 28, 28) in uint8 with int64 labels, for training and for the test."""
+    """Grey images (N, 28, 28) in uint8 with int64 labels, for training and test."""
 
     train_images: Tensor
     train_labels: Tensor
@@ -36,7 +36,7 @@ class Digits(NamedTuple):
 
 
 def find_root(data_root: Path | None = None) -> Path:
-    """Return the folder with the data: `root`, otherwise UNSPUR_DATA, otherwise `data/` here."""
+    """Return the data folder: `root`, otherwise UNSPUR_DATA, otherwise `data/` in the working directory."""
     named = os.environ.get("UNSPUR_DATA")
     if data_root is not None:
         root, source = Path(data_root), "data_root"
@@ -59,7 +59,7 @@ def mnist(root: Path) -> Digits:
 
 
 def load_plain(root: Path, seed: int = 0) -> Splits:
-    """Load MNIST without any bias, in three equal channels: 54,000 images to train, 6,000 to validate."""
+    """Load MNIST without a shortcut, in three equal channels: 54,000 training, 6,000 validation images."""
     digits = mnist(root)
     return with_validation(
         _in_colour(digits.train_images),
@@ -122,7 +122,7 @@ def _parse(path: Path, *, dimensions: int) -> Tensor:
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a file, unpacked if they are gzipped, whatever the file is called."""
+    """Return the bytes of a file, decompressed if they are gzipped; the name of the file does not matter."""
     raw = path.read_bytes()
     if not raw.startswith(GZIP_MAGIC):
         return raw

@@ -1,9 +1,9 @@
-"""Sets whose answer is known: a shortcut planted into plain images, harmless oddities, wrong labels.
+"""Data sets with a known answer: planted shortcuts, data without a shortcut (nulls), wrong labels.
 
-A planted shortcut gives each image a style, one of ten of its kind, that nearly always is the one of its
-class. A null has no such thing: plain images, styles that say nothing of the class, classes of very different
-size, rare and hard kinds of images within a class. Base images are 32 x 32 in colour; `plant` takes any size.
-Every draw is counted by (seed, index of the image).
+A planted shortcut gives each image one of ten styles of a kind, nearly always the style of its class. A null
+has no shortcut: plain images, styles that are independent of the class, classes of very different size, rare
+or hard kinds of images within a class. Base images are 32 x 32 in colour; `plant` takes any size. Random
+numbers depend on (seed, index of the image).
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from ..splits import Split, Splits
 from . import cmnist, corruptions
 
 SIDE, STYLES = 32, 10
-# Streams of random numbers, after those of training and of the corruptions.
+# Streams of random numbers; the numbers follow those of training and of the corruptions.
 CONTRADICTS, OTHER_STYLE, ANY_STYLE, PLACE, PHASE, THINNED, SPOILED = range(600, 607)
 MISLABELLED, OTHER_LABEL = 607, 608
 LUMA = torch.tensor([0.299, 0.587, 0.114])
-PATCH = 5  # pixels of a side
-FRAME = 2  # pixels of a border
-TINT = 0.25  # share of the colour in a tint
-PLANTED_AT_ONCE = 1000  # images
-FAINTEST = 0.05  # share of the smallest class among imbalanced ones
-HARD_SHARE = 0.1  # of images that are hard, in every class
+PATCH = 5  # side of a patch in pixels
+FRAME = 2  # width of a border in pixels
+TINT = 0.25  # weight of the colour in a tint
+PLANTED_AT_ONCE = 1000  # images per block
+FAINTEST = 0.05  # size of the smallest imbalanced class, as a share of the largest
+HARD_SHARE = 0.1  # share of hard images in every class
 
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Plain images (N, 3, 32, 32) in uint8 with labels, to plant something into."""
+    """Plain images (N, 3, 32, 32) in uint8 with labels, to which something is added."""
 
     images: Tensor
     labels: Tensor
@@ -54,7 +54,7 @@ class Base:
         return int(self.labels.max()) + 1
 
     def some(self, count: int, *, seed: int) -> Base:
-        """Return `count` random images, or all of them if there are no more."""
+        """Return `count` random images, or all images if there are fewer."""
         order = torch.sort(noise.bits(seed, 0, noise.PERMUTE, (len(self.labels),)), stable=True)
         return self.only(torch.sort(order.indices[:count]).values)
 
@@ -72,7 +72,7 @@ def from_digits(images: Tensor, labels: Tensor, *, name: str) -> Base:
 
 
 def planted(base: Base, kind: str, *, share: float, seed: int) -> Splits:
-    """Add a shortcut that a share of the images contradicts; its styles are the bias labels."""
+    """Add a shortcut that a share of the images contradict; the styles are the bias labels."""
     if base.classes > STYLES:
         raise DataError(f"there are {STYLES} styles for {base.classes} classes of {base.name}.")
     return _apply_styles(
@@ -81,7 +81,7 @@ def planted(base: Base, kind: str, *, share: float, seed: int) -> Splits:
 
 
 def assign_styles(labels: Tensor, classes: int, *, share: float, seed: int) -> Tensor:
-    """Return the style of each label's class; a share of the samples of every class gets another one."""
+    """Return the style of each sample: that of its class, or for a share of every class another one."""
     n = len(labels)
     keys = noise.uniform(seed, 0, CONTRADICTS, (n,))
     other = 1 + (noise.uniform(seed, 0, OTHER_STYLE, (n,)) * (classes - 1)).long()
@@ -109,7 +109,7 @@ def _apply_styles(base: Base, kind: str, styles: Tensor, seed: int) -> Splits:
 def plant(
     images: Tensor, labels: Tensor, kind: str, *, share: float, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Add a shortcut to images (N, 3, H, W) in uint8; return them, and the class that each one's style says.
+    """Add a shortcut to images (N, 3, H, W) in uint8; return them, and the class of each one's style.
 
     `kind` is one of SIZED_KINDS. A share of the images of every class gets the style of another class.
     """
@@ -146,7 +146,7 @@ def _anchors(styles: Tensor) -> Tensor:
 
 
 def _scaled(pixels: int, images: Tensor) -> int:
-    """Return a length that is given for images of 32 pixels, for images of another size."""
+    """Scale a length from images of 32 pixels to images of another size."""
     return max(1, round(pixels * min(images.shape[2:]) / SIDE))
 
 
@@ -156,9 +156,9 @@ def colour(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def hue(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Replace the image's hue by one of ten, keeping the luminance up to a factor."""
+    """Replace the hue by one of ten; the luminance is kept up to a factor."""
     angle = styles * (2 * math.pi / STYLES)
-    # A point on a circle around grey, at right angles to the luminance, so that all ten are equally bright.
+    # A point on a circle around grey, orthogonal to the luminance, so that all ten hues are equally bright.
     first = torch.tensor([LUMA[1], -LUMA[0], 0.0])
     second = torch.linalg.cross(LUMA, first)
     circle = torch.cos(angle)[:, None] * F.normalize(first, dim=0)
@@ -168,7 +168,7 @@ def hue(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def patch(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Add a small patch in one of ten colours, in any of the corners."""
+    """Add a small patch in one of ten colours, in a random corner."""
     anchors, side = _bytes(_anchors(styles)), _scaled(PATCH, images)
     bottom, right = (length - side for length in images.shape[2:])
     corner = (noise.uniform(seed, 0, PLACE, (len(images),)) * 4).long()
@@ -180,7 +180,7 @@ def patch(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def texture(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Add faint stripes in one of five directions and two widths, at any phase."""
+    """Add faint stripes with one of five directions and two widths, and a random phase."""
     angle = styles % 5 * (math.pi / 5)
     high, wide = images.shape[2:]
     turns = torch.where(styles < 5, 3.0, 6.0) * (2 * math.pi / min(high, wide))
@@ -192,7 +192,7 @@ def texture(images: Tensor, styles: Tensor, seed: int) -> Tensor:
 
 
 def stamp(images: Tensor, styles: Tensor, seed: int) -> Tensor:
-    """Add a white sign of five by five pixels, one of ten, anywhere in the upper quarter."""
+    """Add one of ten white signs of five by five pixels, at a random place in the upper quarter."""
     signs = (
         noise.uniform(0, torch.arange(STYLES), PLACE, (PATCH, PATCH)) < 0.5
     )  # the same for any seed
@@ -239,19 +239,19 @@ SIZED_KINDS = {name: KINDS[name] for name in ("tint", "border", "patch", "light"
 
 
 def plain(base: Base) -> Splits:
-    """Return the images as they are."""
+    """Return the images unchanged."""
     return _splits(base.images, base.labels, base)
 
 
 def imbalanced(base: Base, *, seed: int) -> Splits:
-    """Return classes of falling size, the last a twentieth of the first."""
+    """Return classes of decreasing size; the last one has a twentieth of the first."""
     steps = max(base.classes - 1, 1)
     keep = FAINTEST ** (base.labels / steps)
     return plain(base.only((_uniform(base, THINNED, seed) < keep).nonzero().squeeze(1)))
 
 
 def rare_kinds(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
-    """Return classes of two kinds of images, class 2k and class 2k + 1, the second of them rare."""
+    """Return classes with two kinds of images, from the classes 2k and 2k + 1; the second kind is rare."""
     odd = base.labels % 2 == 1
     remaining = (~odd | (_uniform(base, THINNED, seed) < share / (1 - share))).nonzero().squeeze(1)
     thinned = base.only(remaining)
@@ -259,7 +259,7 @@ def rare_kinds(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
 
 
 def spoiled(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
-    """Make a share of the images of every class hard: a fifth of the contrast, much noise."""
+    """Make a share of the images of every class hard: a fifth of the contrast, and strong noise."""
     hard = _uniform(base, SPOILED, seed) < share
     index = hard.nonzero().squeeze(1)
     grain = noise.uniform(seed, index, SPOILED, (3, SIDE, SIDE))
@@ -269,7 +269,7 @@ def spoiled(base: Base, *, seed: int, share: float = HARD_SHARE) -> Splits:
 
 
 def mislabelled(splits: Splits, *, share: float, seed: int) -> Splits:
-    """Return the same images with a share of the labels replaced by any other."""
+    """Return the same images with a share of the labels replaced by random other labels."""
     labels, classes = splits.train.targets, len(splits.classes)
     wrong = noise.uniform(seed, 0, MISLABELLED, (len(labels),)) < share
     shift = 1 + (noise.uniform(seed, 0, OTHER_LABEL, (len(labels),)) * (classes - 1)).long()

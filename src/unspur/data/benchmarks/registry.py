@@ -1,4 +1,4 @@
-"""The benchmark data sets by name. Adding one is one file with a loader, and one line in `DATASETS`.
+"""The benchmark data sets by name. To add one, write a file with a loader and a line in `DATASETS`.
 
 A package adds a data set with an entry point in the group `unspur.datasets` that names a loader: a function
 from a `Request` to `Splits`.
@@ -20,7 +20,7 @@ from . import bffhq, celeba, cifar10, cifar10c, cmnist, embedded, frost, layout,
 
 @dataclass(frozen=True)
 class Request:
-    """Which data to load: the folder of real data, the ratio, the seed, and the image size (0: the set's)."""
+    """The data to load: data folder, ratio, seed, and image size (0 for that of the data set)."""
 
     root: Path | None
     ratio: str
@@ -74,7 +74,7 @@ def _cifar10(request: Request) -> Splits:
 
 
 def _sized(splits: Splits, size: int) -> Splits:
-    """Return splits in memory with square images of a size; 0: as they are."""
+    """Return splits in memory, resized to square images of a size; unchanged if it is 0."""
     return resize(splits, (size, size)) if size else splits
 
 
@@ -118,7 +118,7 @@ def _folder(request: Request) -> Splits:
 DATASETS: dict[str, Loader] = {
     "cmnist": _cmnist,
     "cifar10c": _cifar10c,
-    "cmnist-dev": _cmnist_dev,  # to choose settings on, without the test split
+    "cmnist-dev": _cmnist_dev,  # development set, without the test images
     "cifar10c-dev": _cifar10c_dev,
     "cifar10": _cifar10,
     "mnist": _mnist,
@@ -127,7 +127,7 @@ DATASETS: dict[str, Loader] = {
     "demo": _demo,
     "folder": _folder,
 }
-SIZED = ("bffhq", "celeba", "cifar10c", "cifar10")  # whose images come in a size of choice
+SIZED = ("bffhq", "celeba", "cifar10c", "cifar10")  # data sets with a choice of image size
 
 
 @cache
@@ -138,7 +138,7 @@ def loaders() -> dict[str, Loader]:
 
 def _problem(name: str, loader: object) -> str:
     """Say why an installed package cannot add this data set; "" if it can."""
-    if name in (*DATASETS, "given"):  # a recipe says "given" of data that it does not name
+    if name in (*DATASETS, "given"):  # "given" stands for a user's own data in recipes
         return f"there is a built-in data set {name!r}"
     return "" if callable(loader) else f"it is {type(loader).__name__}, not a function of a Request"
 
@@ -151,7 +151,7 @@ def dataset_names() -> tuple[str, ...]:
 def load(
     name: str, *, root: Path | None = None, ratio: str = "1pct", seed: int = 0, size: int = 0
 ) -> Splits:
-    """Return a data set by name; `root` is the folder of real data (UNSPUR_DATA or ./data by default)."""
+    """Return a data set by name; `root` is the data folder (by default UNSPUR_DATA or ./data)."""
     if name not in dataset_names():
         raise DataError(
             f"there is no data set {name!r}. Choose one of {', '.join(dataset_names())}."
@@ -167,7 +167,7 @@ def load(
 
 
 def cache_folder(root: Path) -> Path:
-    """Return the folder of decoded pixels: beside the data, or in the user's cache if that is read-only."""
+    """Return the folder for decoded pixels: beside the data, or in the user's cache if that is read-only."""
     beside = root / ".cache"
     if os.access(beside if beside.exists() else root, os.W_OK):
         return beside

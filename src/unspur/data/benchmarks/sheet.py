@@ -1,4 +1,4 @@
-"""Examples of a set on one sheet: aligned images above a dotted line, conflicting ones below."""
+"""Draw examples of a data set: aligned images above a dotted line, conflicting ones below."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAPER, INK = (255, 255, 255), (90, 90, 90)
 
 
 def save(splits: Splits, path: Path, *, columns: int = LARGEST) -> None:
-    """Write the sheet of a set's training images as PNG."""
+    """Write the sheet of training images as PNG."""
     image = render(splits, columns=columns)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -27,11 +27,11 @@ def save(splits: Splits, path: Path, *, columns: int = LARGEST) -> None:
 
 
 def render(splits: Splits, *, columns: int = LARGEST, rows: int = ROWS) -> Image.Image:
-    """Draw a column for each class (several where there are few), aligned over conflicting images."""
+    """Draw a column for each class (several if there are few classes), aligned above conflicting images."""
     conflicting = splits.conflicting("train")
     if conflicting is None:
         raise DataError(
-            f"{splits.name}: nobody knows what conflicts here, so there is no such sheet."
+            f"{splits.name}: there are no bias labels, so aligned and conflicting images cannot be shown."
         )
     across = max(1, columns // len(splits.classes))
     halves = [
@@ -47,7 +47,7 @@ def render(splits: Splits, *, columns: int = LARGEST, rows: int = ROWS) -> Image
 
 
 def _half(part: Part, chosen: Tensor, classes: int, rows: int, across: int) -> Image.Image:
-    """Draw the first chosen images of each class in its columns; places without an image stay empty."""
+    """Draw the first selected images of each class in its columns; missing images leave empty places."""
     _, high, wide = part.shape
     cell_wide, cell_high = wide + GAP, high + GAP
     half = Image.new("RGB", (classes * across * cell_wide + GAP, rows * cell_high + GAP), PAPER)

@@ -1,4 +1,4 @@
-"""A user's own images: class folders, a table, a Hugging Face set, or a torch dataset."""
+"""A user's own images: class folders, a table, a Hugging Face data set, or a torch dataset."""
 
 from .images import load
 

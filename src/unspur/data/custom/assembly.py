@@ -1,4 +1,4 @@
-"""Splits from what a user has: datasets, splits, a folder, a table, or a whole set."""
+"""Make splits from a user's data: datasets, splits, a folder, a table, or a complete data set."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Source = Images | Splits | Path | str
 
 @dataclass(frozen=True)
 class UserImages:
-    """A user's images, not opened yet: a whole set as `train`, or a training split and other parts.
+    """A user's images before they are opened: a complete data set as `train`, or separate splits.
 
-    `bias` are labels of the shortcut by split; for a folder or a table a text, which is the name of a column
-    or a pattern of file names with `{group}`.
+    `bias` holds bias labels by split. For a folder or a table it is a text: the name of a column, or a
+    pattern of file names with `{group}`.
     """
 
     train: Source
@@ -41,19 +41,19 @@ class UserImages:
 
     @property
     def in_files(self) -> bool:
-        """Whether the images are read from files, at a size of choice."""
+        """Return whether the images are read from files, so that their size can be chosen."""
         return isinstance(self.train, Path | str)
 
     @property
     def source(self) -> str:
-        """Where the images are, for a folder, a table or a set of the hub; otherwise empty."""
+        """Return the folder, the table or the name on the hub; "" for other data."""
         return str(self.train) if self.in_files else ""
 
     def open(self, limit: int, *, square: bool = False) -> Splits:
         """Return the images as splits; `limit` is the largest side of images that are read from files.
 
-        With `square` all of these become squares of this size, smaller ones too. Images are opened once for
-        each size.
+        With `square` all of these are resized to squares of this size, also smaller ones. Images are opened
+        once for each size.
         """
 
         def read() -> Splits:
@@ -70,7 +70,7 @@ class UserImages:
         return self._opened[limit, square]
 
     def _check_whole(self) -> None:
-        """Raise if a whole set is given with parts that it has itself."""
+        """Raise an error if a complete data set is given together with other parts."""
         written = isinstance(self.bias, str) and self.in_files
         parts = (self.valid, self.test, None if written else self.bias, self.classes)
         if any(part is not None for part in parts):
@@ -82,7 +82,7 @@ class UserImages:
         return {"groups": GroupSource.of(self.bias)} if isinstance(self.bias, str) else {}
 
     def _join(self) -> Splits:
-        """Return one set from its parts."""
+        """Join splits to a data set."""
         parts = {
             name: part if isinstance(part, Split | Files) else collect(part, name=name)
             for name in ("train", "valid", "test")
@@ -101,7 +101,7 @@ class UserImages:
 
 
 def _class_names(train: object, parts: Mapping[str, Split | Files]) -> tuple[str, ...]:
-    """Return the names that the training data state for their classes, or else numbers."""
+    """Return the class names of the training data, or numbers if they have none."""
     count = 1 + max(int(part.targets.max()) for part in parts.values())
     check_class_count(count, "the data set")
     named = dataset_classes(train)

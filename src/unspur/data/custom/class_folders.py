@@ -1,4 +1,4 @@
-"""An image folder: a subfolder for each class, perhaps below train, valid and test.
+"""List an image folder: a subfolder for each class, optionally below train, valid and test.
 
 photos/cat/1.jpg            photos/train/cat/1.jpg
 photos/dog/2.jpg            photos/valid/dog/2.jpg (val, validation), photos/test/...
@@ -21,7 +21,7 @@ SUFFIXES = (
 
 
 def list_images(root: Path, *, need_train: bool = True) -> Listing:
-    """List the images below a folder, sorted by path, without hidden and other files."""
+    """List the images below a folder, sorted by path; hidden files and other files are left out."""
     if not root.is_dir():
         raise DataError(f"there is no folder {printable(root)}.")
     below = _folders(root)
@@ -76,10 +76,10 @@ def _folders(root: Path) -> dict[str, Path]:
 
 
 def _files(folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
-    """Yield paths as text: making a hundred thousand Path objects takes longer than finding the files."""
+    """Yield paths as text, because creating many Path objects takes longer than finding the files."""
     facts = os.stat(folder)
     if (facts.st_dev, facts.st_ino) in seen:
-        return  # a link that leads back up
+        return  # a link to a parent folder
     seen.add((facts.st_dev, facts.st_ino))
     for entry in _entries(folder):
         if entry.name.startswith("."):

@@ -1,4 +1,4 @@
-"""Any map-style dataset as a split in memory."""
+"""Read any map-style dataset into memory as a split."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ..splits import Split
 def collect(dataset: Dataset[Any], *, name: str = "train") -> Split:
     """Read every (image, label) of a dataset once.
 
-    An image is a PIL image or a tensor (C, H, W) in uint8 or floating point; a label a whole number. Random
-    transforms are drawn once here: leave augmentation to `data.augment`.
+    An image is a PIL image or a tensor (C, H, W) in uint8 or floating point; a label is an integer. Random
+    transforms are applied only once: use `data.augment` for augmentation.
     """
     try:
         count = len(cast(Sized, dataset))
@@ -48,7 +48,7 @@ def collect(dataset: Dataset[Any], *, name: str = "train") -> Split:
 
 
 def dataset_classes(images: object) -> tuple[str, ...]:
-    """Return the names of classes that a dataset states, as those of torchvision do; () if it does not."""
+    """Return the class names of a dataset (the attribute `classes` in torchvision); () if it has none."""
     names = getattr(images, "classes", None)
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         return ()

@@ -1,4 +1,4 @@
-"""A set of the Hugging Face hub, or one that `datasets` saved to disk: `hf:NAME` or `hf:FOLDER`."""
+"""Load a data set of the Hugging Face hub, or one that `datasets` saved to disk: `hf:NAME` or `hf:FOLDER`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load(
     classes: tuple[str, ...] | None = None,
     group: str = "",
 ) -> Splits:
-    """Load all splits of a set, images resized to one size; columns are found by their type."""
+    """Load all splits with images resized to one size; columns are found by their type."""
     parts = open_splits(name)
     if "train" not in parts:
         raise DataError(f"{name} has no train split; it has {', '.join(parts) or 'none'}.")
@@ -35,13 +35,13 @@ def load(
 
 
 def open_splits(name: str) -> dict[str, Any]:
-    """Return the splits of a set by our names for them."""
+    """Return the splits of a data set by the names train, valid and test."""
     dataset = _open(name.removeprefix(PREFIX))
     return {PARTS.get(part.lower(), part): dataset[part] for part in dataset}
 
 
 def group_column(name: str, groups: GroupSource) -> str:
-    """Return the column of groups; raise if groups are to be read from file names: there are none."""
+    """Return the column of groups; raise an error for a pattern of file names, as there are no files."""
     if groups.pattern:
         raise DataError(
             f"{name} has no file names to read {groups.pattern!r} from. Name a column of groups instead."
@@ -88,7 +88,7 @@ def convert(
 def _biases(
     parts: Mapping[str, Any], group: str, name: str
 ) -> tuple[dict[str, torch.Tensor], tuple[str, ...]]:
-    """Return the groups of every split as numbers, and their names."""
+    """Return the groups of every split as numbers, and the names of the groups."""
     if group not in parts["train"].features:
         columns = ", ".join(parts["train"].features)
         raise DataError(f"{name} has no column {group!r} to take groups from; it has {columns}.")

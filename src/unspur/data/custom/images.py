@@ -1,8 +1,8 @@
-"""A user's own images: an image folder, a table, or a set of the Hugging Face hub.
+"""Open a user's own images: an image folder, a table, or a data set of the Hugging Face hub.
 
-Every image is decoded once, before anything is trained. One that cannot be read is skipped and listed; more
-than one in a hundred stop the run. Where all pixels fit into memory they are kept, otherwise the images are
-streamed from their files.
+Every image is decoded once before training. Images that cannot be read are skipped and listed; more than one
+in a hundred is an error. If all pixels fit into memory they are kept there, otherwise the images are streamed
+from their files.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from . import hub
 from .listing import Listing, check, check_counts, check_known, in_order, printable
 from .sources import USUAL_GROUPS, GroupSource, check_groups, list_source
 
-MOST_BAD = 0.01  # share of images that may be unreadable
-MEMORY_SHARE = 0.5  # of the free memory that decoded images may take
-MEASURED = 200  # files whose size decides what all are resized to
-CHUNK = 1024  # images decoded at at once
+MOST_BAD = 0.01  # largest share of images that may be unreadable
+MEMORY_SHARE = 0.5  # share of the free memory that decoded images may use
+MEASURED = 200  # number of files that are measured to choose the common size
+CHUNK = 1024  # images decoded at a time
 LARGEST = 96
-DARK = 32  # the brightest pixel of images that cannot be meant so
+DARK = 32  # a warning is shown if no pixel is brighter than this
 
 
 def load(
@@ -46,10 +46,10 @@ def load(
     workers: int = 0,
     groups: GroupSource = USUAL_GROUPS,
 ) -> Splits:
-    """Load a user's images (files, the hub, or shards), resized to their common size, at most `limit` pixels.
+    """Load a user's images (files, the hub, or shards), resized to a common size of at most `limit` pixels.
 
-    For a model that exists, `size` (high, wide), `classes` and `crop` are those it was trained on. `groups`
-    says where the groups are written, for scores alone.
+    For an existing model, `size` (high, wide), `classes` and `crop` are those it was trained with. `groups`
+    says where the groups are stored; they are only used for scores.
     """
     if str(where).startswith(hub.PREFIX):
         column = hub.group_column(str(where), groups)
@@ -73,7 +73,7 @@ def _load_shards(
     crop: Crop,
     groups: GroupSource,
 ) -> Splits:
-    """Open shards; none of their images is decoded before it is needed, apart from a few for their size."""
+    """Open shards. Only a few images are decoded now, to choose the common size."""
     index = open_shards(folder)
     check_groups(str(folder), groups)
     if classes is None:
@@ -131,10 +131,10 @@ def _files_of_parts(
 
 
 def common_size(paths: Sequence[Path | str], limit: int) -> tuple[int, int]:
-    """Return the (high, wide) that images are resized to: their size, the longer side at most `limit`.
+    """Return the common size (high, wide): that of the images, with the longer side at most `limit`.
 
-    Images of several sizes become squares, stretched: cropping could cut off the very thing that
-    distinguishes them.
+    Images of several sizes are stretched to squares, because cropping could remove the part that
+    distinguishes the classes.
     """
     sizes = list(_sizes(paths[:: max(1, len(paths) // MEASURED)]))
     if not sizes:
@@ -152,13 +152,13 @@ def _sizes(paths: Sequence[Path | str]) -> Iterator[tuple[int, int]]:
         try:
             yield pixels.measure(path)
         except pixels.UnreadableImage:
-            continue  # reported when all are read
+            continue  # reported after all images are read
 
 
 def _read(
     parts: Mapping[str, Files], listing: Listing, workers: int
 ) -> tuple[dict[str, tuple[Part, Tensor]], dict[str, str]]:
-    """Return the readable images of each split with a mask of them, and why each other was skipped."""
+    """Return the readable images of each split, a mask of them, and the reasons for skipped images."""
     room = sum(len(files) * _bytes(files) for files in parts.values())
     keep_pixels = room <= MEMORY_SHARE * free_memory()
     decoded = {part: decode_all(files, workers, keep=keep_pixels) for part, files in parts.items()}
@@ -175,7 +175,7 @@ def _read(
 
 
 def decode_all(files: Files, workers: int, *, keep: bool) -> tuple[Tensor | None, dict[str, str]]:
-    """Decode every file; return the pixels where `keep`, and the reason of each unreadable file."""
+    """Decode every file; return the pixels if `keep`, and the reason for each unreadable file."""
     count = len(files)
     chunk = min(CHUNK, count)
     memory = Memory((count if keep else chunk, *files.shape), files.dtype, pinned=False)
@@ -192,7 +192,7 @@ def decode_all(files: Files, workers: int, *, keep: bool) -> tuple[Tensor | None
 
 
 def _readable_part(files: Files, images: Tensor | None, good: Tensor) -> Part:
-    """Return the readable images of a split, in memory where `images` holds their pixels."""
+    """Return the readable images of a split: in memory if `images` holds their pixels, otherwise in files."""
     where = good.nonzero().squeeze(1).tolist()
     names = tuple((files.names or ())[i] for i in where)
     if images is not None:
@@ -202,7 +202,7 @@ def _readable_part(files: Files, images: Tensor | None, good: Tensor) -> Part:
 
 
 def report_unreadable(skipped: Mapping[str, str], listing: Listing) -> None:
-    """Raise where too many images cannot be read; warn where a few cannot."""
+    """Raise DataError if too many images cannot be read; warn if there are a few."""
     if not skipped:
         return
     problems = [f"{printable(path, listing.root)} ({why})" for path, why in skipped.items()]
@@ -217,7 +217,7 @@ def report_unreadable(skipped: Mapping[str, str], listing: Listing) -> None:
 
 
 def _check_classes(listing: Listing, readable_parts: Mapping[str, tuple[Part, Tensor]]) -> None:
-    """Raise where a class has no readable image to train on."""
+    """Raise DataError if a class has no readable training image."""
     readable = readable_parts["train"][1].tolist() if "train" in readable_parts else []
     labels = [row.label for row in listing.of("train")]
     left = {label for label, good in zip(labels, readable, strict=False) if good}
@@ -227,7 +227,7 @@ def _check_classes(listing: Listing, readable_parts: Mapping[str, tuple[Part, Te
 
 
 def _warn_of_dark(part: Part, name: str) -> None:
-    """Warn where all images are nearly black, as 12 bits in files of 16 are."""
+    """Warn if all images are nearly black, for example 12-bit values in 16-bit files."""
     brightest = int(part.images.max()) if isinstance(part, Split) else 255
     if brightest < DARK:
         warnings.warn(
@@ -240,7 +240,7 @@ def _warn_of_dark(part: Part, name: str) -> None:
 def _biases(
     groups: Mapping[str, Sequence[str]], readable: Mapping[str, Tensor]
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """Return groups as numbers, for the splits whose images all have one, and the groups' names."""
+    """Return the groups of splits in which every image has one, as numbers, and the names of the groups."""
     named = {part: names for part, names in groups.items() if part in readable and all(names)}
     biases = in_order({name for names in named.values() for name in names})
     number = {name: i for i, name in enumerate(biases)}
@@ -252,7 +252,7 @@ def _biases(
 
 
 def _warn_of_copies(parts: Mapping[str, Files], skipped: Mapping[str, str]) -> None:
-    """Warn of files that are in two splits."""
+    """Warn if files are in two splits."""
     if len(parts) < 2:
         return
     where = {part: _contents(files, skipped) for part, files in parts.items()}
@@ -282,7 +282,7 @@ def _bytes(files: Files) -> int:
 
 
 def free_memory() -> int:
-    """Return the free memory of this machine in bytes, or a careful guess."""
+    """Return the free memory of this machine in bytes, or a conservative estimate."""
     try:
         with open("/proc/meminfo", encoding="ascii") as facts:
             for line in facts:

@@ -1,4 +1,4 @@
-"""Labelled images to score a model on: any folder, table or dataset, with groups if they are known."""
+"""Open labelled images for scoring a model: a folder, a table or a dataset, with groups if known."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .images import open_listing
 from .listing import Listing, check_known
 from .sources import USUAL_GROUPS, GroupSource, check_groups, list_source
 
-ORDER = ("test", "valid", "train")  # the split that is scored is the first of these that exists
+ORDER = ("test", "valid", "train")  # the first of these splits that exists is scored
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Images with labels (numbers of `classes`), and if known the group of each and which conflict."""
+    """Images with labels (indices of `classes`), and if known their groups and which are conflicting."""
 
     part: Part
     classes: tuple[str, ...]
@@ -39,7 +39,7 @@ class LabelledImages:
     conflict: Tensor | None = None
 
     def matched(self, classes: Sequence[str]) -> LabelledImages:
-        """Return the same images with labels that are numbers of a model's classes, matched by name."""
+        """Return the same images with labels as indices of a model's classes, matched by name."""
         if tuple(classes) == self.classes or _only_numbers(classes, len(self.classes)):
             return replace(self, classes=tuple(classes))
         if unknown := [name for name in self.classes if name not in classes]:
@@ -53,7 +53,7 @@ class LabelledImages:
 
 
 def _only_numbers(classes: Sequence[str], count: int) -> bool:
-    """Return whether a model has no names of its classes but their numbers, and as many as the data."""
+    """Return whether a model has only numbers as class names, and as many classes as the data."""
     return list(classes) == [str(number) for number in range(count)]
 
 
@@ -72,10 +72,9 @@ def open_labelled(
     groups: GroupSource = USUAL_GROUPS,
     most: int = 0,
 ) -> LabelledImages:
-    """Open images for a model of these classes: the test split, without one all there is.
+    """Open images for a model with these classes: the test split, or all images if there is none.
 
-    Of a set with several splits only the one that is scored is decoded, at most `most` images of it, evenly
-    spread, unless that is 0.
+    Only the split that is scored is decoded, and at most `most` images of it, evenly spread (0 for all).
     """
     if str(where).startswith(hub.PREFIX):
         column = hub.group_column(str(where), groups)
@@ -97,7 +96,7 @@ def open_labelled(
 def _open_shards(
     folder: Path | str, size: tuple[int, int], classes: tuple[str, ...], crop: Crop, most: int
 ) -> LabelledImages:
-    """Open the split of shards that is scored."""
+    """Open the split that is scored from shards."""
     index = open_shards(folder)
     split = next(name for name in ORDER if len(index.places(name)))
     places = index.places(split)
@@ -138,7 +137,7 @@ def _of(splits: Splits, part: str, *, whole: bool, split: str) -> LabelledImages
 
 
 def _rare(listing: Listing, split: str, found: LabelledImages) -> Tensor | None:
-    """Return which images contradict the shortcut: their group is rarer in their class than in training."""
+    """Return the conflicting images: their group is rarer in their class than in the training split."""
     train = listing.of("train")
     if found.groups is None or split == "train" or not train or not all(r.group for r in train):
         return None
@@ -152,7 +151,7 @@ def _rare(listing: Listing, split: str, found: LabelledImages) -> Tensor | None:
 
 
 def of_splits(splits: Splits) -> LabelledImages:
-    """Return the split of a set that is scored: test, without one validation, without that training."""
+    """Return the split that is scored: test, otherwise validation, otherwise training."""
     split = next(name for name in ORDER if name in splits.parts())
     found = _of(splits, split, whole=False, split=split)
     return replace(found, conflict=splits.conflicting(split))
@@ -163,7 +162,7 @@ def of_dataset(
     classes: tuple[str, ...],
     groups: Tensor | Sequence[Any] | None = None,
 ) -> LabelledImages:
-    """Return a dataset or a split; its own names of classes, if it has them, are matched to the model's."""
+    """Open a dataset or a split; its class names, if it has any, are matched with those of the model."""
     part = images if isinstance(images, Split | Files) else collect(images, name="scored")  # type: ignore[arg-type]
     if len(part) == 0:
         raise DataError("there is no image to score.")
@@ -180,7 +179,7 @@ def of_dataset(
 def _numbered(
     groups: Tensor | Sequence[Any] | None, count: int
 ) -> tuple[Tensor | None, tuple[str, ...]]:
-    """Return groups, given as numbers or words, as numbers with names."""
+    """Return groups, which may be numbers or texts, as numbers with names."""
     if groups is None:
         return None, ()
     words = [str(each) for each in (groups.tolist() if isinstance(groups, Tensor) else groups)]

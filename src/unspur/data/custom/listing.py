@@ -1,4 +1,4 @@
-"""A list of a user's images before any is opened: files with a label, optionally a split and a group."""
+"""A list of a user's images before they are opened: files with labels, and optional splits and groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_CLASSES = 32_768
 
 
 class ListedImage(NamedTuple):
-    """One image. `group` is for evaluation only."""
+    """One image. `group` is only used for evaluation."""
 
     path: Path
     label: str
@@ -30,7 +30,7 @@ class ListedImage(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """All images of a set, and the folder that their names are relative to."""
+    """All images of a data set, and the folder that their names are relative to."""
 
     name: str
     root: Path
@@ -52,18 +52,18 @@ def printable(path: Path | str, root: Path | None = None) -> str:
 
 
 def in_order(words: set[str]) -> tuple[str, ...]:
-    """Sort words by number where all are numbers, otherwise alphabetically."""
+    """Sort texts as numbers if all are numbers, otherwise alphabetically."""
     try:
         numbers = {word: float(word) for word in words}
     except ValueError:
         return tuple(sorted(words))
-    if any(map(math.isnan, numbers.values())):  # has no place in an order
+    if any(map(math.isnan, numbers.values())):  # NaN cannot be sorted
         return tuple(sorted(words))
     return tuple(sorted(words, key=lambda word: (numbers[word], word)))
 
 
 def check(listing: Listing) -> None:
-    """Raise where labels or splits leave nothing to learn; warn of rare or imbalanced classes."""
+    """Raise DataError if there is nothing to learn; warn about rare or imbalanced classes."""
     classes = listing.classes()
     if not listing.rows:
         raise DataError(f"{listing.name} has no image.")
@@ -84,7 +84,7 @@ def check(listing: Listing) -> None:
 
 
 def check_counts(name: str, per_class: dict[str, int]) -> None:
-    """Raise where shards leave nothing to learn; warn of rare or imbalanced classes."""
+    """Raise DataError if shards have nothing to learn; warn about rare or imbalanced classes."""
     if len(per_class) < 2:
         raise DataError(f"{name} has a single class; a classifier needs two or more.")
     check_class_count(len(per_class), name)
@@ -96,7 +96,7 @@ def check_counts(name: str, per_class: dict[str, int]) -> None:
 
 
 def check_class_count(count: int, name: str) -> None:
-    """Raise where there are more classes than a classifier can have."""
+    """Raise DataError if there are too many classes."""
     if count > MOST_CLASSES:
         raise DataError(
             f"{name} has {count:,} classes; there may be at most {MOST_CLASSES:,}. Are these really the "
@@ -105,7 +105,7 @@ def check_class_count(count: int, name: str) -> None:
 
 
 def check_known(listing: Listing, classes: Sequence[str]) -> None:
-    """Raise where a label is none of the known classes."""
+    """Raise DataError if a label is not one of the known classes."""
     for row in listing.rows:
         if row.label not in classes:
             raise DataError(
@@ -127,8 +127,8 @@ def _warn_of_counts(name: str, per_class: dict[str, int]) -> None:
     few = [label for label, count in per_class.items() if count < FEW]
     if few:
         warnings.warn(
-            f"{name}: fewer than {FEW} images to train on for {_quote(few)} ({summary}). Do not trust "
-            "what is said of them.",
+            f"{name}: fewer than {FEW} images to train on for {_quote(few)} ({summary}). Results "
+            "for these classes are not reliable.",
             stacklevel=3,
         )
     elif max(per_class.values()) > IMBALANCE * min(per_class.values()):

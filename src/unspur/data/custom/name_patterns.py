@@ -1,7 +1,7 @@
 """Patterns of file names: `*_{class}_{group}.png` reads the class and the group of an image from its name.
 
-A pattern describes the last part of a path, as many folders of it as the pattern has. `*` stands for any
-text within a name, `{class}` and `{group}` for what is read.
+A pattern describes the end of a path, with as many folders as the pattern has. `*` matches any text within a
+name; `{class}` and `{group}` match the texts that are read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class NamePattern:
 
     @property
     def fields(self) -> list[str]:
-        """The fields that the pattern reads."""
+        """Return the fields that the pattern reads."""
         return [name for name in FIELDS if f"{{{name}}}" in self.text]
 
     @cached_property
@@ -51,14 +51,14 @@ class NamePattern:
         return re.compile("".join(signs.get(part, re.escape(part)) for part in parts))
 
     def read(self, path: Path) -> dict[str, str] | None:
-        """Return the fields of a path; None if the pattern does not fit."""
+        """Return the fields of a path; None if the pattern does not match."""
         end = "/".join(path.parts[-1 - self.text.count("/") :])
         found = self._expression.fullmatch(end)
         return found.groupdict() if found else None
 
 
 def read_names(listing: Listing, pattern: NamePattern) -> Listing:
-    """Return the listing with classes and groups read from the file names; all names must fit."""
+    """Return the listing with classes and groups read from the file names; all names must match."""
     rows, odd = [], []
     for row in listing.rows:
         found = pattern.read(row.path)

@@ -1,4 +1,4 @@
-"""Pack a user's images into shards: every image is decoded once, what cannot be read is left out."""
+"""Pack a user's images into shards. Every image is decoded once; unreadable images are left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .images import decode_all, report_unreadable
 from .listing import ListedImage, Listing, check
 from .sources import USUAL_GROUPS, GroupSource, list_source
 
-CHECKED = (8, 8)  # pixels that an image is decoded to where only its readability counts
+CHECKED = (8, 8)  # size that images are decoded to when they are only checked
 
 
 def pack_images(
@@ -39,12 +39,12 @@ def pack_images(
             write_shards(read_listing(readable.of(part), listing), out, part, per_shard=per_shard)
         return index_shards(out)
     except BaseException:
-        shutil.rmtree(out)  # a folder that is there is whole
+        shutil.rmtree(out)  # so that an existing folder is always complete
         raise
 
 
 def index_shards(folder: Path) -> ShardIndex:
-    """Make the index of shards that are there, and write it beside them."""
+    """Make the index of existing shards and write it into their folder."""
     index = scan_shards(folder)
     write_index(index, folder)
     return index

@@ -1,4 +1,4 @@
-"""A table with further columns about images: one row an image, named by its path or index."""
+"""Read a table with more columns about images: one row per image, named by its path or index."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .listing import printable
 from .table import SUFFIXES, read_records
 
 KEYS = ("path", "index")
-# Columns that are no property of an image: its name and label, and what unspur writes into suspects.csv.
+# Columns that do not describe an image: its name and label, and the columns of suspects.csv.
 NO_PROPERTIES = (*KEYS, "label", "split", "score", "predicted", "flag", "note")
 MOST_COLUMNS = 200
 
 
 @dataclass(frozen=True)
 class SampleTable:
-    """The columns of a table as texts, a value for each of some images; empty where it has none."""
+    """The columns of a table, with a text for each image, "" if it has no value."""
 
     columns: Mapping[str, list[str]]
-    missing: int  # images that have no row
+    missing: int  # number of images without a row
 
 
 def has_properties(path: Path) -> bool:
-    """Return whether a path is a table that has more columns than an audit needs."""
+    """Return whether a path is a table with more columns than an audit needs."""
     if path.suffix.lower() not in SUFFIXES or not path.is_file():
         return False
     return any(name and name not in NO_PROPERTIES for name in read_records(path)[0])
@@ -36,10 +36,10 @@ def has_properties(path: Path) -> bool:
 def read_sample_table(
     path: Path, names: Sequence[str], files: Mapping[str, Path] | None = None
 ) -> SampleTable:
-    """Read the columns of a table for images of these names; rows of other images are ignored.
+    """Read the columns of a table for the images with these names; rows of other images are ignored.
 
-    A row names its image as suspects.csv does, or by the path of its file (`files`, by name) relative to the
-    folder of the table. Raises where no row belongs to an image.
+    A row names its image as suspects.csv does, or by the path of its file relative to the folder of the table
+    (`files` maps names to files). Raises DataError if no row belongs to an image.
     """
     header, records = read_records(path)
     key, properties = _check_header(header, path)
@@ -66,7 +66,7 @@ def read_sample_table(
 
 
 def _check_header(header: Sequence[str], path: Path) -> tuple[str, list[str]]:
-    """Return the column that names images, and those that describe them; raise without either."""
+    """Return the column that names the images and the columns that describe them; both are required."""
     key = next((name for name in KEYS if name in header), None)
     properties = [name for name in dict.fromkeys(header) if name and name not in NO_PROPERTIES]
     if key is None or not properties:
@@ -101,7 +101,7 @@ def _finder(
 
 
 def _cell(value: object) -> str:
-    """Return a cell as text; a missing value of parquet is empty."""
+    """Return a cell as text; a missing value of parquet is ""."""
     if value is None or value != value:
         return ""
     return unescape_cell(str(value).strip())

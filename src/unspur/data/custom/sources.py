@@ -1,4 +1,4 @@
-"""List the images of a folder or a table, and find where their groups are written."""
+"""List the images of a folder or a table, and find where their groups are stored."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .name_patterns import NamePattern, read_names
 
 
 class GroupSource(NamedTuple):
-    """Where the group of an image is written: a column of the table, or a pattern of file names."""
+    """The source of the groups of images: a column of the table, or a pattern of file names."""
 
     column: str = ""
     pattern: str = ""
 
     @staticmethod
     def of(text: str) -> GroupSource:
-        """Return a source from one text: a pattern if it has a field in braces, otherwise a column."""
+        """Return the source for a text: a pattern if it has a field in braces, otherwise a column."""
         return GroupSource(pattern=text) if "{" in text else GroupSource(column=text)
 
 
@@ -27,7 +27,7 @@ USUAL_GROUPS = GroupSource()  # the column `group` of a table, if it has one
 
 
 def check_groups(name: str, groups: GroupSource) -> None:
-    """Raise where groups are asked of shards that are not the ones they were packed with."""
+    """Raise an error if a group source is given for shards, which were packed with their groups."""
     if groups not in (USUAL_GROUPS, GroupSource(column="group")):
         raise DataError(
             f"{name} has shards, whose groups were written when they were packed. Say where the groups are "
@@ -38,7 +38,7 @@ def check_groups(name: str, groups: GroupSource) -> None:
 def list_source(
     path: Path, groups: GroupSource = USUAL_GROUPS, *, need_train: bool = True
 ) -> Listing:
-    """List the images of a folder or a table; without `need_train` any split will do."""
+    """List the images of a folder or a table; with `need_train` there must be a training split."""
     pattern = NamePattern(groups.pattern) if groups.pattern else None
     named_classes = pattern is not None and "class" in pattern.fields
     if path.suffix.lower() in table.SUFFIXES and not path.is_dir():
@@ -60,7 +60,7 @@ def list_source(
 
 
 def _list_files(root: Path) -> Listing:
-    """List all images below a folder whose classes are in their names; train/ and test/ are splits."""
+    """List all images below a folder, whose classes are in their names; train/ and test/ are splits."""
     if not root.is_dir():
         raise DataError(f"there is no folder {printable(root)}.")
     files = class_folders.images(root)

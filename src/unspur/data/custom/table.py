@@ -1,7 +1,7 @@
-"""A table of images: columns `path` and `label`, perhaps `split` and `group`, as CSV, TSV or parquet.
+"""Read a table of images with columns `path` and `label`, and optional `split` and `group`.
 
-Paths are relative to the folder of the table. `group` (what the shortcut would go by) is for evaluation only.
-A cell that a spreadsheet would run as a formula may have an apostrophe before it, as suspects.csv has.
+The table is CSV, TSV or parquet. Paths are relative to its folder. `group` (the bias label) is only used for
+evaluation. A cell that a spreadsheet would run as a formula may begin with an apostrophe, as in suspects.csv.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MISSING = (
     "null",
     "<na>",
     "#n/a",
-)  # how programs write that there is no value
+)  # texts that programs write for a missing value
 
 
 def list_images(path: Path, *, group: str = "", labelled: bool = True) -> Listing:
-    """List the images of a table, in its order; `group` names the column of groups if it is another.
+    """List the images of a table, in its order; `group` is the name of the group column if it differs.
 
-    Labels are required unless they are written elsewhere (`labelled` is False).
+    The label column is required unless `labelled` is False.
     """
     header, records = read_records(path)
     needed = ("path", "label") if labelled else ("path",)
@@ -78,7 +78,7 @@ def _row(
 
 
 def _text(value: Any) -> str:
-    """Return a cell as text: a whole number without a point, a missing value as empty text."""
+    """Return a cell as text: an integer without decimal point, a missing value as ""."""
     if value is None or value != value:
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -87,7 +87,7 @@ def _text(value: Any) -> str:
 
 
 def _check_groups(rows: list[ListedImage], table: Path) -> None:
-    """Raise where only some images of a split have a group."""
+    """Raise DataError if only some images of a split have a group."""
     for part in {row.part for row in rows}:
         has_group = [bool(row.group) for row in rows if row.part == part]
         if any(has_group) and not all(has_group):
@@ -99,7 +99,7 @@ def _check_groups(rows: list[ListedImage], table: Path) -> None:
 
 
 def _check_paths(rows: list[ListedImage], table: Path) -> None:
-    """Raise where an image has two labels; warn where it is listed more than once."""
+    """Raise DataError if an image has two labels; warn if it is listed more than once."""
     first: dict[Path, tuple[int, str]] = {}
     repeated = 0
     for number, row in enumerate(rows, 1):
@@ -118,7 +118,7 @@ def _check_paths(rows: list[ListedImage], table: Path) -> None:
 
 
 def _warn_of_missing(rows: list[ListedImage], table: Path) -> None:
-    """Warn of labels that are no names of classes, but say that there is none."""
+    """Warn about labels such as "nan" that usually stand for a missing value."""
     for label, count in Counter(row.label for row in rows).items():
         if label.lower() in MISSING:
             warnings.warn(
@@ -173,7 +173,7 @@ def _parquet(path: Path) -> Records:
         ) from None
     try:
         table = parquet.read_table(path)
-    except Exception as error:  # whatever a damaged file makes pyarrow raise
+    except Exception as error:  # pyarrow can raise anything for a damaged file
         raise DataError(f"{printable(path)} cannot be read as parquet ({error}).") from None
     header = [name.lower() for name in table.column_names]
     return header, table.rename_columns(header).to_pylist()

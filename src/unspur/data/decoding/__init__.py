@@ -1,1 +1,1 @@
-"""From files to pixels: reading, resizing, workers, a cache of decoded pixels."""
+"""Decode image files to pixels: reading, resizing, worker processes, a cache of decoded pixels."""

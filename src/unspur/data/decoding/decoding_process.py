@@ -1,4 +1,4 @@
-"""A process that decodes image files, and what becomes of it when a file is fatal to it."""
+"""A worker process that decodes image files, and the handling of files that crash it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from ...errors import DataError
 from . import pixels
 
 PROGRAM = pixels.__file__
-SECONDS = 60.0  # that one image may take
-# How a decoder ends that was led astray by a file. Other signals come from outside, such as a lack of memory.
+SECONDS = 60.0  # time limit for one image
+# Signals with which a decoder ends because of a file. Other signals come from outside, such as lack of
+# memory.
 CRASHES = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL")
 
 
 class FatalImage(Exception):  # noqa: N818  (the file is at fault)
-    """A file that a process did not survive or was too slow for; the message is the reason."""
+    """A file that crashed a process or took too long; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """Files to decode, and their place in shared memory."""
+    """Files to decode, and where their pixels go in shared memory."""
 
     memory: str
     path: str
@@ -37,12 +38,12 @@ class Task:
     files: tuple[str, ...]
 
     def after(self, done: int) -> Task:
-        """Return what is left of the task when some files are done."""
+        """Return the rest of the task after some files are done."""
         high, wide = self.size
         return replace(self, offset=self.offset + done * 3 * high * wide, files=self.files[done:])
 
     def of(self, files: tuple[str, ...]) -> Task:
-        """Return the same task with other names of its files."""
+        """Return the same task for other files."""
         return replace(self, files=files)
 
 
@@ -50,7 +51,7 @@ class DecodingProcess:
     """A process that decodes the files of one task after another."""
 
     def __init__(self) -> None:
-        # -P: the folder of the program is no place to import from.
+        # -P: do not import modules from the folder of the program.
         self.process = subprocess.Popen(  # noqa: S603  (our own program)
             [sys.executable, "-P", "-W", "ignore", PROGRAM],
             stdin=subprocess.PIPE,
@@ -61,7 +62,7 @@ class DecodingProcess:
     def answers(self, task: Task) -> Iterator[str]:
         """Decode files; yield for each the reason why it cannot be read, or ''.
 
-        Raises FatalImage where the process had to end because of the next file.
+        Raises FatalImage if the next file crashed the process or took too long.
         """
         assert self.process.stdin is not None
         try:
@@ -75,7 +76,7 @@ class DecodingProcess:
             raise _ended(str(error)) from error
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield the lines that the process writes, each within the time that an image may take."""
+        """Yield the lines that the process writes, each within the time limit of one image."""
         assert self.process.stdout is not None
         handle, rest = self.process.stdout.fileno(), b""
         while True:
@@ -90,7 +91,7 @@ class DecodingProcess:
             rest += some
 
     def _death(self) -> Exception:
-        """Return what the end of the process means: a fatal file, or trouble of another kind."""
+        """Return the error for the end of the process: a fatal file, or another problem."""
         status = self.process.wait()
         self.end()
         name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
@@ -99,7 +100,7 @@ class DecodingProcess:
         return _ended(name)
 
     def end(self) -> None:
-        """Give the process no more tasks, and wait until it has ended."""
+        """Close the input of the process and wait until it has ended."""
         for pipe in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(OSError):  # it has ended already
                 if pipe is not None:
@@ -116,7 +117,7 @@ def _ended(how: str) -> DataError:
 
 def _is_ready(handle: int) -> bool:
     """Wait for something to read; return False if nothing comes in time."""
-    if not hasattr(select, "poll"):  # a system whose pipes cannot be waited for
+    if not hasattr(select, "poll"):  # a system without poll cannot wait with a time limit
         return True
     poll = select.poll()
     poll.register(handle, select.POLLIN)

@@ -1,8 +1,8 @@
-"""Facts about an image file that its header states: format, size, compression, camera.
+"""Read facts about an image file from its header: format, size, compression, camera.
 
-Nothing is decoded. All that a file says of itself is untrusted: blocks of EXIF are read up to a limit, texts
-are shortened, and a file that cannot be read has no facts. Times of the file system are left out, since
-copying changes them.
+No pixels are decoded. The contents of a file are not trusted: EXIF blocks are read up to a limit, texts are
+shortened, and a file that cannot be read has no facts. File-system times are left out, because copying
+changes them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .pixels import UnreadableImage, open_image
 Fact = str | float
 Facts = dict[str, Fact]
 
-MOST_EXIF_BYTES = 2**16  # what a JPEG can hold in one segment
-MOST_CHARACTERS = 60  # of a text
+MOST_EXIF_BYTES = 2**16  # the largest segment of a JPEG
+MOST_CHARACTERS = 60  # longest text
 EXIF_IFD = 0x8769  # the part of EXIF that describes the photograph, below the part of the file
 TEXTS = {
     "Make": "EXIF camera maker",
@@ -41,7 +41,7 @@ DATES = {"DateTimeOriginal": "EXIF date", "DateTime": "EXIF date"}
 
 
 def read_facts(path: Path) -> Facts:
-    """Return what the header of an image file states; nothing where it cannot be read."""
+    """Return the facts in the header of an image file; none if it cannot be read."""
     try:
         with open_image(path) as image:
             return {**_size_facts(image, path), **_jpeg_facts(image), **_exif_facts(image)}
@@ -62,7 +62,7 @@ def _size_facts(image: Image.Image, path: Path) -> Facts:
 
 
 def _jpeg_facts(image: Image.Image) -> Facts:
-    """Return how strongly a JPEG is compressed: the mean step of its tables; nothing for other formats."""
+    """Return the compression of a JPEG: the mean step of its quantisation tables; none for other formats."""
     tables = getattr(image, "quantization", None)
     if not isinstance(tables, dict) or not tables.get(0):
         return {}
@@ -87,11 +87,11 @@ def _exif_facts(image: Image.Image) -> Facts:
 
 
 def _exif_entries(image: Image.Image) -> dict[str, Any]:
-    """Return the entries of EXIF by name; those that Pillow cannot read are left out."""
+    """Return the EXIF entries by name; entries that Pillow cannot read are left out."""
     try:
         exif = image.getexif()
         entries = {**exif, **exif.get_ifd(EXIF_IFD)}
-    except Exception:  # a damaged block can make Pillow raise anything
+    except Exception:  # Pillow can raise anything for a damaged block
         return {}
     return {ExifTags.TAGS.get(tag, ""): value for tag, value in entries.items()}
 

@@ -1,4 +1,4 @@
-"""Labelled images in files, decoded whenever they are asked for."""
+"""A split of labelled images in files, which are decoded on demand."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ...hashing import digest
 from . import pixels
 from .pixels import CROPS, Bytes, Crop, UnreadableImage
 
-BLOCK = 64  # files a thread takes at a time: one by one is slower than one thread
-VERSION = 3  # of the decoding: a change to the pixels makes a new number
+BLOCK = 64  # files per task of a thread; with single files, threads do not pay off
+VERSION = 3  # of the decoding; increased whenever pixels change
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Path | str)
@@ -28,7 +28,7 @@ P = TypeVar("P", bound=Path | str)
 
 @dataclass(frozen=True, eq=False)
 class Files:
-    """A split whose images are in files; `size` (high, wide) is what they are resized to."""
+    """A split whose images are in files; `size` (high, wide) is the size that they are resized to."""
 
     paths: tuple[Path, ...]
     targets: Tensor
@@ -73,18 +73,18 @@ class Files:
 
     @cached_property
     def hashes(self) -> tuple[str, ...]:
-        """A hash of each file's bytes."""
+        """Return a hash of each file's bytes."""
         return tuple(in_threads(_hash, self.paths))
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the files' bytes, how they are decoded, targets and order."""
+        """Return a hash of the files' bytes, how they are decoded, targets and order."""
         head = f"files {VERSION} {self.size} {self.crop} {' '.join(self.hashes)}"
         return digest(head, self.targets)
 
 
 def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
-    """Read an image file as (3, high, wide); raise a DataError where it is none."""
+    """Read an image file as (3, high, wide); raise DataError if it is not an image."""
     try:
         return pixels.read(path, size, crop)
     except UnreadableImage as error:
@@ -94,12 +94,12 @@ def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Byt
 def unreadable(path: Path | str, error: Exception) -> DataError:
     name = pixels.describe_file(str(path))
     if isinstance(error.__cause__ or error, FileNotFoundError):
-        return DataError(f"{name} is missing, though it is part of the set. Put it back.")
+        return DataError(f"{name} is missing, though it is part of the data set. Put it back.")
     return DataError(f"{name} cannot be read as an image ({error}). Replace it.")
 
 
 def in_threads(function: Callable[[P], T], paths: Sequence[P]) -> list[T]:
-    """Call the function on every path in threads and return the results in order."""
+    """Call a function on every path in threads; return the results in order."""
 
     def block(start: int) -> list[T]:
         return [function(path) for path in paths[start : start + BLOCK]]

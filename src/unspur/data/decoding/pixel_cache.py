@@ -1,7 +1,7 @@
-"""Pixels that take time to decode or to make: done once, then kept as a file.
+"""A cache for pixels that take long to decode or to generate.
 
-A kept file is a NumPy array of bytes with its sha256 behind it. It appears only when it is complete, is
-checked when it is opened, and is mapped instead of read, so that a set may be larger than the memory.
+A cached file is a NumPy array of bytes followed by its sha256. It appears only when it is complete, is
+checked when it is opened, and is memory-mapped, so that a data set may be larger than the memory.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def cached_pixels(
 ) -> Tensor:
     """Return all blocks as one uint8 tensor; with a `cache` folder they are computed only once.
 
-    `about` names everything the pixels depend on. A damaged file is written again; a folder that cannot
-    be written is not used. Both warn.
+    `about` names everything that the pixels depend on. A damaged file is written again, and a folder that
+    cannot be written is not used; both give a warning.
     """
     if cache is None:
         return _gather(blocks(), shape)
@@ -63,7 +63,7 @@ def cached_pixels(
     if (stored := _open_cached(path, shape)) is not None:
         return stored
     if path.exists():
-        warnings.warn(f"{path} is damaged; its images are made again.", stacklevel=2)
+        warnings.warn(f"{path} is damaged; its images are computed again.", stacklevel=2)
     try:
         _write(path, blocks(), shape)
     except OSError as error:
@@ -83,9 +83,9 @@ def _gather(blocks: Iterator[Bytes], shape: Shape) -> Tensor:
 
 
 def _open_cached(path: Path, shape: Shape) -> Tensor | None:
-    """Return the array in a cached file, or None where it is missing or damaged."""
+    """Return the array in a cached file, or None if it is missing or damaged."""
     try:
-        # Mapped copy-on-write: the tensor may be changed, the file is not.
+        # Mapped copy-on-write: changes of the tensor do not change the file.
         array = np.lib.format.open_memmap(path, mode="c")
         if array.shape != shape or array.dtype != np.uint8:
             return None
@@ -98,7 +98,7 @@ def _open_cached(path: Path, shape: Shape) -> Tensor | None:
 
 
 def _write(path: Path, blocks: Iterator[Bytes], shape: Shape) -> None:
-    """Write beside the file's place, sync, and rename it into place."""
+    """Write a temporary file, sync it, and rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.stem}.{secrets.token_hex(4)}")
     header = {"descr": "|u1", "fortran_order": False, "shape": shape}
@@ -120,7 +120,7 @@ def _write(path: Path, blocks: Iterator[Bytes], shape: Shape) -> None:
 
 
 def _facts(paths: Sequence[Path]) -> str:
-    """Return name, size and time of every file, which show whether it has changed."""
+    """Return name, size and modification time of every file, to notice changes."""
     lines = []
     for path in paths:
         try:

@@ -1,8 +1,8 @@
-"""One image file as pixels; also the program of a decoding process.
+"""Read one image file as pixels. This module is also the program of a decoding process.
 
-It imports nothing of ours, so that such a process starts in a moment. A task is a line of JSON with the
-files to decode and the place in shared memory for them. The answer is a line of JSON for each file: the
-reason why it cannot be read, empty if it can.
+It imports nothing of unspur, so that the process starts quickly. A task is a line of JSON with the files to
+decode and their place in shared memory. The answer is a line of JSON for each file: the reason why it cannot
+be read, or an empty text.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 Bytes = NDArray[np.uint8]
 Crop = Literal["stretch", "square", "inner"]
 
-# How much of the shorter side a centred square takes; none for the whole image, stretched. The inner one is
-# what "shorter side to 256, then the central 224" leaves.
+# The side of a centred square crop as a share of the shorter side; None for the whole image, stretched. The
+# inner crop is that of "resize the shorter side to 256, then crop the central 224".
 CROPS: dict[str, float | None] = {"stretch": None, "square": 1.0, "inner": 224 / 256}
-# What is opened; Pillow reads others with less care (AVIF, DDS) or with other programs (EPS, by Ghostscript).
-# PPM stands for PBM, PGM and PPM, JPEG also for the photographs with several frames (MPO) that cameras write.
+# The formats that are opened. Pillow's readers of others are less robust (AVIF, DDS) or run other programs
+# (EPS runs Ghostscript). PPM includes PBM and PGM; JPEG includes photographs with several frames (MPO).
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-MOST_PIXELS = 178_956_970  # of one image; Pillow refuses larger ones as well
-REASON_LENGTH = 200  # characters of what a decoder says that are passed on
+MOST_PIXELS = 178_956_970  # largest image; Pillow's own limit
+REASON_LENGTH = 200  # longest message of a decoder that is passed on
 TRANSPARENT = ("RGBA", "RGBa", "LA", "La", "PA")  # modes of images with an alpha channel
 BACKGROUND = "white"  # behind transparent pixels
-SPAN = "\0"  # between the path, the offset and the size of a span; no path has this character
-OPEN_MEMORIES = 4  # shared memories a process remembers
+SPAN = "\0"  # separates path, offset and size of a span; no path has this character
+OPEN_MEMORIES = 4  # shared memories that a process keeps open
 
 
 class UnreadableImage(Exception):  # noqa: N818  (the file is at fault)
@@ -46,7 +46,7 @@ class UnreadableImage(Exception):  # noqa: N818  (the file is at fault)
 
 @contextmanager
 def open_image(path: Path | str) -> Iterator[Image.Image]:
-    """Open an image of a known format; whatever goes wrong until it is closed raises UnreadableImage."""
+    """Open an image of a known format; any error until it is closed raises UnreadableImage."""
     try:
         with _open_regular(path) as file, Image.open(file, formats=FORMATS) as image:
             wide, high = image.size
@@ -58,7 +58,7 @@ def open_image(path: Path | str) -> Iterator[Image.Image]:
 
 
 def _open_regular(path: Path | str) -> IO[bytes]:
-    """Open a regular file, or a span of one: reading a pipe or a device may never end."""
+    """Open a regular file or a span of one; refuse pipes and devices, which may never end."""
     if isinstance(path, str) and SPAN in path:
         return _open_span(*path.split(SPAN))
     if not stat.S_ISREG(os.stat(path).st_mode):
@@ -67,7 +67,7 @@ def _open_regular(path: Path | str) -> IO[bytes]:
 
 
 def _open_span(path: str, offset: str, size: str) -> IO[bytes]:
-    """Read so many bytes of a file from an offset on."""
+    """Read a span of a file: `size` bytes from an offset."""
     with _open_regular(path) as file:
         file.seek(int(offset))
         content = file.read(int(size))
@@ -77,27 +77,27 @@ def _open_span(path: str, offset: str, size: str) -> IO[bytes]:
 
 
 def name_span(path: str, offset: int, size: int) -> str:
-    """Return the name by which a span of a file is read as an image."""
+    """Return the name that stands for a span of a file."""
     return f"{path}{SPAN}{offset}{SPAN}{size}"
 
 
 def describe_file(name: str) -> str:
-    """Return the name of a file, or of a span of one, for people."""
+    """Return the name of a file or of a span for messages."""
     path, *span = name.split(SPAN)
     return f"the image at byte {span[0]} of {path}" if span else path
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a file that could have become a pipe meanwhile."""
+    """Open a file without blocking, in case it has become a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _reason(error: Exception) -> str:
-    """Return in a line why a file cannot be read."""
+    """Return the reason why a file cannot be read, in one line."""
     if isinstance(error, FileNotFoundError):
         return "it is missing"
     if isinstance(error, UnidentifiedImageError):
-        return f"it is no image in one of the formats {', '.join(FORMATS)}"
+        return f"it is not an image in one of the formats {', '.join(FORMATS)}"
     if isinstance(error, Image.DecompressionBombError):
         return f"it has more than {MOST_PIXELS:,} pixels"
     text = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
@@ -105,10 +105,10 @@ def _reason(error: Exception) -> str:
 
 
 def read(path: Path | str, size: tuple[int, int], crop: Crop = "stretch") -> Bytes:
-    """Read an image file as (3, high, wide): upright, in colours, resized; raises UnreadableImage."""
+    """Read an image file as (3, high, wide): upright, as RGB, resized; raise UnreadableImage if it fails."""
     high, wide = size
     with open_image(path) as image:
-        # A large JPEG is decoded at a fraction of its size, never less than twice what is asked for.
+        # A large JPEG is decoded at a fraction of its size, but at least twice the requested size.
         image.draft(None, (2 * max(size), 2 * max(size)))
         whole = colours(_upright(image))
         box = _box(whole.size, CROPS[crop])
@@ -124,7 +124,7 @@ def measure(path: Path | str) -> tuple[int, int]:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """Turn the image as its camera was held."""
+    """Rotate the image upright according to its EXIF orientation."""
     if _orientation(image) == 1:
         return image
     return ImageOps.exif_transpose(image)
@@ -132,14 +132,14 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _orientation(image: Image.Image) -> int:
     """Return the EXIF orientation: 1 if the image is upright, 5 to 8 if it lies on its side."""
-    if "exif" not in image.info:  # a TIFF, which keeps it elsewhere, is turned when it is opened
+    if "exif" not in image.info:  # TIFF stores it elsewhere and is rotated when it is opened
         return 1
     orientation = image.getexif().get(0x0112, 1)
     return orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
 
 
 def colours(image: Image.Image) -> Image.Image:
-    """Convert the image to RGB: grey in three equal channels, 16 bits as 8, transparency over white."""
+    """Convert the image to RGB: grey to three equal channels, 16 bits to 8, transparency over white."""
     if image.mode == "F" or image.mode.startswith("I"):
         return Image.fromarray(_bytes(image)).convert("RGB")
     if image.mode in TRANSPARENT or "transparency" in image.info:
@@ -151,7 +151,7 @@ def colours(image: Image.Image) -> Image.Image:
 
 
 def _bytes(image: Image.Image) -> Bytes:
-    """Scale grey values of 16 bits, or floating-point ones from 0 to 1, to bytes; refuse any others."""
+    """Scale 16-bit grey values, or floating-point ones from 0 to 1, to bytes; refuse all others."""
     floating = image.mode == "F"
     values = np.asarray(image if floating else image.convert("I"))
     low, high, most = float(values.min()), float(values.max()), 1 if floating else 65535
@@ -163,7 +163,7 @@ def _bytes(image: Image.Image) -> Bytes:
 
 
 def _box(size: tuple[int, int], share: float | None) -> tuple[float, float, float, float] | None:
-    """Return the centred square of a share of the shorter side: left, top, right, bottom."""
+    """Return a centred square, whose side is a share of the shorter side, as left, top, right, bottom."""
     if share is None:
         return None
     half = share * min(size) / 2
@@ -172,7 +172,7 @@ def _box(size: tuple[int, int], share: float | None) -> tuple[float, float, floa
 
 
 def serve(tasks: Iterable[str], answers: IO[str]) -> None:
-    """Do tasks until there are no more."""
+    """Process tasks until there are no more."""
     memories: dict[str, mmap.mmap] = {}
     for line in tasks:
         task = json.loads(line)
@@ -182,7 +182,7 @@ def serve(tasks: Iterable[str], answers: IO[str]) -> None:
 
 
 def _memory(memories: dict[str, mmap.mmap], task: dict[str, Any]) -> mmap.mmap:
-    """Open the shared memory of a task, once."""
+    """Open the shared memory of a task; each one is opened once."""
     if task["memory"] not in memories:
         while len(memories) >= OPEN_MEMORIES:
             del memories[next(iter(memories))]
@@ -193,7 +193,7 @@ def _memory(memories: dict[str, mmap.mmap], task: dict[str, Any]) -> mmap.mmap:
 
 
 def _fill(memory: mmap.mmap, task: dict[str, Any]) -> Iterator[str]:
-    """Decode the files of a task one after another into its place; yield what is wrong with each, or ''."""
+    """Decode the files of a task into shared memory; yield the reason why each cannot be read, or ''."""
     high, wide = task["size"]
     count = len(task["files"])
     place = np.frombuffer(memory, np.uint8, count * 3 * high * wide, task["offset"])
@@ -206,5 +206,5 @@ def _fill(memory: mmap.mmap, task: dict[str, Any]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process to answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles Ctrl-C
     serve(sys.stdin, sys.stdout)

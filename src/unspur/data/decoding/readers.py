@@ -1,7 +1,7 @@
-"""Readers fill memory with the pixels of given samples, in the background.
+"""Readers, which fill memory with the pixels of given samples in the background.
 
-Images in memory are gathered by threads. Images in files are decoded by processes, which are shared by all
-readers, start when they are needed and end with the program.
+Images in memory are gathered by threads. Images in files are decoded by processes, which all readers share,
+which start when they are needed, and which end with the program.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .decoding_process import DecodingProcess, FatalImage, Task
 from .files import Files
 from .pixels import Crop
 
-BLOCK = 16  # files a process decodes at a time
-THREADS = 4  # that gather from memory
+BLOCK = 16  # files per task of a process
+THREADS = 4  # threads that gather images in memory
 
 
-Bad = dict[str, str]  # what is wrong with which file
+Bad = dict[str, str]  # the reason for each unreadable file
 
 
 class Memory:
-    """Room for some images, which other processes can fill and a GPU can copy from."""
+    """Memory for some images, which other processes can fill and a GPU can copy from."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, *, pinned: bool):
         count = max(1, torch.empty(0, dtype=dtype).element_size() * math.prod(shape))
@@ -59,20 +59,20 @@ class Memory:
 
 
 class Reader(Protocol):
-    """Fills memory with samples, from a slot on; the returned work says which files are bad."""
+    """Fills memory with samples, starting at a slot; the result of the work lists unreadable files."""
 
     def fill(self, memory: Memory, slot: int, index: Tensor) -> list[Future[Bad]]: ...
 
 
 @runtime_checkable
 class OwnReader(Protocol):
-    """Images with a reader of their own, such as those in shards."""
+    """Images that bring their own reader, such as those in shards."""
 
     def reader(self, workers: int) -> Reader: ...
 
 
 class FromMemory:
-    """Reads images that are in memory, or in a file mapped to it."""
+    """Reads images in memory, or in a memory-mapped file."""
 
     def __init__(self, split: Split):
         self.split = split
@@ -83,11 +83,11 @@ class FromMemory:
 
 
 class FromFiles:
-    """Reads images that are in files."""
+    """Reads images in files."""
 
     def __init__(self, files: Files, workers: int = 0):
         self.files = files
-        # A process keeps the folder it was started in.
+        # Absolute paths, because a process keeps the working directory it was started in.
         self.paths = [os.path.abspath(path) for path in files.paths]
         self.decoders = shared_decoders(workers or own_cores())
 
@@ -97,7 +97,7 @@ class FromFiles:
 
 
 class InFiles(Protocol):
-    """Images that are decoded from files: the size they get, and what of them is shown."""
+    """Images that are decoded from files: their size and crop."""
 
     @property
     def size(self) -> tuple[int, int]: ...
@@ -108,7 +108,7 @@ class InFiles(Protocol):
 def decoding_tasks(
     images: InFiles, memory: Memory, slot: int, index: Tensor, file_of: Callable[[int], str]
 ) -> Iterator[Task]:
-    """Yield the tasks that fill memory with samples; `file_of` names the file, or the span, of each."""
+    """Yield the tasks that fill memory with samples; `file_of` returns the file or span of a sample."""
     positions, start = index.tolist(), memory.offset(slot)
     high, wide = images.size
     for first in range(0, len(positions), BLOCK):
@@ -134,13 +134,13 @@ def reader(part: Part, workers: int = 0) -> Reader:
 
 
 class Decoders:
-    """Some processes that decode, and as many threads that wait for their answers."""
+    """A number of decoding processes, and as many threads that wait for their answers."""
 
     def __init__(self, count: int):
         self.threads = ThreadPoolExecutor(count, thread_name_prefix="decoder")
         self.idle: queue.SimpleQueue[DecodingProcess | None] = queue.SimpleQueue()
         for _ in range(count):
-            self.idle.put(None)  # started when first needed
+            self.idle.put(None)  # a process is started when it is first needed
         self.count = count
 
     def submit(self, task: Task) -> Future[Bad]:
@@ -154,7 +154,7 @@ class Decoders:
                 process.end()
 
     def _do(self, task: Task) -> Bad:
-        """Decode the files of a task; a file that ends its process costs no other file."""
+        """Decode the files of a task; a file that crashes the process does not affect the others."""
         bad: Bad = {}
         process, done = self.idle.get(), 0
         try:
@@ -176,14 +176,14 @@ class Decoders:
 
 
 def available_cores() -> int:
-    """Return the number of processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def own_cores() -> int:
-    """Return the share of these that this process decodes with, where several work together here."""
+    """Return the number of processors for decoding: a share, if several processes train on this machine."""
     return max(1, available_cores() // processes_here())
 
 
@@ -205,7 +205,7 @@ def _gather(images: Tensor, index: Tensor, place: Tensor) -> Bad:
 
 
 def _shared_file(count: int) -> IO[bytes]:
-    """Open a file that is never written to a disk, if the system allows it."""
+    """Open a file in memory, if the system supports it."""
     if hasattr(os, "memfd_create"):
         file: IO[bytes] = os.fdopen(os.memfd_create("unspur"), "r+b")
     else:
@@ -222,7 +222,7 @@ def _path(file: IO[bytes]) -> str:
 
 
 def _pin(memory: Tensor) -> bool:
-    """Keep memory where it is, so that a GPU can copy from it while others work."""
+    """Pin memory, so that a GPU can copy from it asynchronously."""
     size = memory.numel() * memory.element_size()
     status = torch.cuda.cudart().cudaHostRegister(memory.data_ptr(), size, 0)  # type: ignore[no-untyped-call]
     return int(status) == 0

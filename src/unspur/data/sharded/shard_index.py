@@ -1,4 +1,4 @@
-"""The index of shards: where each image is, its label, split, group, name and sha256, as arrays."""
+"""The index of shards: position, label, split, group, name and sha256 of each image, as arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tar_members import MOST_BYTES
 FORMAT = 1
 ABOUT, ARRAYS = "index.json", "index.safetensors"
 PARTS = ("train", "valid", "test")
-MOST_ABOUT = 2**28  # bytes of index.json
+MOST_ABOUT = 2**28  # largest index.json in bytes
 KINDS = {
     "shard": np.int32,
     "offset": np.int64,
@@ -35,7 +35,7 @@ KINDS = {
 
 
 class CompactNames(Sequence[str]):
-    """Names as one array of bytes: a tenth of what as many texts would take."""
+    """Names as one array of bytes, which takes a tenth of the memory of Python strings."""
 
     def __init__(self, data: NDArray[np.uint8], ends: NDArray[np.int64]):
         self.data, self.ends = data, ends
@@ -58,7 +58,7 @@ class CompactNames(Sequence[str]):
         return (self[place] for place in range(len(self)))
 
     def __repr__(self) -> str:
-        """Return a short text that differs where a name does."""
+        """Return a short text that differs for different names."""
         content = hashlib.sha256(self.data.tobytes() + self.ends.tobytes()).hexdigest()
         return f"CompactNames({len(self)}, {content})"
 
@@ -92,7 +92,7 @@ class ShardIndex:
 
 
 def write_index(index: ShardIndex, folder: Path | str) -> None:
-    """Write the index of shards; index.json comes last, so that a folder with it is whole."""
+    """Write the index of shards; index.json is written last, so that a folder with it is complete."""
     arrays = safetensors.numpy.save(
         {name: np.ascontiguousarray(index.arrays[name], kind) for name, kind in KINDS.items()}
     )
@@ -120,7 +120,7 @@ def has_index(folder: Path | str) -> bool:
 
 
 def read_index(folder: Path | str) -> ShardIndex:
-    """Read the index of shards, and check that it is whole and says nothing impossible."""
+    """Read the index of shards, and check that it is complete and valid."""
     try:
         about = json.loads(_read(folder, ABOUT))
         content = _read(folder, ARRAYS)
@@ -159,10 +159,10 @@ def _read(folder: Path | str, name: str) -> bytes:
 
 
 def _check(index: ShardIndex) -> None:
-    """Raise ValueError unless every number of the index is possible."""
+    """Raise ValueError unless every number of the index is valid."""
     count, arrays = len(index), index.arrays
     if any(arrays[name].dtype != kind for name, kind in KINDS.items()):
-        raise ValueError("an array has other numbers than it should have")
+        raise ValueError("an array has the wrong type of numbers")
     flat = [name for name in KINDS if name not in ("name_bytes", "sha256")]
     if not count or any(arrays[name].shape != (count,) for name in flat):
         raise ValueError("its arrays do not have the same length")

@@ -1,4 +1,4 @@
-"""Make the index of shards: read every tar once, nothing is extracted."""
+"""Make the index of shards. Every tar file is read once; nothing is extracted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..custom.listing import check_class_count, in_order
 from .shard_index import KINDS, PARTS, ShardIndex
 from .tar_members import Member, list_members
 
-MOST_TEXT = 2**16  # bytes of a label or of metadata
+MOST_TEXT = 2**16  # largest label or metadata in bytes
 LABEL, ABOUT = ".cls", ".json"
 
 
@@ -52,7 +52,7 @@ def scan_shards(folder: Path) -> ShardIndex:
 
 
 class IndexColumns:
-    """The columns of an index while shards are read: a few bytes for each image."""
+    """The columns of an index while shards are read, with a few bytes for each image."""
 
     def __init__(self) -> None:
         self.shard, self.label, self.group = array("i"), array("i"), array("i")
@@ -75,7 +75,7 @@ class IndexColumns:
         self.sha256 += image.sha256
 
     def index(self, paths: Sequence[Path]) -> ShardIndex:
-        """Return the index, classes and groups in their usual order."""
+        """Return the index, with sorted classes and groups."""
         classes, groups = in_order(set(self.classes)), in_order(set(self.groups))
         columns = {name: np.array(getattr(self, name), kind) for name, kind in KINDS.items()}
         columns["sha256"] = columns["sha256"].reshape(-1, 32)
@@ -88,7 +88,7 @@ class IndexColumns:
 def _renumber(
     column: NDArray[np.int32], before: dict[str, int], after: Sequence[str]
 ) -> NDArray[np.int32]:
-    """Return numbers of names in another order; -1 stays."""
+    """Return the numbers of names in another order; -1 stays -1."""
     places = np.full(len(before) + 1, -1, np.int32)
     for place, name in enumerate(after):
         places[before[name]] = place
@@ -145,7 +145,7 @@ def _text(file: IO[bytes], path: Path, member: Member) -> str:
 
 
 def _metadata(file: IO[bytes], path: Path, member: Member) -> dict[str, str]:
-    """Return the texts of a sample's metadata; what is no text is left out."""
+    """Return the texts in the metadata of a sample; other values are left out."""
     try:
         content = json.loads(_text(file, path, member))
     except (ValueError, RecursionError):

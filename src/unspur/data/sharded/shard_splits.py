@@ -18,7 +18,7 @@ from .shard_index import PARTS, ShardIndex, has_index, read_index
 from .shards import Shards
 
 Places = NDArray[np.int64]
-MEASURED = 200  # images whose size decides what all are resized to
+MEASURED = 200  # number of images that are measured to choose the common size
 
 
 def find_shards(where: Path | str) -> Path | str | None:
@@ -44,7 +44,7 @@ def find_shards(where: Path | str) -> Path | str | None:
 
 
 def open_shards(folder: Path | str) -> ShardIndex:
-    """Read the index of shards, and check that the shards of a folder have the sizes it says."""
+    """Read the index of shards, and check the sizes of the shards in a folder."""
     index = read_index(folder)
     if isinstance(folder, Path):
         for name, length in zip(index.shards, index.lengths, strict=True):
@@ -67,7 +67,7 @@ def select_images(
     classes: Sequence[str],
     crop: Crop = "stretch",
 ) -> Shards:
-    """Return some images of shards, labelled by the numbers of `classes`."""
+    """Return some images of shards, with labels as indices of `classes`."""
     number = {name: place for place, name in enumerate(classes)}
     labels = index.arrays["label"][places]
     for place in np.unique(labels):
@@ -94,7 +94,7 @@ def select_images(
 
 
 def groups_of(index: ShardIndex, places: Places) -> Tensor | None:
-    """Return the number of the group of each image, or None unless all have one."""
+    """Return the number of the group of each image, or None if not all images have one."""
     groups = index.arrays["group"][places]
     return None if (groups < 0).any() else torch.from_numpy(groups.astype(np.int64))
 
@@ -106,7 +106,7 @@ def load_splits(
     classes: tuple[str, ...],
     crop: Crop = "stretch",
 ) -> Splits:
-    """Open the shards of a set as splits."""
+    """Open the shards of a data set as splits."""
     places = {part: index.places(part) for part in PARTS}
     parts = {
         part: select_images(folder, index, found, size, classes, crop)
@@ -129,6 +129,6 @@ def load_splits(
 
 
 def measured_spans(folder: Path | str, index: ShardIndex, crop: Crop = "stretch") -> Shards:
-    """Return the few images, evenly spread, whose sizes decide what all are resized to."""
+    """Return a few evenly spread images, which are measured to choose the common size."""
     places = np.arange(len(index))[:: max(1, len(index) // MEASURED)]
     return select_images(folder, index, places, (1, 1), index.classes, crop)

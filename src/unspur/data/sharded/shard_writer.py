@@ -18,7 +18,7 @@ SHARD_BYTES = 512 * 2**20
 
 
 class PackedImage(NamedTuple):
-    """An image to pack: its bytes as they are in its file, and what is known of it."""
+    """An image to pack: the bytes of its file, the number of its class, and texts about it."""
 
     content: bytes
     suffix: str
@@ -43,7 +43,7 @@ def read_listing(rows: Iterable[ListedImage], listing: Listing) -> Iterator[Pack
 def write_shards(
     images: Iterable[PackedImage], folder: Path, split: str, *, per_shard: int = PER_SHARD
 ) -> list[Path]:
-    """Write the images of a split, at most so many to a shard; return the shards."""
+    """Write the images of a split, with a limited number per shard; return the shards."""
     stream = iter(images)
     written: list[Path] = []
     numbers, image = count(), next(stream, None)
@@ -60,14 +60,14 @@ def write_shards(
 
 
 def add_image(tar: tarfile.TarFile, key: str, image: PackedImage) -> None:
-    """Add an image, the number of its class and what is known of it."""
+    """Add an image, the number of its class and the texts about it."""
     _add(tar, f"{key}{image.suffix}", image.content)
     _add(tar, f"{key}.cls", str(image.number).encode())
     _add(tar, f"{key}.json", json.dumps(dict(image.about), ensure_ascii=False).encode())
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
-    """Add a file without owner and time, so that the same images make the same bytes."""
+    """Add a file without owner and time, so that the same images give the same bytes."""
     member = tarfile.TarInfo(name)
     member.size = len(content)
     tar.addfile(member, io.BytesIO(content))

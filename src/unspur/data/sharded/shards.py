@@ -1,6 +1,6 @@
-"""A split whose images are in shards: read by their place, in any order, and never all in memory.
+"""A split whose images are in shards: read by position, in any order, and never all in memory.
 
-What stays in memory for each image: its place (16 bytes), its label (8), its name (8 and its letters).
+The memory for each image is 16 bytes for its position, 8 for its label, and 8 plus its length for its name.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..decoding.pixels import Bytes, Crop, name_span
 from ..decoding.readers import Bad, Memory, Reader, decoding_tasks, own_cores, shared_decoders
 from .shard_index import CompactNames
 
-FETCHERS = 16  # blocks of images that are fetched from an object store at a time
-HASHED = 100_000  # images whose checksums are hashed at a time
+FETCHERS = 16  # blocks of images fetched from an object store in parallel
+HASHED = 100_000  # checksums hashed at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Shards:
-    """A split in shards of a folder or an object store; `size` (high, wide) is what images are resized to."""
+    """A split in shards of a folder or an object store; images are resized to `size` (high, wide)."""
 
     folder: Path | str
     shards: tuple[str, ...]
@@ -69,25 +69,25 @@ class Shards:
         return read(span, self.size, self.crop)
 
     def reader(self, workers: int) -> Reader:
-        """Return what fills memory with images in the background."""
+        """Return the reader that fills memory with images in the background."""
         if isinstance(self.folder, str):
             return FromObjectStore(self, workers)
         return FromShards(self, workers)
 
     def file_of(self, place: int) -> str:
-        """Return the name of the span of a local shard that holds an image."""
+        """Return the name of the span of an image in a local shard."""
         path = os.path.abspath(join_address(self.folder, self.shards[self.shard[place]]))
         return name_span(path, int(self.offset[place]), int(self.length[place]))
 
     def spans(self, places: Sequence[int]) -> Spans:
-        """Return where images can be read on this machine, for as long as that is open."""
+        """Return the spans of images on this machine, valid until the object is closed."""
         if isinstance(self.folder, str):
             return Spans.fetched(self, places)
         return Spans([self.file_of(place) for place in places])
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the images' bytes, how they are decoded, targets and order: that of the same files."""
+        """Return a hash of image bytes, decoding, targets and order; that of `Files` with the same bytes."""
         sha = hashlib.sha256(f"files {VERSION} {self.size} {self.crop} ".encode())
         for start in range(0, len(self), HASHED):
             some = [bytes(each).hex() for each in self.sha256[start : start + HASHED]]
@@ -97,14 +97,14 @@ class Shards:
 
 
 class Spans:
-    """Names of spans of files of this machine; fetched ones are in memory, as a file without a name."""
+    """Names of spans of files on this machine; fetched images are in an anonymous file in memory."""
 
     def __init__(self, names: list[str], memory: Memory | None = None):
         self.names, self.memory = names, memory
 
     @staticmethod
     def fetched(shards: Shards, places: Sequence[int]) -> Spans:
-        """Fetch images from an object store, all at once."""
+        """Fetch images from an object store in parallel."""
         assert isinstance(shards.folder, str)
         filesystem, prefix = _filesystem(shards.folder)
         starts = [int(shards.offset[place]) for place in places]
@@ -138,7 +138,7 @@ def _filesystem(address: str) -> tuple[Any, str]:
 
 
 class FromShards:
-    """Reads images in shards of this machine: decoding processes read their spans themselves."""
+    """Reads images in local shards; the decoding processes read the spans themselves."""
 
     def __init__(self, shards: Shards, workers: int = 0):
         self.shards = shards
@@ -150,7 +150,7 @@ class FromShards:
 
 
 class FromObjectStore:
-    """Reads images in shards of an object store: threads fetch them, processes decode them."""
+    """Reads images in shards of an object store; threads fetch them and processes decode them."""
 
     def __init__(self, shards: Shards, workers: int = 0):
         self.shards = shards
@@ -161,7 +161,7 @@ class FromObjectStore:
         return [_fetchers().submit(self._fetch_and_decode, task) for task in tasks]
 
     def _fetch_and_decode(self, task: Task) -> Bad:
-        """Do a task whose files are numbers of images."""
+        """Fetch and decode the images of a task, which names them by numbers."""
         places = [int(number) for number in task.files]
         with self.shards.spans(places) as spans:
             bad = self.decoders.submit(task.of(tuple(spans.names))).result()

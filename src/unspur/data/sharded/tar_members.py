@@ -1,4 +1,4 @@
-"""The members of a tar file, found without extracting anything; special members are refused."""
+"""List the members of a tar file without extracting anything; special members are refused."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import IO, NamedTuple
 from ...errors import DataError
 
 BLOCK = 512
-MOST_BYTES = 2**27  # of one image
-MOST_HEADER = 2**16  # bytes of an extended header
+MOST_BYTES = 2**27  # largest image
+MOST_HEADER = 2**16  # largest extended header in bytes
 PLAIN = (tarfile.REGTYPE, tarfile.AREGTYPE)
-# What an extended header may not change: where a member is and what it is called.
+# Fields that an extended header must not change: the position and the name of a member.
 REFUSED = (b" path=", b" size=", b" linkpath=", b"GNU.sparse")
 
 
 class Member(NamedTuple):
-    """A file in a tar: its name, and where its bytes are."""
+    """A file in a tar: its name and the position of its bytes."""
 
     name: str
     offset: int
@@ -26,7 +26,7 @@ class Member(NamedTuple):
 
 
 def list_members(file: IO[bytes], length: int, source: str) -> Iterator[Member]:
-    """Yield the regular files of a tar of so many bytes; `source` is what an error names."""
+    """Yield the regular files of a tar of `length` bytes; `source` is its name in errors."""
     position = 0
     while position + BLOCK <= length:
         file.seek(position)

@@ -16,7 +16,8 @@ def unit_costs(
 ) -> Tensor:
     """Return the cost of each unit: its weights, or its multiply–adds if `times` are given.
 
-    Half of a weight between two units counts for each, so that all units together cost what the weights do.
+    A weight between two units counts half for each, so that the costs of all units add up to that of all
+    weights.
     """
     costs = torch.zeros(channels.count, dtype=torch.float64)
     for slot in channels.slots:
@@ -25,6 +26,6 @@ def unit_costs(
             continue
         each = math.prod(shape) / shape[slot.dim] / 2
         each *= 1 if times is None else times[slot.name]
-        units = slot.units[slot.there]
+        units = slot.units[slot.occupied]
         costs.index_add_(0, units, torch.full((len(units),), each, dtype=torch.float64))
     return costs

@@ -1,7 +1,7 @@
-"""Find the dead units of a network: nothing makes them, or nothing reads them.
+"""Find the dead units of a network: units that no weight makes, or that no weight reads.
 
-Nothing makes a unit if its rows are all zero; nothing reads it if its columns are all zero. A dead unit may
-leave others without a maker or a reader, so the search is repeated until nothing changes.
+A unit is not made if its rows are all zero, and not read if its columns are all zero. Removing a dead unit
+may leave others without a maker or a reader, so the search repeats until nothing changes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from .constants import constants, foldable, keep_carriers, of_unmade
+from .constants import constants, foldable, keep_carriers, without_maker
 from .record import Dimension
 from .units import Channels, Slot
 
@@ -19,34 +19,39 @@ from .units import Channels, Slot
 def dead(
     model: nn.Module, channels: Channels, *, among: Tensor | None = None
 ) -> tuple[Tensor, dict[Dimension, Tensor]]:
-    """Return the units that can go, and the constants that they leave, by the weight that reads them."""
+    """Return which units can be removed, and the constants they leave, by the weight that reads them.
+
+    `among` limits the search to some units.
+    """
     named = dict(model.named_parameters())
-    may = torch.ones(channels.count, dtype=torch.bool) if among is None else among
-    gone = torch.zeros(channels.count, dtype=torch.bool)
+    allowed = torch.ones(channels.count, dtype=torch.bool) if among is None else among
+    removed = torch.zeros(channels.count, dtype=torch.bool)
     constant = constants(channels)
     while True:
-        size = {name: _size(named[name], name, channels, gone) for name in _weight_names(channels)}
-        made = _largest(channels.makers, size, channels.count)
-        read = _largest(channels.readers(), size, channels.count)
+        size = {
+            name: _size(named[name], name, channels, removed) for name in _weight_names(channels)
+        }
+        maker_size = _largest(channels.makers, size, channels.count)
+        reader_size = _largest(channels.readers(), size, channels.count)
         fold = foldable(model, channels, constant, size)
-        now = (gone | (read == 0) | ((made == 0) & fold)) & may
-        if torch.equal(now, gone):
+        now = (removed | (reader_size == 0) | ((maker_size == 0) & fold)) & allowed
+        if torch.equal(now, removed):
             break
-        gone = now
+        removed = now
     values = {
-        (slot.name, slot.dim): of_unmade(slot, made == 0, constant[slot.name, slot.dim])
+        (slot.name, slot.dim): without_maker(slot, maker_size == 0, constant[slot.name, slot.dim])
         for slot in channels.readers()
     }
-    return _keep_one(channels, keep_carriers(model, channels, gone, values)), values
+    return _keep_one(channels, keep_carriers(model, channels, removed, values)), values
 
 
-def _keep_one(channels: Channels, gone: Tensor) -> Tensor:
+def _keep_one(channels: Channels, removed: Tensor) -> Tensor:
     """Keep at least one unit along every dimension."""
-    gone = gone.clone()
+    removed = removed.clone()
     for slot in channels.slots:
-        if bool(slot.marked(gone).all()):
-            gone[slot.units[0]] = False
-    return gone
+        if bool(slot.marked(removed).all()):
+            removed[slot.units[0]] = False
+    return removed
 
 
 def _weight_names(channels: Channels) -> list[str]:
@@ -54,19 +59,19 @@ def _weight_names(channels: Channels) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _size(weight: Tensor, name: str, channels: Channels, gone: Tensor) -> Tensor:
-    """Return the absolute values of a weight, 0 where they belong to units that are gone."""
+def _size(weight: Tensor, name: str, channels: Channels, removed: Tensor) -> Tensor:
+    """Return the absolute values of a weight, with 0 for removed units."""
     size = weight.detach().abs().cpu()
     for slot in channels.slots:
         if slot.name == name:
-            size = size.index_fill(slot.dim, slot.at(gone), 0.0)
+            size = size.index_fill(slot.dim, slot.at(removed), 0.0)
     return size
 
 
 def _largest(slots: Sequence[Slot], size: Mapping[str, Tensor], count: int) -> Tensor:
-    """Return the largest entry of each unit in some slots."""
+    """Return the largest entry of each unit over the slots."""
     largest = torch.zeros(count)
     for slot in slots:
         by_position = size[slot.name].movedim(slot.dim, 0).flatten(1).amax(1).float()
-        largest.scatter_reduce_(0, slot.units[slot.there], by_position[slot.there], "amax")
+        largest.scatter_reduce_(0, slot.units[slot.occupied], by_position[slot.occupied], "amax")
     return largest

@@ -19,10 +19,10 @@ from .units import Channels, Slot
 
 
 class Gate(NamedMask):
-    """The logits of a group of units, which decide what is kept of it."""
+    """The mask of a group of units: one logit for each unit."""
 
-    def __init__(self, name: str, members: Tensor, channels: Channels, **how: Any):
-        super().__init__(torch.ones(len(members)), **how)
+    def __init__(self, name: str, members: Tensor, channels: Channels, **options: Any):
+        super().__init__(torch.ones(len(members)), **options)
         self.name, self.members, self.channels = name, members, channels
 
 
@@ -64,7 +64,7 @@ class ChannelMask(SharedMask):
 
 
 def unit_masks(model: nn.Module, channels: Channels, keep: Tensor) -> dict[str, Tensor]:
-    """Return masks on parameters that leave only these units of a network."""
+    """Return masks on the parameters of a network that keep only the units marked in `keep`."""
     masks: dict[str, Tensor] = {}
     parameters = dict(model.named_parameters())
     for slot in channels.slots:
@@ -78,42 +78,45 @@ def unit_masks(model: nn.Module, channels: Channels, keep: Tensor) -> dict[str, 
 
 
 def attach_channels(
-    model: nn.Module, example: Tensor, *, count_macs: bool = False, **how: Any
+    model: nn.Module, example: Tensor, *, count_macs: bool = False, **options: Any
 ) -> list[str]:
     """Attach learned masks to all removable channels, in place; return the names of the masked weights.
 
-    `example` is a few images as network input. The sparsity loss counts weights, or multiply–adds.
+    `example` is a few images as network input. With `count_macs` the sparsity loss counts multiply–adds
+    instead of weights.
     """
-    selected(model, lambda full, module, name, tensor: weights(module, name, tensor))  # or an error
+    # Raises an error if a weight cannot be masked.
+    selected(model, lambda full, module, name, tensor: weights(module, name, tensor))
     channels = removable(model, example)
     if not channels.count:
         reasons = "; ".join(f"{name}: {why}" for name, why in channels.unremovable.items())
         raise MaskError(f"the model has no channels that can be removed ({reasons}).")
-    gates = _gates(channels, _unit_costs(model, channels, example if count_macs else None), **how)
+    gates = _gates(
+        channels, _unit_costs(model, channels, example if count_macs else None), **options
+    )
     gate_of = torch.full((channels.count,), -1)
     for order, gate in enumerate(gates):
         gate_of[gate.members] = order
     for slot in channels.gates:
-        for order in torch.unique(gate_of[slot.units[slot.there]]).tolist():
+        for order in torch.unique(gate_of[slot.units[slot.occupied]]).tolist():
             _attach_gate(model, slot, gates[order])
     return list(dict.fromkeys(slot.name for slot in channels.gates))
 
 
-def _gates(channels: Channels, costs: Tensor, **how: Any) -> list[Gate]:
+def _gates(channels: Channels, costs: Tensor, **options: Any) -> list[Gate]:
     """Build one gate for each group of units."""
     gates = []
     for order, (name, members) in enumerate(channels.groups.items()):
-        gate = Gate(name, members, channels, stream=noise.FIRST_WEIGHT + order, **how)
+        gate = Gate(name, members, channels, stream=noise.FIRST_WEIGHT + order, **options)
         gate.cost = costs[members].float()
         gates.append(gate)
     return gates
 
 
 def _attach_gate(model: nn.Module, slot: Slot, gate: Gate) -> None:
-    """Multiply the units of a gate in a parameter by its masks, in place."""
-    place = torch.full(
-        (gate.channels.count + 1,), -1
-    )  # the last entry is for positions without a unit
+    """Multiply a parameter by a gate's masks along the dimension of a slot, in place."""
+    # The last entry is for positions without a unit.
+    place = torch.full((gate.channels.count + 1,), -1)
     place[gate.members] = torch.arange(len(gate.members))
     path, _, parameter = slot.name.rpartition(".")
     owner = model.get_submodule(path)

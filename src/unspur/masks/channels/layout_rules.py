@@ -1,4 +1,4 @@
-"""Rules for operations that move, copy, pad or pool entries: each channel stays itself, in another place."""
+"""Rules for operations that move, copy, pad or pool entries: channels change position, not identity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESHAPES = ("view", "_unsafe_view", "reshape", "_reshape_alias")
 
 
 def move(state: TraceState, call: Call) -> None:
-    """Move the numbers as the entries move; a part of a parameter remains a part of it."""
+    """Apply the operation to the channel numbers; the result of a part of a parameter is a part of it too."""
     if len(call.tensors) == 1 and call.tensors[0] in state.parts:
         part = state.parts[call.tensors[0]]
         moved = _as_list(_repeat(call, lambda t: part.index))
@@ -29,8 +29,8 @@ def move(state: TraceState, call: Call) -> None:
 
 
 def _repeat(call: Call, numbers_of: Callable[[Tensor], Tensor]) -> Any:
-    """Repeat a call on the numbers of its tensors instead of the tensors."""
-    if call.name == "index":  # the positions asked for are no channels
+    """Repeat a call with the channel numbers of its tensors instead of the tensors."""
+    if call.name == "index":  # its other arguments are positions and have no channels
         return call.func(numbers_of(call.args[0]), *call.args[1:], **call.kwargs)
     args = tree_map(lambda t: numbers_of(t) if isinstance(t, Tensor) else t, call.args)
     if call.name in RESHAPES:
@@ -55,7 +55,7 @@ def pad(state: TraceState, call: Call) -> None:
 
 
 def pool(state: TraceState, call: Call) -> None:
-    """Keep the channels: pooling works within each, over the dimensions behind it."""
+    """Keep the channels: pooling works within each channel, over the dimensions behind it."""
     out = call.outs[0]
     spatial = 1 if call.name.endswith("1d") else 3 if call.name.endswith("3d") else 2
     axis = call.args[0].dim() - spatial - 1

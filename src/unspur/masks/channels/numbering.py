@@ -1,4 +1,4 @@
-"""Number the channels of a network, and remember which numbers are one channel and which must stay.
+"""Number the channels of a network; record which numbers are the same channel and which are frozen.
 
 The numbers form a union–find forest: channels that must be removed together are merged, and the smallest
 number of a merged set (its root) stands for all of them. A frozen channel has a reason why it must stay.
@@ -11,33 +11,33 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-# In place of a channel's number. FIXED: an entry that cannot be removed, such as a pixel of the input.
+# Values that stand for no channel. FIXED: an entry that cannot be removed, such as a pixel of the input.
 # FREE: an entry that belongs to no channel and restricts none, such as zero padding or a scalar.
 FIXED, FREE = -1, -2
 
 
 @dataclass
 class ChannelNumbers:
-    """Numbers of channels, the forest of merged numbers, and the reasons of frozen ones by their root."""
+    """Numbers of channels, the forest of merged numbers, and the reasons for freezing by root."""
 
     parents: list[int] = field(default_factory=list)
     reasons: dict[int, str] = field(default_factory=dict)
 
     def new(self, count: int) -> Tensor:
-        """Return so many numbers that were not used before."""
+        """Return `count` numbers that were not used before."""
         first = len(self.parents)
         self.parents += range(first, first + count)
         return torch.arange(first, first + count)
 
     def root(self, number: int) -> int:
-        """Return the number that stands for all those merged with this one."""
+        """Return the number that represents all numbers merged with this one."""
         while self.parents[number] != number:
             self.parents[number] = self.parents[self.parents[number]]
             number = self.parents[number]
         return number
 
     def roots(self, ids: Tensor) -> Tensor:
-        """Return the root of every number in a tensor; FIXED and FREE stay as they are."""
+        """Return the root of every number in a tensor; FIXED and FREE are returned unchanged."""
         present, where = torch.unique(ids, return_inverse=True)
         roots = [self.root(i) if i >= 0 else i for i in present.tolist()]
         return torch.tensor(roots, dtype=torch.int64)[where]
@@ -91,7 +91,7 @@ def varying(ids: Tensor) -> list[int]:
 
 
 def _without_repeats(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Undo `expand` along the dimensions where both tensors only repeat themselves."""
+    """Undo `expand` along the dimensions where both tensors only repeat their values."""
     for dim in range(a.dim()):
         if a.stride(dim) == 0 and b.stride(dim) == 0:
             a, b = a.narrow(dim, 0, 1), b.narrow(dim, 0, 1)

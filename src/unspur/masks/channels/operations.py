@@ -1,6 +1,7 @@
-"""The operations of torch that have a rule, by what they do to channels, and the record of one call.
+"""The operations of torch that have a rule, by their effect on channels, and the record of one call.
 
-Whatever torch tags as pointwise has a rule too. Any other operation freezes the channels that enter it.
+Operations that torch tags as pointwise have a rule too. Any other operation freezes the channels that enter
+it.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ PRODUCTS = {"mm", "addmm", "linear"}
 NORMS = {"native_layer_norm", "native_group_norm", "_fused_rms_norm"}
 # fmt: on
 
-# Entry by entry, though torch does not tag them so; names without the underscore of in-place forms.
+# Pointwise, though torch does not tag them so; names without the underscore of in-place forms.
 UNTAGGED = {"hardswish", "mish", "gelu", "threshold", "_prelu_kernel", "log_sigmoid_forward"}
 
 

@@ -65,9 +65,9 @@ def _operands(call: Call) -> tuple[Any, Any, Any]:
 def _product(
     state: TraceState, x: Tensor, weight: Tensor, bias: Tensor | None, rows: bool, out: Tensor
 ) -> bool:
-    """Multiply an activation by a parameter or a part of one; return False if that is not the case.
+    """Trace the product of an activation and a parameter, or a part of one; return False if it is none.
 
-    `rows` says that the matrix makes a channel with each of its rows, as in a linear layer.
+    `rows`: each row of the matrix makes one channel, as in a linear layer.
     """
     part = state.parts.get(weight)
     if part is None or x not in state.ids:
@@ -76,8 +76,8 @@ def _product(
         part = ParameterPart(part.name, part.shape, part.index[0])  # repeated for every image
     if (sides := _sides(part, rows)) is None:
         return False
-    (read_dim, read_at), (made_dim, made_at) = sides
-    ids = state.make(part, made_dim)[made_at]
+    (read_dim, read_at), (make_dim, make_at) = sides
+    ids = state.make(part, make_dim)[make_at]
     state.read(part.name, read_dim, x, False, read_at)
     if bias is not None and bias not in state.parts:
         state.freeze(ids, "a computed bias")
@@ -87,10 +87,10 @@ def _product(
 
 
 def _sides(part: ParameterPart, rows: bool) -> tuple[Side, Side] | None:
-    """Return (dimension, positions) of what a matrix reads, and of what it makes."""
+    """Return (dimension, positions) of the channels that a matrix reads, and of those that it makes."""
     if len(part.shape) != 2 or part.index.dim() != 2:
         return None
-    index = part.index.T if rows else part.index  # (read, made)
+    index = part.index.T if rows else part.index  # (channels read, channels made)
     used = ParameterPart(part.name, part.shape, index)
     first, second = used.along(0), used.along(1)
     if bool((first == first[:1]).all()) and bool((second == second[:, :1]).all()):
@@ -112,8 +112,8 @@ def attend(state: TraceState, call: Call) -> None:
     operands = [t for t in call.tensors if t in state.ids and t.dim() == out.dim() > 2]
     rows = [state.ids[t].reshape(slices, -1) for t in operands if t.numel()]
     why = state.reason(call.name)
-    merge_all = state.found.numbers.merge_all
+    merge_all = state.record.numbers.merge_all
     heads = [merge_all(torch.cat(row), why) for row in zip(*rows, strict=True)]
     ids = torch.tensor(heads).reshape(*out.shape[:-2], 1, 1)
     state.ids[out] = ids.expand(out.shape)
-    state.found.heads[state.modules[-1]] = torch.tensor(list(dict.fromkeys(heads)))
+    state.record.heads[state.modules[-1]] = torch.tensor(list(dict.fromkeys(heads)))

@@ -1,4 +1,4 @@
-"""What one traced forward pass tells about the channels of a network."""
+"""The record of one traced forward pass: the channels of a network and how parameters use them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Dimension = tuple[str, int]  # the name of a parameter or buffer, and one of its
 
 @dataclass(frozen=True)
 class Reading:
-    """The values that a weight reads: minimum and maximum of each channel, and whether it pads with zeros."""
+    """The values that a weight reads: minimum and maximum of each channel, and whether zeros are padded."""
 
     weight: str
     dim: int
@@ -44,7 +44,7 @@ class ChannelTrace:
 
     numbers: ChannelNumbers = field(default_factory=ChannelNumbers)
     along: dict[Dimension, Tensor] = field(default_factory=dict)
-    made: dict[Dimension, Tensor] = field(default_factory=dict)  # the outputs among them
+    outputs: dict[Dimension, Tensor] = field(default_factory=dict)  # the channels that it makes
     batch_norms: dict[str, str] = field(default_factory=dict)  # by the weight right before it
     readings: list[Reading] = field(default_factory=list)
     heads: dict[str, Tensor] = field(default_factory=dict)  # by the name of the attention module

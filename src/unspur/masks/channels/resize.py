@@ -24,7 +24,7 @@ def resize(model: nn.Module, weights: Mapping[str, Tensor], heads: Mapping[str, 
             owner = model.get_submodule(path)
         except AttributeError:
             raise ModelError(
-                f"the model has no layer {path!r}, but there are weights of one."
+                f"the model has no layer {path!r}, but the weights are of a model that has one."
             ) from None
         _set_shape(owner, leaf, tensor)
     for module in model.modules():
@@ -37,14 +37,14 @@ def resize(model: nn.Module, weights: Mapping[str, Tensor], heads: Mapping[str, 
 
 def _set_shape(owner: nn.Module, leaf: str, tensor: Tensor) -> None:
     """Replace a parameter or buffer by an empty one of another shape, in place."""
-    found = getattr(owner, leaf, None)
-    if isinstance(found, Tensor) and found.shape == tensor.shape:
+    current = getattr(owner, leaf, None)
+    if isinstance(current, Tensor) and current.shape == tensor.shape:
         return
     empty = torch.zeros_like(tensor)
     if leaf in owner._buffers:
         owner._buffers[leaf] = empty
     else:
-        trained = found.requires_grad if isinstance(found, Tensor) else True
+        trained = current.requires_grad if isinstance(current, Tensor) else True
         owner.register_parameter(leaf, nn.Parameter(empty, requires_grad=trained))
 
 

@@ -1,7 +1,7 @@
 """Choose the rule for a call: what an operation of torch does to the channels that enter it.
 
-A rule sets the channels of the result. On the way it notes which parameters make, read or accompany the
-channels, and freezes those that must stay. A call without a rule freezes all channels that enter it.
+A rule sets the channels of the result. It also notes which parameters make, read or accompany the
+channels, and freezes those that cannot be removed. A call without a rule freezes all channels that enter it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RULES: dict[str, Rule] = {
 
 
 def rule_for(call: Call) -> Rule:
-    """Return the rule of an operation, by its name or because it works entry by entry."""
+    """Return the rule of an operation, by its name or because it is pointwise."""
     untagged = call.name.removesuffix("_") in operations.UNTAGGED
     pointwise = untagged or torch.Tag.pointwise in call.func.tags
     return RULES.get(call.name, entry_rules.pointwise if pointwise else TraceState.freeze_all)

@@ -23,7 +23,7 @@ def norms(model: nn.Module, channels: Channels) -> Tensor:
     squares = torch.zeros(channels.count)
     for slot in channels.makers:
         rows = named[slot.name].detach().cpu().float().movedim(slot.dim, 0).flatten(1)
-        squares.index_add_(0, slot.units[slot.there], rows[slot.there].square().sum(1))
+        squares.index_add_(0, slot.units[slot.occupied], rows[slot.occupied].square().sum(1))
     for members in channels.groups.values():
         squares[members] /= squares[members].sqrt().mean().square().clamp(min=1e-30)
     return squares.sqrt()
@@ -44,7 +44,7 @@ class MultiplyAddCounter:
         return cls(channels, shapes, uses(model, x, list(shapes)))
 
     def __call__(self, keep: Tensor) -> float:
-        """Return the multiply–adds that are left with these units."""
+        """Return the multiply–adds of the network if only these units are kept."""
         counts = {n: float(math.prod(s) * self.times[n]) for n, s in self.shapes.items()}
         for slot in self.channels.slots:
             if slot.name in counts:
@@ -57,7 +57,8 @@ def keep_share(
 ) -> Tensor:
     """Return the units with the highest scores, as many as fit into a share of all multiply–adds.
 
-    Over all layers together, or the same share of every layer's units. Every group keeps its best unit.
+    spread="global" ranks the units of all layers together; "layer" keeps the same share of every layer's
+    units. Every group keeps its best unit.
     """
     groups = list(counter.channels.groups.values())
     rank = _ranks(scores, [torch.arange(len(scores))] if spread == "global" else groups)
@@ -66,7 +67,7 @@ def keep_share(
         best[members[scores[members].argmax()]] = True
     limit = share * counter(torch.ones_like(best))
     levels = torch.unique(rank)
-    low, high = 0, len(levels)  # so many levels fit; so many and one more do not
+    low, high = 0, len(levels)  # the largest number of levels that fit lies in this range
     while low < high:
         middle = (low + high + 1) // 2
         fits = counter(best | (rank <= levels[middle - 1])) <= limit

@@ -1,7 +1,7 @@
-"""Remove dead units from a network for good; its outputs stay the same.
+"""Remove dead units from a network permanently; its outputs stay the same.
 
-`removable` tries on a copy which units can go. `slim` finds those that are dead and removes them; constants
-among them go to the layers that read them.
+`removable` tries on a copy which units can be removed. `slim` finds the dead units and removes them;
+constants among them are moved to the layers that read them.
 """
 
 from __future__ import annotations
@@ -27,36 +27,37 @@ FAILURES = (RuntimeError, ModelError, TypeError, AttributeError, ValueError, Ind
 
 @dataclass(frozen=True)
 class Slimmed:
-    """What was removed, and what stayed and why."""
+    """The result of slimming: what was removed, and what was kept and why."""
 
     removed: dict[str, tuple[int, int]]  # by group: units removed, units in all
     heads: dict[str, int]  # heads left, by attention module
-    carried: int  # dead channels that stay to carry constants
-    unremovable: dict[str, str]  # weights whose channels cannot go, with the reason
-    filled: int = 0  # dead channels that stay to leave a multiple
+    carried: int  # dead channels kept to carry constants
+    unremovable: dict[str, str]  # weights whose channels cannot be removed, with the reason
+    filled: int = 0  # dead channels kept to fill up a multiple
 
 
 def slim(model: nn.Module, x: Tensor, *, multiple: int = 1) -> Slimmed:
     """Remove the dead units of a network without masks, in place; `x` is a few images as network input.
 
-    Each group keeps enough dead channels to leave a multiple of `multiple`: kernels work in blocks.
+    Each group keeps enough dead channels that its size is a multiple of `multiple`, because kernels work in
+    blocks.
     """
     channels = removable(model, x)
-    gone, constant = dead(model, channels)
-    fewer = whole_blocks(channels, gone, multiple)
-    done = remove(model, channels, fewer, constant)
-    return replace(done, filled=int((gone & ~fewer).sum()))
+    dead_units, constant = dead(model, channels)
+    removed = whole_blocks(channels, dead_units, multiple)
+    result = remove(model, channels, removed, constant)
+    return replace(result, filled=int((dead_units & ~removed).sum()))
 
 
-def whole_blocks(channels: Channels, gone: Tensor, multiple: int) -> Tensor:
-    """Keep some dead units, so that a multiple or all of every group is left. Heads do not count."""
-    gone = gone.clone()
+def whole_blocks(channels: Channels, removed: Tensor, multiple: int) -> Tensor:
+    """Keep some dead units, so that every group has a multiple or all of its units. Skips attention heads."""
+    removed = removed.clone()
     heads = {unit for each in channels.heads.values() for unit in each.tolist()}
-    for mine in channels.groups.values():
-        spare = -int((~gone[mine]).sum()) % multiple
-        if int(mine[0]) not in heads:
-            gone[mine[gone[mine]][:spare]] = False
-    return gone
+    for members in channels.groups.values():
+        spare = -int((~removed[members]).sum()) % multiple
+        if int(members[0]) not in heads:
+            removed[members[removed[members]][:spare]] = False
+    return removed
 
 
 def removable(model: nn.Module, x: Tensor) -> Channels:
@@ -81,36 +82,36 @@ def _try(model: nn.Module, x: Tensor, channels: Channels, names: Sequence[str]) 
         expected = trial(x)
         try:
             _remove_chosen(trial, x, channels, chosen)
-            found = trial(x)
+            actual = trial(x)
         except FAILURES as error:
             reason = str(error).partition("\n")[0]
             return f"without some of them the model's own code fails ({reason})"
-    if float((found - expected).abs().max()) > CLOSE * max(1.0, float(expected.abs().max())):
+    if float((actual - expected).abs().max()) > CLOSE * max(1.0, float(expected.abs().max())):
         return "without some of them the model computes something else"
     return None
 
 
 def _half(channels: Channels, names: Sequence[str]) -> Tensor:
-    """Choose half of the units of some groups, always the same."""
+    """Choose half of the units of some groups, the same half at every call."""
     chosen = torch.zeros(channels.count, dtype=torch.bool)
     for name in names:
-        mine = channels.groups[name]
-        order = torch.randperm(len(mine), generator=torch.Generator().manual_seed(0))
-        chosen[mine[order[: len(mine) // 2]]] = True
+        members = channels.groups[name]
+        order = torch.randperm(len(members), generator=torch.Generator().manual_seed(0))
+        chosen[members[order[: len(members) // 2]]] = True
     return chosen
 
 
 def _remove_chosen(trial: nn.Module, x: Tensor, channels: Channels, chosen: Tensor) -> None:
     """Remove silenced units from a network that is traced again, in place."""
-    again = units(trial, x)
-    if again.count != channels.count:  # earlier trials ruled some groups out
-        again = again.without(sorted(set(again.groups) - set(channels.groups)), "")
-    remove(trial, again, *dead(trial, again, among=chosen))
+    retraced = units(trial, x)
+    if retraced.count != channels.count:  # earlier trials ruled some groups out
+        retraced = retraced.without(sorted(set(retraced.groups) - set(channels.groups)), "")
+    remove(trial, retraced, *dead(trial, retraced, among=chosen))
 
 
 @torch.no_grad()
 def silence(model: nn.Module, channels: Channels, chosen: Tensor) -> None:
-    """Set what makes the chosen units to zero, in place."""
+    """Set the weights, biases and scales that make the chosen units to zero, in place."""
     named = dict(model.named_parameters())
     for slot in {(s.name, s.dim): s for s in (*channels.makers, *channels.gates)}.values():
         positions = slot.at(chosen)
@@ -118,23 +119,23 @@ def silence(model: nn.Module, channels: Channels, chosen: Tensor) -> None:
 
 
 @torch.no_grad()
-def remove(model: nn.Module, channels: Channels, gone: Tensor, constant: Constants) -> Slimmed:
-    """Remove units from a network, in place; constants among them go to the layers that read them."""
-    carried = fold(model, channels, gone, constant)
+def remove(model: nn.Module, channels: Channels, removed: Tensor, constant: Constants) -> Slimmed:
+    """Remove units from a network, in place; constants among them are moved to the layers that read them."""
+    carried = fold(model, channels, removed, constant)
     state = dict(model.state_dict())
     for slot in (*channels.slots, *new_biases(model, channels)):
-        stay = (~slot.marked(gone)).nonzero().squeeze(1)
+        stay = (~slot.marked(removed)).nonzero().squeeze(1)
         state[slot.name] = state[slot.name].index_select(slot.dim, stay.to(state[slot.name].device))
-    heads = _heads_left(channels, gone)
+    heads = _heads_left(channels, removed)
     resize(model, state, heads)
-    counts = {k: (int(gone[each].sum()), len(each)) for k, each in channels.groups.items()}
+    counts = {k: (int(removed[each].sum()), len(each)) for k, each in channels.groups.items()}
     return Slimmed(counts, heads, carried, dict(channels.unremovable))
 
 
-def _heads_left(channels: Channels, gone: Tensor) -> dict[str, int]:
+def _heads_left(channels: Channels, removed: Tensor) -> dict[str, int]:
     """Return the number of heads left in every attention module that loses some."""
     left = {
-        name: int((~gone[each[each >= 0]]).sum() + (each < 0).sum())
+        name: int((~removed[each[each >= 0]]).sum() + (each < 0).sum())
         for name, each in channels.heads.items()
     }
     return {name: count for name, count in left.items() if count < len(channels.heads[name])}

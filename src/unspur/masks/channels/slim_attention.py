@@ -10,9 +10,9 @@ from ...errors import ModelError
 
 
 class SlimAttention(nn.Module):
-    """nn.MultiheadAttention with some of its heads; the same names, arguments and first output."""
+    """nn.MultiheadAttention without some of its heads; names, arguments and first output are the same."""
 
-    _qkv_same_embed_dim = False  # torch's fused encoder layer must not take it for the whole one
+    _qkv_same_embed_dim = False  # keeps torch's fused encoder layer from using this layer
 
     def __init__(self, whole: nn.MultiheadAttention, heads: int):
         super().__init__()
@@ -39,11 +39,13 @@ class SlimAttention(nn.Module):
     ) -> tuple[Tensor, None]:
         """Return the attended values, and None instead of attention weights."""
         if key_padding_mask is not None:
-            raise ModelError("attention that was made slim takes no key_padding_mask.")
+            raise ModelError(
+                "slim attention does not support key_padding_mask. Call the layer without it."
+            )
         inputs = [t if self.batch_first else t.transpose(0, 1) for t in (query, key, value)]
         q, k, v = self._by_head(inputs)
         drop = self.dropout if self.training else 0.0
-        # A mask that is given already holds what `is_causal` only hints at.
+        # If there is an attention mask, it already includes the causal part.
         causal = is_causal and attn_mask is None
         out = F.scaled_dot_product_attention(q, k, v, attn_mask, drop, causal)
         out = self.out_proj(out.transpose(1, 2).flatten(2))

@@ -1,4 +1,4 @@
-"""Trace the channels of a network through one forward pass. The package's docstring explains how."""
+"""Trace the channels of a network through one forward pass. See the docstring of the package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .record import ChannelTrace
 from .rules import rule_for
 from .trace_state import TraceState
 
-# A rule may meet arguments that it does not foresee; then the channels stay.
+# A rule may meet arguments that it does not foresee; then the channels are frozen.
 UNFORESEEN = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError)
 
 
@@ -33,12 +33,12 @@ def trace(model: nn.Module, x: Tensor) -> ChannelTrace:
     state.freeze_pending(outputs)
     for tensor in outputs:
         if tensor in state.ids:
-            state.found.numbers.freeze(state.ids[tensor], "it is an output of the model")
-    return state.found
+            state.record.numbers.freeze(state.ids[tensor], "it is an output of the model")
+    return state.record
 
 
 class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every operation of a running network and applies its rule."""
+    """A dispatch mode that applies the rule of every operation while a network runs."""
 
     def __init__(self, model: nn.Module):
         super().__init__()  # type: ignore[no-untyped-call]

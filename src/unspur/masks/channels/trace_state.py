@@ -1,4 +1,4 @@
-"""The state of a trace while the network runs: the channels of every tensor that exists so far."""
+"""The state of a trace while the network runs: the channels of every tensor."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class TraceState:
     """Channels of activations by entry, channels of parameters by dimension, and the running modules."""
 
     def __init__(self, model: nn.Module):
-        self.found = ChannelTrace()
+        self.record = ChannelTrace()
         self.ids: Any = WeakTensorKeyDictionary()  # activations: the channel of each entry
         self.parts: Any = WeakTensorKeyDictionary()  # parameters, buffers, parts of them
-        self.pending: Any = WeakTensorKeyDictionary()  # what to freeze if a tensor is used
+        self.pending: Any = WeakTensorKeyDictionary()  # freeze these once a tensor is used
         self.modules: list[str] = []  # the names of the running modules, the innermost last
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
             index = torch.arange(tensor.numel()).reshape(tensor.shape)
@@ -45,22 +45,22 @@ class TraceState:
         return self.make(part, dim)[part.along(dim)]
 
     def freeze_pending(self, tensors: list[Tensor]) -> None:
-        """Freeze what had to stay in case that one of these tensors is used."""
+        """Freeze the channels that wait for one of these tensors to be used."""
         for tensor in tensors:
             if tensor in self.pending:
-                self.found.numbers.freeze(*self.pending[tensor])
+                self.record.numbers.freeze(*self.pending[tensor])
 
     def reason(self, operation: str) -> str:
-        """Return a reason to stay: the operation, and the module that runs it."""
+        """Return a reason for freezing: the operation, and the module that runs it."""
         where = self.modules[-1] if self.modules and self.modules[-1] else "the model itself"
         return f"{operation} in {where}"
 
     def freeze(self, ids: Tensor, operation: str) -> None:
         """Mark channels as not removable because of an operation."""
-        self.found.numbers.freeze(ids, self.reason(operation))
+        self.record.numbers.freeze(ids, self.reason(operation))
 
     def freeze_all(self, call: Call) -> None:
-        """Freeze all channels that enter a call. Nothing is known of what comes out."""
+        """Freeze all channels that enter a call; its outputs are FIXED."""
         for tensor in call.tensors:
             if tensor in self.ids:
                 self.freeze(self.ids[tensor], call.name)
@@ -71,7 +71,7 @@ class TraceState:
                 self.ids[each] = torch.full((), FIXED).expand(each.shape)
 
     def _freeze_parameter(self, name: str, operation: str) -> None:
-        for (owner, _), ids in self.found.along.items():
+        for (owner, _), ids in self.record.along.items():
             if owner == name:
                 self.freeze(ids, operation)
 
@@ -86,7 +86,7 @@ class TraceState:
         if all(d == rest.dim() - 1 for d in varying(rest)):
             return first.clone()
         why = self.reason("a mixed layout")
-        return torch.tensor([self.found.numbers.merge_all(part, why) for part in ids])
+        return torch.tensor([self.record.numbers.merge_all(part, why) for part in ids])
 
     def read(self, name: str, dim: int, x: Tensor, padded: bool, at: Tensor | None = None) -> None:
         """Note that a weight reads the channels of `x` along `dim`, at some positions or at all."""
@@ -99,36 +99,36 @@ class TraceState:
         place[at] = ids
         self.bind(name, dim, place)
         least, most = (torch.zeros(size).index_put((at,), v.float().cpu()) for v in (low, high))
-        self.found.readings.append(Reading(name, dim, least, most, padded))
+        self.record.readings.append(Reading(name, dim, least, most, padded))
 
     def make(self, part: ParameterPart, dim: int) -> Tensor:
-        """Return the channels that a parameter makes along a dimension: new ones the first time."""
+        """Return the channels that a parameter makes along a dimension: new ones at the first call."""
         key = (part.name, dim)
-        if key not in self.found.made:
-            self.found.made[key] = self.found.numbers.new(part.shape[dim])
-            self.bind(*key, self.found.made[key])
-        return self.found.made[key]
+        if key not in self.record.outputs:
+            self.record.outputs[key] = self.record.numbers.new(part.shape[dim])
+            self.bind(*key, self.record.outputs[key])
+        return self.record.outputs[key]
 
     def vector(self, tensor: Tensor | None, ids: Tensor) -> None:
         """Note that a bias, a scale or a running mean has one entry for each channel."""
         if tensor is None or tensor not in self.parts:
             return
         part = self.parts[tensor]
-        found = torch.full((math.prod(part.shape),), FREE)
-        found[part.index.reshape(-1)] = ids
-        self.bind(part.name, 0, found)
+        channels = torch.full((math.prod(part.shape),), FREE)
+        channels[part.index.reshape(-1)] = ids
+        self.bind(part.name, 0, channels)
 
     def bind(self, name: str, dim: int, ids: Tensor) -> None:
         """Set the channels along a dimension of a parameter, merged with those known before."""
         key = (name, dim)
-        before = self.found.along.get(key)
+        before = self.record.along.get(key)
         if before is not None:
             size = max(len(before), len(ids))
-            before, ids = _padded(before, size), _padded(ids, size)
-            ids = self.found.numbers.merge(before, ids, f"two uses of {name}")
-        self.found.along[key] = ids
+            before, ids = _pad(before, size), _pad(ids, size)
+            ids = self.record.numbers.merge(before, ids, f"two uses of {name}")
+        self.record.along[key] = ids
 
 
-def _padded(ids: Tensor, size: int) -> Tensor:
-    """Return numbers made longer by positions that belong to no channel."""
+def _pad(ids: Tensor, size: int) -> Tensor:
+    """Extend numbers to `size` positions; the new ones belong to no channel."""
     return torch.cat([ids, torch.full((size - len(ids),), FREE)])

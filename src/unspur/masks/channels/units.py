@@ -1,4 +1,4 @@
-"""The units of a network that can be removed whole: a channel with all that is coupled to it, or a head."""
+"""The units of a network that can be removed: a channel with all that is coupled to it, or a head."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ class Slot:
     units: Tensor
 
     @property
-    def there(self) -> Tensor:
+    def occupied(self) -> Tensor:
         """Return which positions belong to a unit."""
         return self.units >= 0
 
     def marked(self, units: Tensor) -> Tensor:
         """Return which positions belong to marked units."""
-        return units[self.units.clamp(min=0)] & self.there
+        return units[self.units.clamp(min=0)] & self.occupied
 
     def at(self, units: Tensor) -> Tensor:
         """Return the positions of marked units."""
         return self.marked(units).nonzero().squeeze(1)
 
     def left(self, keep: Tensor) -> Tensor:
-        """Return which positions are left if only some units are kept."""
-        return keep[self.units.clamp(min=0)] | ~self.there
+        """Return which positions remain if only the units marked in `keep` are kept."""
+        return keep[self.units.clamp(min=0)] | ~self.occupied
 
 
 @dataclass(frozen=True)
 class Channels:
-    """Units 0, 1, ... of a network, every place where they occur, and why other channels must stay."""
+    """Units 0, 1, ... of a network, every slot where they occur, and why other channels cannot be removed."""
 
     count: int
     slots: tuple[Slot, ...]
     makers: tuple[Slot, ...]  # where units are made: rows of weights
-    gates: tuple[Slot, ...]  # what to multiply by a mask so that a unit is 0 from there on
+    gates: tuple[Slot, ...]  # where a mask is applied so that the unit's output is 0
     readings: tuple[Reading, ...]
     groups: Mapping[str, Tensor]  # units by the first layer that makes them
     heads: Mapping[str, Tensor]  # by the attention module, the unit of every head
-    unremovable: Mapping[str, str]  # weights whose channels must stay, with the reason
+    unremovable: Mapping[str, str]  # weights whose channels cannot be removed, with the reason
 
     def readers(self) -> list[Slot]:
         """Return where units are read: columns of weights."""
@@ -56,7 +56,7 @@ class Channels:
         return [slot for slot in self.slots if (slot.name, slot.dim) in read]
 
     def without(self, names: Iterable[str], why: str) -> Channels:
-        """Return the same, with the units of some groups marked as not removable."""
+        """Return a copy in which the units of some groups are not removable."""
         dropped = torch.zeros(self.count, dtype=torch.bool)
         for name in names:
             dropped[self.groups[name]] = True
@@ -79,4 +79,4 @@ def _renumber(units: Tensor, number: Tensor) -> Tensor:
 
 def _renumber_slots(slots: tuple[Slot, ...], number: Tensor) -> tuple[Slot, ...]:
     moved = (replace(slot, units=_renumber(slot.units, number)) for slot in slots)
-    return tuple(slot for slot in moved if bool(slot.there.any()))
+    return tuple(slot for slot in moved if bool(slot.occupied.any()))

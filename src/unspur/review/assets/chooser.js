@@ -1,8 +1,8 @@
-// The dialog for the right class of an image.
+// The dialog to choose the correct class of an image.
 
 import { byId, element } from "./elements.js";
 
-const MOST = 200; // classes that are listed at once
+const MOST = 200; // largest number of classes in the list
 
 export class Chooser {
   constructor(classes) {
@@ -69,7 +69,7 @@ export class Chooser {
   finish(name) {
     if (name === undefined) return;
     this.dialog.close();
-    this.input.blur(); // a browser may leave the focus here until it draws next: the next key would be lost
+    this.input.blur(); // some browsers keep the focus here until they redraw, and the next key would be lost
     this.done(name);
   }
 }

@@ -1,13 +1,13 @@
-// The dialog that debiases with the decisions: the command, its progress, and the report at its end.
+// The dialog to debias with the decisions: the command, its progress, and the report.
 
 import { ask, order, Refusal } from "./server.js";
 import { byId } from "./elements.js";
 
-const SAID = {
+const MESSAGES = {
   none: "",
-  running: "Running. You may close this window; the command goes on while the server does.",
+  running: "Running. You can close this window; the command continues while the server runs.",
   done: "Done.",
-  failed: "The command has failed. Its last lines say why.",
+  failed: "The command has failed. The last lines of its output show why.",
 };
 
 export class Debias {
@@ -16,8 +16,8 @@ export class Debias {
     this.dialog = byId("debias");
     byId("open-debias").addEventListener("click", () => this.open());
     byId("debias-close").addEventListener("click", () => this.dialog.close());
-    byId("debias-run").addEventListener("click", () => this.tell("api/debias/start"));
-    byId("debias-stop").addEventListener("click", () => this.tell("api/debias/stop"));
+    byId("debias-run").addEventListener("click", () => this.send("api/debias/start"));
+    byId("debias-stop").addEventListener("click", () => this.send("api/debias/stop"));
   }
 
   async open() {
@@ -27,15 +27,15 @@ export class Debias {
 
   summarise(counts) {
     const parts = [
-      [counts.confirmed, "exceptions confirmed"],
-      [counts.cleared, "cleared"],
+      [counts.confirmed, "conflicting"],
+      [counts.cleared, "not conflicting"],
       [counts.relabelled, "with a new label"],
       [counts.excluded, "excluded"],
     ].filter(([count]) => count);
-    const said = parts.map(([count, what]) => `${count.toLocaleString("en")} ${what}`).join(", ");
+    const text = parts.map(([count, what]) => `${count.toLocaleString("en")} ${what}`).join(", ");
     const left = counts.suspects - counts.decided;
-    const rest = left ? ` ${left.toLocaleString("en")} suspects are not decided and stay suspects.` : "";
-    byId("debias-summary").textContent = `${said || "Nothing is decided yet"}.${rest}`;
+    const rest = left ? ` ${left.toLocaleString("en")} suspects are not decided and remain suspects.` : "";
+    byId("debias-summary").textContent = `${text || "Nothing is decided yet"}.${rest}`;
   }
 
   async look() {
@@ -55,7 +55,7 @@ export class Debias {
     const shown = running || job.state === "done" ? job.command : command;
     byId("debias-command").textContent = shown ?? "";
     byId("debias-command").hidden = !shown;
-    byId("debias-note").textContent = missing ?? "It writes a new folder; nothing that is there is replaced.";
+    byId("debias-note").textContent = missing ?? "The command writes a new folder; existing files are not replaced.";
     byId("debias-run").hidden = running || Boolean(missing) || this.readOnly || job.state === "done";
     byId("debias-stop").hidden = !running;
     this.showJob(job);
@@ -67,11 +67,11 @@ export class Debias {
     lines.hidden = job.state === "none";
     lines.textContent = (job.lines ?? []).join("\n");
     if (atEnd) lines.scrollTop = lines.scrollHeight;
-    byId("debias-state").textContent = SAID[job.state];
+    byId("debias-state").textContent = MESSAGES[job.state];
     byId("debias-report").hidden = !job.report;
   }
 
-  async tell(path) {
+  async send(path) {
     try {
       await order(path);
     } catch (error) {

@@ -1,4 +1,4 @@
-// Elements of the page. Names of files and classes are only ever set as text.
+// Helpers for elements of the page. Names of files and classes are only set as text, never as HTML.
 
 export const byId = (id) => document.getElementById(id);
 
@@ -15,8 +15,8 @@ export function element(tag, values = {}, ...children) {
 
 export const STATUS = {
   open: "not decided",
-  confirmed: "exception",
-  cleared: "not an exception",
+  confirmed: "conflicting",
+  cleared: "not conflicting",
   relabelled: "wrong label",
   excluded: "excluded",
   skipped: "skipped",
@@ -28,8 +28,8 @@ export function statusText(row) {
 }
 
 export function describe(row) {
-  const taken = row.predicted ? `, taken for ${row.predicted}` : "";
-  return `${row.name}: ${row.label}${taken}, score ${row.score.toFixed(2)}, ${statusText(row)}`;
+  const predicted = row.predicted ? `, predicted ${row.predicted}` : "";
+  return `${row.name}: ${row.label}${predicted}, score ${row.score.toFixed(2)}, ${statusText(row)}`;
 }
 
 export function announce(text) {
@@ -42,7 +42,7 @@ export function warn(text) {
   banner.hidden = !text;
 }
 
-// Addresses of pictures have the name of the table, so that the browser keeps none of another.
+// URLs of pictures contain the name of the table, so that the browser does not reuse pictures of another table.
 let table = "";
 
 export function setTable(name) {

@@ -1,9 +1,9 @@
-// Many images at once. Only what is in sight is in the page: a cell is reused for another place of the list.
+// Many images at once. The page has elements only for visible images; a cell is reused for other places.
 
 import { announce, byId, describe, element, picture, statusText } from "./elements.js";
 
-const BEYOND = 2; // rows of cells above and below what is in sight
-const SETTLE = 60; // milliseconds before a thumbnail is asked for while scrolling
+const BEYOND = 2; // rows of cells above and below the visible ones
+const SETTLE = 60; // milliseconds before a thumbnail is loaded while scrolling
 
 export class Grid {
   constructor(list, open) {
@@ -26,11 +26,11 @@ export class Grid {
     new ResizeObserver(() => this.measure()).observe(this.viewport);
   }
 
-  // -- what is chosen: ranges of places [begin, end), sorted, apart from each other
+  // -- the selection: ranges of places [begin, end), sorted, without overlap
 
   clear() {
     this.ranges = [];
-    this.tell();
+    this.showCount();
   }
 
   count() {
@@ -52,7 +52,7 @@ export class Grid {
       if (last && last[1] >= b) last[1] = Math.max(last[1], e);
       else this.ranges.push([b, e]);
     }
-    this.tell();
+    this.showCount();
   }
 
   extend(place) {
@@ -62,14 +62,14 @@ export class Grid {
     this.choose(begin, end);
   }
 
-  // What a decision is about: what is chosen, without that the cell with the focus.
+  // The places that a decision is about: the selection, or the marked cell if nothing is selected.
   target() {
     return this.ranges.length ? this.ranges : this.list.total ? [[this.at, this.at + 1]] : [];
   }
 
-  tell() {
+  showCount() {
     const count = this.count();
-    byId("chosen").textContent = count ? `${count.toLocaleString("en")} selected` : "None selected: keys decide for the marked image";
+    byId("chosen").textContent = count ? `${count.toLocaleString("en")} selected` : "None selected: keys apply to the marked image";
     for (const [place, cell] of this.cells) cell.setAttribute("aria-selected", String(this.has(place)));
   }
 

@@ -1,4 +1,4 @@
-// The review: a list of suspects, two views of it, and the decisions that a person makes.
+// The review: a list of suspects, two views of the list, and the decisions of a person.
 
 import { announce, byId, element, setTable, statusText, warn } from "./elements.js";
 import { ask, newKey, Outbox, pageName, Refusal } from "./server.js";
@@ -7,12 +7,12 @@ import { Debias } from "./debias.js";
 import { Grid } from "./grid.js";
 import { Single } from "./single.js";
 
-const PAGE = 200; // rows of one question
-const WATCH = 2500; // milliseconds between questions about what others have decided
+const PAGE = 200; // rows of one request
+const WATCH = 2500; // milliseconds between requests for the decisions of others
 const KEYS = { c: "confirm", n: "clear", w: "relabel", x: "exclude", s: "skip", u: "undo" };
 const AFTER = { confirm: "confirmed", clear: "cleared", relabel: "relabelled", exclude: "excluded", skip: "skipped" };
 
-// The rows that a filter has selected, asked for in pages when they are needed.
+// The rows that a filter has selected; they are loaded in pages when they are needed.
 class List {
   constructor() {
     this.total = 0;
@@ -28,7 +28,7 @@ class List {
     return found;
   }
 
-  // Ask for all rows again, of the same selection.
+  // Load all rows of the same selection again when they are needed.
   forget() {
     this.pages.clear();
     this.rows.clear();
@@ -69,7 +69,7 @@ class List {
     this.places.set(row.row, place);
   }
 
-  // Take over rows as the server has them now; return their places.
+  // Replace rows by those of the server; return their places.
   update(rows) {
     const places = rows.map((row) => this.places.get(row.row)).filter((place) => place !== undefined);
     for (const row of rows) if (this.places.has(row.row)) this.rows.set(this.places.get(row.row), row);
@@ -110,7 +110,7 @@ class Page {
     document.body.classList.toggle("read-only", this.readOnly);
     if (this.readOnly) {
       for (const each of document.querySelectorAll("[data-kind], #note")) each.disabled = true;
-      warn("Read-only: nothing is decided or written here.");
+      warn("Read-only: decisions are disabled.");
     }
     if (innerWidth < 700) byId("filter-box").open = false;
   }
@@ -144,7 +144,7 @@ class Page {
     document.addEventListener("visibilitychange", () => this.watch());
   }
 
-  // -- what is shown
+  // -- the current list and image
 
   async select() {
     const values = Object.fromEntries(new FormData(byId("filters")));
@@ -152,7 +152,7 @@ class Page {
       const found = await this.list.select(values);
       this.showProgress(found);
       this.place = 0;
-      byId("found").textContent = `${found.total.toLocaleString("en")} found`;
+      byId("found").textContent = `${found.total.toLocaleString("en")} images found`;
       this.grid.reset();
       await this.showPlace();
     } catch (error) {
@@ -160,7 +160,7 @@ class Page {
     }
   }
 
-  // The same filter once more, at the same place: the server has forgotten the selection.
+  // Apply the same filter again and keep the place: the server no longer has the selection.
   async reselect() {
     const { place } = this;
     try {
@@ -173,7 +173,7 @@ class Page {
     await this.showPlace();
   }
 
-  // The same rows as they are now: many have changed.
+  // Load the same rows again, because many have changed.
   async reload() {
     this.list.forget();
     this.grid.measure();
@@ -184,7 +184,7 @@ class Page {
     const none = this.list.total === 0;
     const shown = byId("filters").elements.shown.value;
     byId("empty").hidden = !none;
-    byId("empty").textContent = shown === "open" && none ? "Nothing is left to decide here. Choose another filter, or debias with these." : "No image fits this filter.";
+    byId("empty").textContent = shown === "open" && none ? "All suspects of this filter are decided. Choose another filter, or debias." : "No image matches this filter.";
     byId("single").hidden = none || this.viewName === "grid";
     byId("grid").hidden = none || this.viewName !== "grid";
     document.body.classList.toggle("many", !byId("grid").hidden);
@@ -214,8 +214,8 @@ class Page {
     const next = this.place + by;
     if (next < 0) return;
     if (next >= this.list.total) {
-      announce("This is the end of the list.");
-      byId("found").textContent = `${this.list.total.toLocaleString("en")} found; this is the last one`;
+      announce("End of the list.");
+      byId("found").textContent = `${this.list.total.toLocaleString("en")} images found; this is the last one`;
       return;
     }
     this.place = next;
@@ -273,7 +273,7 @@ class Page {
     if (kind !== "note") this.step(1);
   }
 
-  // What was chosen in the grid: by number where the page knows all of it, otherwise by place.
+  // The selection of the grid: row numbers if the page has loaded all of them, otherwise places.
   chosen() {
     const ranges = this.grid.target();
     const count = ranges.reduce((sum, [begin, end]) => sum + end - begin, 0);
@@ -281,7 +281,7 @@ class Page {
     return rows.length === count ? { rows } : { selection: this.list.selection, ranges };
   }
 
-  // Show at once what the server will answer.
+  // Show the decision before the server has answered.
   expect(place, kind, label) {
     const row = this.list.known(place);
     if (!row || !(kind in AFTER)) return;
@@ -325,21 +325,21 @@ class Page {
     for (const row of rows) this.single.refresh(row);
   }
 
-  // Ask what other pages and servers have decided.
+  // Get the decisions of other pages and servers.
   async watch() {
     if (document.hidden || this.outbox.waiting.length || this.watching) return;
     this.watching = true;
     try {
       const found = await ask("api/changes", { since: this.seq });
-      this.seq = found.seq; // set here alone: the answer to an own decision skips those of others before it
+      this.seq = found.seq; // set only here: the answer to a decision of this page does not include earlier decisions of others
       this.take(found);
       this.showProgress(found);
-      if (this.lost) warn(this.readOnly ? "Read-only: nothing is decided or written here." : "");
+      if (this.lost) warn(this.readOnly ? "Read-only: decisions are disabled." : "");
       this.lost = false;
     } catch (error) {
       this.lost = true;
-      const anew = error instanceof Refusal && error.status === 403;
-      warn(anew ? "The server was started anew: open the address that it printed." : "The server does not answer. Start `unspur review` again; what you decided is saved.");
+      const restarted = error instanceof Refusal && error.status === 403;
+      warn(restarted ? "The server was restarted. Open the new address that it printed." : "The server does not answer. Start `unspur review` again. Your decisions are saved.");
     }
     this.watching = false;
   }

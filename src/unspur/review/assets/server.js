@@ -1,4 +1,5 @@
-// Questions to the server, and orders that are kept in the browser until the server has them on its disk.
+// Requests to the server. Orders (requests that change something) are kept in the browser until the server has
+// stored them on disk.
 
 import { warn } from "./elements.js";
 
@@ -32,17 +33,17 @@ export async function order(path, body = {}) {
 
 export const newKey = () => crypto.randomUUID();
 
-// One name for this tab, so that undo is about its own decisions, even after a reload.
+// A name for this tab, so that undo applies to the decisions of this tab, even after a reload.
 export function pageName() {
   const known = sessionStorage.getItem("unspur-review-page");
   if (known) return known;
-  const made = newKey();
-  sessionStorage.setItem("unspur-review-page", made);
-  return made;
+  const name = newKey();
+  sessionStorage.setItem("unspur-review-page", name);
+  return name;
 }
 
-// Orders wait here, in the order they were given. Each has a key, so that one which is sent twice counts once;
-// they are in localStorage, so that the next page finds what a closed one could not send.
+// The queue of orders. Each order has a key, so that it counts once if it is sent twice. Orders are stored in
+// localStorage, so that the next page sends what a closed page could not send.
 export class Outbox {
   constructor(identity, answered, refused) {
     this.prefix = `unspur-review/${identity}/`;
@@ -65,7 +66,7 @@ export class Outbox {
     try {
       localStorage.setItem(key, JSON.stringify({ path, body }));
     } catch {
-      // The browser's own store is full: the order is still in this page.
+      // localStorage is full: the order is still in the memory of this page.
     }
     this.waiting.push({ key, path, body });
     this.send();
@@ -83,14 +84,14 @@ export class Outbox {
         warn(answer.problem ?? "");
         this.answered(next, answer);
       } catch (error) {
-        if (!(await this.overcome(next, error))) break;
+        if (!(await this.handle(next, error))) break;
       }
     }
     this.busy = false;
   }
 
-  // Returns whether to go on at once: a refused order is dropped, one that failed is tried again later.
-  async overcome(next, error) {
+  // Return whether to continue immediately: a refused order is dropped, a failed order is sent again later.
+  async handle(next, error) {
     const refused = error instanceof Refusal && error.status < 500 && error.status !== 403;
     if (refused) {
       this.drop(next);
@@ -108,7 +109,7 @@ export class Outbox {
 
   reason(error) {
     if (!(error instanceof Refusal)) return "The server does not answer; trying again.";
-    if (error.status === 403) return "The server was started anew: open the address that it printed.";
+    if (error.status === 403) return "The server was restarted. Open the new address that it printed.";
     return error.message;
   }
 

@@ -1,10 +1,10 @@
-// One image, large, beside what it is compared with.
+// One large image, and other images to compare it with.
 
 import { ask } from "./server.js";
 import { announce, byId, describe, element, picture, pictureOf, statusText } from "./elements.js";
 
-const PAUSE = 120; // milliseconds before comparisons are asked for: nobody looks at them when leafing through
-const DWELL = 400; // and before networks are
+const PAUSE = 120; // milliseconds before other images are loaded, which fast browsing does not need
+const DWELL = 400; // milliseconds before results of networks are loaded
 
 export class Single {
   constructor(list) {
@@ -58,8 +58,8 @@ export class Single {
   }
 
   async compare(row) {
-    byId("typical-title").textContent = `Typical of ${row.label} (its label)`;
-    byId("taken-title").textContent = `Typical of ${row.predicted} (what it was taken for)`;
+    byId("typical-title").textContent = `Typical images of ${row.label} (its label)`;
+    byId("taken-title").textContent = `Typical images of ${row.predicted} (predicted)`;
     let found;
     try {
       found = await ask(`api/detail/${row.row}`);
@@ -98,7 +98,7 @@ export class Single {
     if (this.row.row !== row.row) return;
     if (found.wait !== undefined) {
       const share = Math.min(99, Math.round(100 * found.wait));
-      byId("near-note").textContent = `The network looks at the images: ${share} %.`;
+      byId("near-note").textContent = `The network processes the images: ${share} %.`;
       this.timer = setTimeout(() => this.neighbours(row), 700);
       return;
     }
@@ -129,7 +129,7 @@ export class Single {
   toggleOverlay() {
     this.overlay = !this.overlay;
     this.lay();
-    announce(this.overlay ? "Orange marks where the network looks." : "The image alone.");
+    announce(this.overlay ? "Orange marks where the network looks." : "The marks are hidden.");
   }
 
   lay() {
