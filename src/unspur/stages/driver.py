@@ -117,7 +117,7 @@ def _add_stage(stage: str, runs: Sequence[Run]) -> None:
             for path in open_
         }
         for path, workspace in open_.items():
-            if (hook := wanted[path].context.on_log) is not None:
+            if (hook := by_path[path].context.on_log) is not None:
                 workspace.on_row = partial(log_row, hook, stage)
         for path, result in _work_off(stage, runs[0].context, work, open_).items():
             tensors, facts = result.tensors(), result.facts()
