@@ -69,6 +69,8 @@ def test_the_output_is_restored() -> None:
     adapted = copy.deepcopy(models.return_logits(Answer()))
     restored = models.restore_output(adapted)
     assert type(restored) is Answer
+    assert restored.head is adapted.head
+    assert isinstance(adapted(batch()), Tensor)
     assert isinstance(restored(batch()).logits, Tensor)
     assert type(pickle.loads(pickle.dumps(restored))) is Answer  # noqa: S301  (our own bytes)
     plain = TinyNet()
