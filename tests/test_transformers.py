@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from unspur.data.splits import Split, Splits
 
 transformers = pytest.importorskip("transformers")
 
+PAGE = Path(__file__).parents[1] / "docs" / "models.md"
 SIZE = 16
 QUICK: dict[str, Any] = {
     "mine.how": "oracle",
@@ -186,3 +189,31 @@ def test_images_in_files_have_the_size_of_the_network(tmp_path: Path) -> None:
             device="cpu",
         )
     assert unspur.load("run", model=vit()).shape == (3, SIZE, SIZE)
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="not run from a source tree")
+def test_the_example_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = SimpleNamespace(image_mean=[0.5, 0.5, 0.5], image_std=[0.25, 0.25, 0.25])
+    for name, found in (
+        ("AutoImageProcessor", processor),
+        ("AutoModelForImageClassification", resnet()),
+    ):
+        auto = getattr(transformers, name)  # it would download what the name stands for
+        monkeypatch.setattr(auto, "from_pretrained", lambda name, found=found, **options: found)
+    real = unspur.debias
+
+    def quick(*args: Any, size: int, settings: dict[str, Any], **options: Any) -> Any:
+        assert size == 224
+        settings = {**settings, "pretrain.steps": 2, "pretrain.batch": 4}
+        return real(*args, size=SIZE, settings=settings, method="erm", device="cpu", **options)
+
+    monkeypatch.setattr(unspur, "debias", quick)
+    photos(tmp_path)
+    (code,) = re.findall(r"^```python\n(import unspur\n.*?)^```$", PAGE.read_text(), re.S | re.M)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of so few images
+        exec(compile(code, str(PAGE), "exec"), {})
+    assert unspur.load("runs/photos", model=resnet()).preprocess.mean == (0.5, 0.5, 0.5)
+    own = transformers.ResNetForImageClassification.from_pretrained(tmp_path / "debiased")
+    stored = load_file(tmp_path / "runs" / "photos" / "model.safetensors")
+    assert all(torch.equal(tensor, stored[name]) for name, tensor in own.state_dict().items())

@@ -5,7 +5,8 @@ folder says in its `__init__` what it may import. Names are imported when they a
 deprecation, errors, extras, hashing, lazy, noise, version may import: nothing.
 boundary may import: errors.
 addresses, trackers may import: errors, extras.
-api may import: audit, boundary, data, errors, parallel, recipes, report, runs, stages, store, workflow.
+api may import: audit, boundary, data, errors, models, parallel, recipes, report, runs, stages, store,
+workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
 estimator may import: api, data, errors, recipes, runs.
 pretrained may import: boundary, run_api, runs.
