@@ -17,7 +17,11 @@ from torch import nn
 
 import unspur
 from toys import shapes_set
+from unspur import workflow
+from unspur.data.custom.assembly import UserImages
 from unspur.data.splits import Split, Splits
+from unspur.report import terminal
+from unspur.stages.place import find_place
 
 transformers = pytest.importorskip("transformers")
 
@@ -169,26 +173,26 @@ def test_a_builder_in_a_file(splits: Splits, tmp_path: Path) -> None:
     assert unspur.load("run", trust=True)(splits.train.images[:4]).shape == (4, 2)
 
 
-def test_images_in_files_have_the_size_of_the_network(tmp_path: Path) -> None:
-    place = tmp_path / "files"
+def oblong_photos(folder: Path) -> Path:
+    """Write 120 files of 30 x 20 pixels in two class folders."""
     split = shapes_set().train
-    for number, (image, label) in enumerate(
-        zip(split.images[:60], split.targets[:60], strict=True)
-    ):
-        (place / str(int(label))).mkdir(parents=True, exist_ok=True)
-        array = image.permute(1, 2, 0).numpy()
-        Image.fromarray(array).resize((30, 20)).save(place / str(int(label)) / f"{number}.png")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of so few images
-        unspur.debias(
-            place,
-            model=vit(),
-            method="erm",
-            settings={"pretrain.steps": 2},
-            out="run",
-            device="cpu",
-        )
+    for number, label in enumerate(split.targets[:120].tolist()):
+        place = folder / "files" / str(label)
+        place.mkdir(parents=True, exist_ok=True)
+        array = split.take(torch.tensor([number]))[0].permute(1, 2, 0).numpy()
+        Image.fromarray(array).resize((30, 20)).save(place / f"{number}.png")
+    return folder / "files"
+
+
+def test_images_in_files_have_the_size_of_the_network(tmp_path: Path) -> None:
+    files, settings = oblong_photos(tmp_path), {"pretrain.steps": 2}
+    unspur.debias(files, model=vit(), method="erm", settings=settings, out="run", device="cpu")
     assert unspur.load("run", model=vit()).shape == (3, SIZE, SIZE)
+    audit = workflow.open_audit(
+        UserImages(files), find_place("cpu", "store", terminal.show(quiet=True)), model=vit()
+    )
+    assert audit.splits.train.shape == (3, SIZE, SIZE)
+    assert audit.network()(audit.probe).shape == (2, 2)
 
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="not run from a source tree")
