@@ -1,13 +1,15 @@
-# make demo | test | check | fuzz | crash | soak | format | reproduce-quick | pages | dist | release-check | wheel-demo | clean. The environment is .venv; a torch that the system's Python
+# make demo | test | check | docs | notebooks | quickstart | fuzz | crash | soak | format | reproduce-quick | pages | dist | release-check |
+# wheel-demo | clean. The environment is .venv; a torch that the system's Python
 # already has is used as it is, otherwise the pinned one is installed.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
 PIP := $(BIN)/python -m pip install -q --disable-pip-version-check
 
-.PHONY: demo test check fuzz crash soak format reproduce-quick pages dist release-check wheel-demo clean
+.PHONY: demo test check docs notebooks quickstart fuzz crash soak format reproduce-quick pages dist release-check wheel-demo clean
 
 demo: $(DEMO)
 	$(BIN)/unspur demo
@@ -58,6 +60,23 @@ dist: $(DEV)
 release-check: $(DEV)
 	$(BIN)/python scripts/check_release.py $(TAG)
 
+# The site, in build/site/index.html: links and anchors are checked, and the notebooks are executed first.
+docs: notebooks
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# A notebook is executed again if it or the program has changed, two at a time and each on one core.
+NOTEBOOKS := $(patsubst docs/notebooks/%.py,build/notebooks/%.ipynb,$(wildcard docs/notebooks/*.py))
+
+notebooks: $(DOCS)
+	@$(MAKE) --no-print-directory -j2 $(NOTEBOOKS)
+
+build/notebooks/%.ipynb: docs/notebooks/%.py scripts/docsite/run_notebook.py $(shell find src/unspur -name '*.py')
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/docsite/run_notebook.py $< build/notebooks
+
+# Correct the outputs that docs/quickstart.md shows; a test says whether they are those of the program.
+quickstart: $(DEV)
+	$(BIN)/python scripts/docsite/console_blocks.py docs/quickstart.md
+
 wheel-demo: $(DEV)
 	PYTHON=$(PYTHON) sh scripts/wheel_demo.sh
 
@@ -73,6 +92,11 @@ $(DEMO): pyproject.toml constraints.txt
 $(DEV): $(DEMO)
 	@$(BIN)/python -c 'import torch; print("torch==" + torch.__version__.partition("+")[0])' > $(VENV)/torch.txt
 	@$(PIP) -c $(VENV)/torch.txt -e '.[dev]'
+	@touch $@
+
+$(DOCS): $(DEV)
+	@grep -v '^torch' constraints.txt | cat - $(VENV)/torch.txt > $(VENV)/docs.txt
+	@$(PIP) -c $(VENV)/docs.txt -e '.[docs]'
 	@touch $@
 
 clean:

@@ -1,4 +1,4 @@
-"""Small audits that several tests share."""
+"""Audits of a few seconds that several tests use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMALL = {
 
 
 def tinted(kind, *, n=600, odd=30, seed=0):
-    """Return faint bars that stand or lie; for "shortcut", the tint nearly always predicts which."""
+    """Return faint bars, vertical or horizontal; the tint nearly always fits the class, or is random."""
     g = torch.Generator().manual_seed(seed)
     targets = torch.randint(2, (n,), generator=g)
     tint = targets.clone() if kind == "shortcut" else torch.randint(2, (n,), generator=g)
@@ -72,7 +72,7 @@ def context(store, splits=None, **changes):
 
 
 def named(splits):
-    """Return the data with names of images and of one class that contain markup."""
+    """Return the same data, whose image names and class name contain HTML."""
     names = tuple(f"bars/{i:03d}{NASTY if i % 2 else '.png'}" for i in range(len(splits.train)))
     return replace(
         splits,
@@ -83,7 +83,7 @@ def named(splits):
 
 
 def page_of(folder: Path, splits: Splits, *, command: str = "", source: str = "") -> Path:
-    """Return the report of a small audit, in a folder beside its store."""
+    """Return the report of a small audit."""
     small = context(Store(folder / "store"), splits)
     out = folder / "out"
     audit_folder.save(auditor.audit(small), small, out, command=command, source=source)

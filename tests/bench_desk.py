@@ -52,7 +52,7 @@ class BenchDesk(NamedTuple):
         return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": source}
 
     def start(self, *arguments: str, **more: str) -> subprocess.Popen[str]:
-        """Start a command as a process of its own."""
+        """Start a command in a new process."""
         return subprocess.Popen(
             [*self.python, "-m", "unspur", *arguments],
             cwd=self.root,
@@ -63,7 +63,7 @@ class BenchDesk(NamedTuple):
         )
 
     def run(self, *arguments: str) -> str:
-        """Run a command in this process; return what it printed."""
+        """Run a command in this process; return its output."""
         with contextlib.chdir(self.root):
             done = CliRunner().invoke(cli.app, arguments, catch_exceptions=False)
         assert done.exit_code == 0, done.output
@@ -89,7 +89,7 @@ def open_desk(root: Path, *, steps: int = 4) -> BenchDesk:
 
 
 def without_times(content: Any) -> Any:
-    """Return numbers without what differs from run to run: seconds, versions of threads, neighbours."""
+    """Return numbers without the entries that differ from run to run: times, threads, runs side by side."""
     if isinstance(content, dict):
         kept = {k: v for k, v in content.items() if k not in TIMES}
         return {k: without_times(v) for k, v in kept.items()}

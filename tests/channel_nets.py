@@ -1,4 +1,4 @@
-"""Small versions of usual architectures, and code that is hard to trace; all take 3 × 16 × 16 images."""
+"""Small versions of common architectures, and code that is hard to trace; all take 3 × 16 × 16 images."""
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +25,7 @@ class Pooled(nn.Module):
 
 
 class Inverted(nn.Module):
-    """The block of MobileNetV2; with `gate`, squeeze and excite, that of EfficientNet."""
+    """The block of MobileNetV2; with `gate` (squeeze and excite), the block of EfficientNet."""
 
     def __init__(self, a, b, *, gate, act):
         super().__init__()
@@ -81,7 +81,7 @@ class Branches(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """ResNeXt: a convolution in groups between two of size one."""
+    """ResNeXt: a grouped convolution between two of size one."""
 
     def __init__(self, a, groups):
         super().__init__()
@@ -93,7 +93,7 @@ class Bottleneck(nn.Module):
 
 
 class Shuffle(nn.Module):
-    """ShuffleNet: half of the channels pass by, then both halves are shuffled."""
+    """ShuffleNet: half of the channels skip the layers, then both halves are shuffled."""
 
     def __init__(self, a):
         super().__init__()
@@ -137,7 +137,7 @@ class VGG(nn.Module):
 
 
 class UNet(nn.Module):
-    """A transposed convolution and a connection across."""
+    """A transposed convolution and a skip connection."""
 
     def __init__(self, classes=5):
         super().__init__()
@@ -254,7 +254,7 @@ class Reshaped(nn.Module):
 
 
 class WrittenWidth(nn.Module):
-    """A width written into the code."""
+    """A network whose code contains the width as a number."""
 
     def __init__(self, classes=5):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Small networks with the couplings that removal must get right."""
+"""Small networks with the dependencies between layers that channel removal must handle."""
 
 import torch
 import torch.nn.functional as F
@@ -6,7 +6,7 @@ from torch import nn
 
 
 class Joined(nn.Module):
-    """Concatenation: of a layer with what reads it, batch norm over both, then flattened."""
+    """A layer concatenated with the layer that reads it, batch norm over both, and a flatten."""
 
     def __init__(self, classes=5):
         super().__init__()
@@ -24,7 +24,7 @@ class Joined(nn.Module):
 
 
 class Attention(nn.Module):
-    """Written by hand, as in many a vision transformer."""
+    """Attention written out by hand, as in many vision transformers."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -113,7 +113,7 @@ class Sigmoids(nn.Module):
 
 
 class Halves(nn.Module):
-    """A layer cut in two halves by its width: removing from one half would move the cut."""
+    """A layer split into two halves by its width: removing channels from one half would move the split."""
 
     def __init__(self, classes=5):
         super().__init__()

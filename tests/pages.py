@@ -1,4 +1,4 @@
-"""Runs whose pages several tests look at, and a reader of pages."""
+"""Reports of small runs that several tests use, and a parser of pages."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ VOID = {"meta", "img", "br", "input", "link", "hr"}
 
 
 def named(splits: Splits) -> Splits:
-    """The same data, its training images in files with names that try to be more than names."""
+    """Return the same data, with training images whose names contain HTML."""
     names = tuple(f"bars/{i:03d}{NASTY if i % 2 else '.png'}" for i in range(len(splits.train)))
     return replace(splits, train=replace(splits.train, names=names))
 
 
 def unlabelled(splits: Splits) -> Splits:
-    """The same data where nobody knows the bias."""
+    """Return the same data without bias labels."""
     return replace(splits, bias={}, bias_classes=())
 
 
 def page_of(
     folder: Path, changes=(), *, splits: Splits | None = None, command="unspur run x"
 ) -> Path:
-    """The report of a small run, in a folder beside its store."""
+    """Return the report of a small run."""
     context = toys.context(folder / "store", changes, splits=splits)
     made, scores = stages.run(context)
     outcome = Outcome(context, made, scores, None)
@@ -43,7 +43,7 @@ def page_of(
 
 
 class Page(HTMLParser):
-    """A page that must be well formed: every tag closed in its turn."""
+    """A parsed page, which must be well formed: tags are closed in the right order."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -81,12 +81,12 @@ class Page(HTMLParser):
 
 
 def plain(text: str) -> str:
-    """The same with ordinary spaces and hyphens, as a person types them."""
+    """Replace special spaces and hyphens by ordinary ones."""
     return text.replace("\N{NO-BREAK SPACE}", " ").replace("\N{NON-BREAKING HYPHEN}", "-")
 
 
 def check_whole(html: str) -> None:
-    """A page needs nothing else, adapts, and lets no name be more than a name."""
+    """Check that a page needs no other files, adapts to its width, and escapes names."""
     read = Page(html)
     _needs_nothing(read, html)
     for how in ("prefers-color-scheme: dark", "@media print", "max-width: 48rem"):
@@ -118,7 +118,7 @@ def _needs_nothing(read: Page, html: str) -> None:
 
 
 def shown(page):
-    """The suspects that can be seen, class by class, as the page has them."""
+    """Return the visible suspects of a page by class."""
     return page.eval_on_selector_all(
         ".shelf:not([hidden]) .suspects .card:not([hidden])",
         "cards => cards.map(c => [c.closest('.shelf').dataset.label, c.dataset.name, +c.dataset.score])",
@@ -126,7 +126,7 @@ def shown(page):
 
 
 def refuse(monkeypatch, missing):
-    """Let an optional package look as if it were not installed."""
+    """Make an optional package look as if it were not installed."""
     real = importlib.import_module
 
     def importing(name, *rest):

@@ -1,4 +1,4 @@
-"""What tests of several processes do in each of them: `python process_cases.py OUT CASES` is one process.
+"""The cases that tests run in several processes; `python process_cases.py OUT CASES` runs one process.
 
 Every case is a function of a folder that returns tensors; the first process writes those of all cases to OUT.
 """
@@ -76,9 +76,9 @@ ALL = {
 def train(
     name: str, batch: int, streamed: bool, mixing: Mixing, folder: Path, *, steps: int = STEPS
 ) -> Tensors:
-    """Train a method; return its state and its mean losses. In float64, which LC and mixing do not know.
+    """Train a method in float64, which LC and mixing do not support; return its state and its mean losses.
 
-    In float32 Adam turns a gradient that is nothing but rounding into a step of its own.
+    In float32, Adam would turn a gradient that is only rounding error into a full step.
     """
     torch.set_default_dtype(torch.float32 if name == "lc" or mixing == MIXED else torch.float64)
     try:
@@ -115,7 +115,7 @@ def source_of(subject: Subject, streamed: bool, mixing: Mixing) -> Source:
 def run_plan(changes: Sequence[str], folder: Path) -> Tensors:
     """Run a plan; return the tensors of all its artifacts, by stage and key.
 
-    Plans share a store, but for streamed images, which have the keys of resident ones.
+    Plans share a store, except with streamed images, whose keys are those of resident ones.
     """
     store = folder if "data.source=streaming" in changes else folder.parent / "store"
     results, scores = stages.run(toys.context(store, [*FIFTY, *changes]))
@@ -128,15 +128,15 @@ def run_plan(changes: Sequence[str], folder: Path) -> Tensors:
 
 
 def run_audit(folder: Path) -> Tensors:
-    """Audit; return what every network says of each sample."""
+    """Run an audit; return the margins of every network, the suspects and their scores."""
     context = toys.context(folder, ["mine.batch=31", "pretrain.batch=31", "pretrain.rate=0.001"])
     found = auditor.audit(context)
-    said = {f"{name} margin": each.margin for name, each in found.predictions.items()}
-    return {**said, "suspects": found.suspects.conflict, "score": found.suspects.score}
+    margins = {f"{name} margin": each.margin for name, each in found.predictions.items()}
+    return {**margins, "suspects": found.suspects.conflict, "score": found.suspects.score}
 
 
 def run_at_address(folder: Path) -> Tensors:
-    """Train with a store at an address that other processes cannot see; return it, and what is stored."""
+    """Train with a store at an address that other processes cannot see; return weights, also as stored."""
     context = toys.context(folder, ["plan=erm", "pretrain.batch=31", "pretrain.rate=0.001"])
     with mock.patch.dict(os.environ, UNSPUR_CACHE=str(folder)):
         context = replace(context, store=open_store(f"memory://{folder.name}"))
@@ -177,7 +177,7 @@ PLAN_CASES: dict[str, Callable[[Path], Tensors]] = {
     "audit": run_audit,
 }
 
-FEW = (  # what three processes do: losses of every kind, and the stages of our preset
+FEW = (  # the cases of three processes: losses of every kind, and the stages of our preset
     *("erm/resident", "lff/resident", "lc/resident", "groupdro/resident", "dropout/resident"),
     *("erm/streamed", "debiased/mixed", "erm/streamed, mixed", "unspur"),
 )
@@ -200,18 +200,18 @@ def train_resnet(device: str, folder: Path) -> Tensors:
     return {**{name: t.cpu() for name, t in method.state_dict().items()}, "losses": losses}
 
 
-LARGE = 480  # images that are worth sharing
+LARGE = 480  # number of images that is large enough for shared memory
 
 
 def open_images(folder: Path) -> Tensors:
-    """Open images once for all processes; return how many processes did so, and a checksum."""
+    """Load images once for all processes; return how many processes loaded them, and a checksum."""
 
     def read() -> Splits:
         (folder.parent / f"read-by-{os.getpid()}").touch()
         return shapes_set(samples=LARGE)
 
     splits = open_splits(read)
-    splits.train.images[0] += 1  # no process sees the change of another
+    splits.train.images[0] += 1  # other processes must not see this change
     assert splits.train.images.is_contiguous(memory_format=torch.channels_last)
     readers = torch.tensor(len(list(folder.parent.glob("read-by-*"))))
     return {"readers": readers, "sum": splits.train.images.long().sum()}
@@ -228,7 +228,7 @@ GROUPS: dict[str, dict[str, Callable[[Path], Tensors]]] = {
 
 
 def do(groups: str, folder: Path) -> dict[str, Tensors]:
-    """Do all cases of some groups."""
+    """Run all cases of some groups."""
     cases = {name: case for group in groups.split(",") for name, case in GROUPS[group].items()}
     return {
         name: {key: t.detach().clone() for key, t in case(folder / name.replace("/", "-")).items()}
@@ -239,7 +239,7 @@ def do(groups: str, folder: Path) -> dict[str, Tensors]:
 def start(
     count: int, *command: str, environment: Mapping[str, str] | None = None
 ) -> list[subprocess.Popen[str]]:
-    """Start processes that a launcher would start: `python COMMAND` in each."""
+    """Start processes as a launcher would, with `python COMMAND` in each."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -268,7 +268,7 @@ def start(
 def finish(
     processes: Sequence[subprocess.Popen[str]], seconds: float
 ) -> list[tuple[int, str, str]]:
-    """Wait for processes; return the exit code and what each printed. Those that are late are killed."""
+    """Wait for processes, and kill those that take too long; return the exit code and output of each."""
     end = time.monotonic() + seconds
     found = []
     for process in processes:
@@ -282,7 +282,7 @@ def finish(
 
 
 def run_in_processes(count: int, group: str, folder: Path) -> dict[str, Tensors]:
-    """Do all cases of a group in several processes; return what the first of them got."""
+    """Run all cases of a group in several processes; return the results of the first."""
     out = folder / "results.pt"
     ended = finish(start(count, __file__, str(out), group), 600)
     assert [code for code, *_ in ended] == [0] * count, "\n".join(err for *_, err in ended)
@@ -297,7 +297,7 @@ CHECKPOINTED = (
 
 
 def run_slowly(out: Path) -> None:
-    """Train with many checkpoints, slowly, as a command would: errors are one line and an exit code."""
+    """Train slowly, with many checkpoints and with errors as a command shows them."""
     pause = 0.02 if "RANK" in os.environ else 0.0
     try:
         with parallel.joined():
@@ -310,7 +310,7 @@ def run_slowly(out: Path) -> None:
 
 
 class Slow:
-    """Waits whenever progress is shown, in every tenth step."""
+    """A progress display that waits at every tenth step."""
 
     def __init__(self, pause: float):
         self.pause = pause

@@ -13,7 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import torch
 from PIL import Image, ImageDraw
+from torch import Tensor, nn
 
 import toys
 from unspur import models, stages
@@ -24,13 +26,14 @@ from unspur.review.network_views import NetworkViews, no_networks
 from unspur.review.review_desk import ReviewDesk
 from unspur.review.review_folder import Review
 from unspur.review.review_server import open_server
+from unspur.runs.classifier import Classifier
 from unspur.workflow import Outcome, save_outcome
 
 CLASSES = ("cat", "dog", "<i>owl</i>")
 
 
 def write_table(folder: Path, count: int = 12, *, suspects: int | None = None) -> Path:
-    """Write a suspects.csv of images with falling scores; the first images are suspects."""
+    """Write a suspects.csv of images with decreasing scores; the first ones are suspects."""
     folder.mkdir(parents=True, exist_ok=True)
     flagged = count // 2 if suspects is None else suspects
     with (folder / "suspects.csv").open("w", newline="", encoding="utf-8") as file:
@@ -71,6 +74,62 @@ def make_desk(folder: Path, pictures: int = 6, *, read_only: bool = False) -> Re
     return ReviewDesk(review, images, views, DebiasJob(folder), list(CLASSES), "animals")
 
 
+class SquareModel(nn.Module):
+    """A network that predicts the first class if a square is bright; it waits for `gate`."""
+
+    def __init__(self, left: int, gate: threading.Event):
+        super().__init__()
+        self.left, self.gate = left, gate
+        self.head = nn.Linear(1, 2)
+        with torch.no_grad():
+            self.head.weight.copy_(torch.tensor([[1.0], [-1.0]]))
+            self.head.bias.copy_(torch.tensor([-0.8, 0.8]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert self.gate.wait(20)
+        square = x[:, :, :4, self.left : self.left + 4]
+        return self.head(square.mean((1, 2, 3))[:, None])
+
+
+def make_region_desk(
+    folder: Path,
+    count: int = 40,
+    *,
+    dog: str = "dog",
+    read_only: bool = False,
+    crop: str = "stretch",
+) -> tuple[ReviewDesk, threading.Event]:
+    """Return a desk with two networks, and an event that they wait for.
+
+    Images have 16 x 16 pixels. The squares 0,0,4,4 and 8,0,4,4 are white in a cat and black in a dog. The
+    ordinary model sees only the first square, the debiased model only the second.
+    """
+    table = write_table(folder, count)
+    table.write_text(table.read_text().replace(",dog", f",{dog}"))
+    review, gate = Review(folder, read_only=read_only), threading.Event()
+    gate.set()
+    images = FileImages([_paint_squares(folder, i) for i in range(count)])
+    shape = {"shape": (3, 16, 16), "mean": (0, 0, 0), "std": (1, 1, 1), "crop": crop}
+    about = {"classes": ("cat", dog), "input": shape}
+
+    def load() -> dict[str, Classifier]:
+        places = {"ordinary": 0, "debiased": 8}
+        return {name: Classifier(SquareModel(x, gate), about) for name, x in places.items()}
+
+    views = NetworkViews(load, images)
+    return ReviewDesk(review, images, views, DebiasJob(folder), ["cat", dog], "animals"), gate
+
+
+def _paint_squares(folder: Path, number: int) -> Path:
+    path = folder.parent / "squares" / f"{number}.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = Image.new("RGB", (16, 16), (100, 100 + number, 100))
+    for left in (0, 8):
+        image.paste("black" if number % 2 else "white", (left, 0, left + 4, 4))
+    image.save(path)
+    return path
+
+
 @contextlib.contextmanager
 def serving(desk: ReviewDesk):
     """Serve a desk in a thread, and yield its URL."""
@@ -92,7 +151,7 @@ def serving(desk: ReviewDesk):
 
 
 def request(url: str, method: str = "GET", body: object = None, **headers: str):
-    """Send a request without a browser; return status, headers and body."""
+    """Send one request; return its status, headers and bytes."""
     where = urlsplit(url)
     connection = http.client.HTTPConnection(where.hostname, where.port, timeout=20)
     own = {"Host": where.netloc}
@@ -113,7 +172,7 @@ SHORT += ["--model=convnet", "--set=model.options.width=4", "--set=prune.batch_n
 
 
 def make_run(folder: Path) -> Path:
-    """Return the folder of a small run; its images are in files beside it."""
+    """Write a small run of a named network and its image files; return the folder of the run."""
     splits = toys.shapes_set(seed=1)
     train = splits.train
     names = tuple(f"{splits.classes[t]}/{i:03d}.png" for i, t in enumerate(train.targets.tolist()))

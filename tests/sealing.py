@@ -1,4 +1,4 @@
-"""Change sealed files as somebody would who knows about the seal."""
+"""Change sealed files and seal the folder again, as somebody who knows about the seal would."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from unspur.store.manifest import MANIFEST
 
 
 def edit(file: Path, **changes: Any) -> None:
-    """Change the top of a JSON file, and seal its folder again."""
+    """Change top-level entries of a JSON file, and seal its folder again."""
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
     reseal(file.parent)
 
 
 def reseal(folder: Path) -> None:
-    """Seal a folder as it is now, so that only what its files say can be wrong."""
+    """Seal a folder with its current files, so that only their content can be wrong."""
     about = json.loads((folder / MANIFEST).read_text())
     seal_folder(folder, about["kind"], about["files"], editable=about["editable"])

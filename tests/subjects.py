@@ -1,4 +1,4 @@
-"""Every method and every loss of the chain, as subjects of the contract."""
+"""Every method and the loss of every stage, as subjects of the contract."""
 
 from unspur import masks
 from unspur.methods import ERM, Amplified, Confident, Debiased, MaskSearch, own_stages

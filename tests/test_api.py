@@ -1,4 +1,4 @@
-"""debias(): any module, any dataset; what comes back, what is left behind, what is refused."""
+"""debias() with any module and any dataset: what it returns, what it writes, what it refuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from unspur.data.splits import Split, Splits
 from unspur.errors import DataError, ModelError, RecipeError
 from unspur.recipes import budget
 
-# The truth as suspects and logits near zero: a short run that really prunes.
+# With true suspects and mask logits near zero, a short run really prunes.
 QUICK: dict[str, Any] = {
     "mine.how": "oracle",
     "pretrain.steps": 6,
@@ -47,12 +47,12 @@ MINED = {**QUICK, "mine.how": "gce", "mine.steps": 60, "mine.batch": 64, "mine.r
 MINED |= {"mine.optimiser": "sgd", "data.augment": "none"}
 
 
-debias = partial(unspur.debias, anyway=True)  # what the judge would say is tested elsewhere
+debias = partial(unspur.debias, anyway=True)  # the judge is tested elsewhere
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Every test works in an empty folder of its own, from the same weights."""
+    """Run every test in an empty folder, with the same seed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("UNSPUR_STORE", raising=False)
     torch.manual_seed(0)
@@ -65,7 +65,7 @@ def splits() -> Splits:
 
 
 class Odd(nn.Module):
-    """A network as users write them: an unused layer, functional parts, two paths, an odd head name."""
+    """An unusual network of a user: an unused layer, functional parts, two paths, an odd name of the head."""
 
     def __init__(self, classes: int = 2):
         super().__init__()
@@ -82,7 +82,7 @@ class Odd(nn.Module):
 
 
 class Dropping(TinyNet):
-    """A network that draws random numbers of its own."""
+    """A network that draws random numbers."""
 
     def forward(self, x: Tensor) -> Tensor:
         pooled = torch.relu(self.norm(self.conv(x))).mean((2, 3))
@@ -123,7 +123,7 @@ def pairs(split: Split, *, floats: bool = False) -> TensorDataset:
 
 
 def quick(model: nn.Module, splits: Splits, **kwargs: Any) -> unspur.DebiasedModel:
-    """A short run on the toy set, with bias labels for the oracle and the scores."""
+    """Run debias for a few steps on toy data, with bias labels for the oracle and the scores."""
     kwargs = {"settings": QUICK, "bias": splits.bias, "test": splits.test, **kwargs}
     return debias(model=model, train=splits.train, valid=splits.valid, **kwargs)
 
@@ -137,11 +137,11 @@ def left_behind(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-# -- what comes back ----------------------------------------------------------------------------------
+# -- results ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["bytes", "floats", "pictures"])
-def test_any_dataset_with_an_odd_module_of_ones_own(splits: Splits, kind: str) -> None:
+def test_any_dataset_with_an_unusual_module(splits: Splits, kind: str) -> None:
     make = {
         "bytes": pairs,
         "floats": lambda split: pairs(split, floats=True),
@@ -160,7 +160,7 @@ def test_any_dataset_with_an_odd_module_of_ones_own(splits: Splits, kind: str) -
     assert result.scores["evaluated_on"] == "valid"
 
 
-def test_the_same_pixels_give_the_same_bits_however_they_come(splits: Splits) -> None:
+def test_the_same_pixels_give_the_same_bits_from_any_dataset(splits: Splits) -> None:
     model = TinyNet()
     results = [
         debias(model=model, train=data, settings=QUICK, bias={"train": splits.bias["train"]})
@@ -187,7 +187,7 @@ CHANNELS = {name: value for name, value in QUICK.items() if name not in ("prune.
 
 def test_whole_channels_are_pruned_by_default(splits: Splits) -> None:
     result = quick(TinyNet(), splits, settings=CHANNELS)
-    assert result.masks["norm.weight"].sum() < 6  # of the six channels of the convolution
+    assert result.masks["norm.weight"].sum() < 6  # the convolution has six channels
     assert torch.equal(result.masks["conv.weight"].flatten(1).any(1), result.masks["norm.weight"])
     assert result.scores["density"]["macs"] <= 0.5
 
@@ -207,7 +207,7 @@ def test_a_network_whose_channels_cannot_be_removed_gets_masks_on_weights(splits
     assert 0 < result.scores["density"]["overall"] < 1
 
 
-def test_the_model_given_is_not_changed(splits: Splits) -> None:
+def test_the_users_model_is_not_changed(splits: Splits) -> None:
     model = TinyNet().train()
     model.norm.eval()
     before = copy.deepcopy(model)
@@ -220,7 +220,7 @@ def test_the_model_given_is_not_changed(splits: Splits) -> None:
     assert not same(result.model, model)
 
 
-def test_training_starts_from_the_weights_given(splits: Splits) -> None:
+def test_training_starts_from_the_weights_of_the_model(splits: Splits) -> None:
     torch.manual_seed(1)
     one, other = TinyNet(), TinyNet()
     assert not same(quick(one, splits).model, quick(other, splits).model)
@@ -258,7 +258,7 @@ def test_scores(splits: Splits) -> None:
     assert scores["selection"]["rule"] == "heldout"
 
 
-def test_the_scores_are_those_of_the_model_returned(splits: Splits) -> None:
+def test_the_scores_are_those_of_the_returned_model(splits: Splits) -> None:
     result = quick(TinyNet(), splits)
     normalised = Preprocess(budget.MEAN, budget.STD)(splits.test.images)
     predicted = result.model(normalised).argmax(1)
@@ -266,14 +266,14 @@ def test_the_scores_are_those_of_the_model_returned(splits: Splits) -> None:
     assert result.scores["debiased"]["average"] == pytest.approx(float(average))
 
 
-def test_the_truth_as_suspects_is_no_label_noise(splits: Splits) -> None:
+def test_true_suspects_are_not_mistaken_for_label_noise(splits: Splits) -> None:
     settings = {**QUICK, "pretrain.steps": 100, "pretrain.batch": 64}  # it learns the truth too
     mining = quick(TinyNet(), splits, settings=settings).scores["mining"]
     assert (mining["precision"], mining["recall"], mining["flagged"]) == (1.0, 1.0, 24)
     assert mining["verdict"] == "usable"
 
 
-def test_without_a_shortcut_the_ordinary_model_comes_back(splits: Splits) -> None:
+def test_without_a_shortcut_the_ordinary_model_is_the_result(splits: Splits) -> None:
     aligned = ~splits.conflicting("train")
     plain = Split(splits.train.images[aligned], splits.train.targets[aligned])
     result = debias(model=TinyNet(), train=plain, settings=MINED)
@@ -283,7 +283,7 @@ def test_without_a_shortcut_the_ordinary_model_comes_back(splits: Splits) -> Non
     assert result.masks == {}
 
 
-def test_ordinary_training_alone(splits: Splits) -> None:
+def test_a_plan_of_ordinary_training(splits: Splits) -> None:
     result = quick(TinyNet(), splits, settings={**QUICK, "plan": "erm"})
     assert result.suspects is None
     assert result.scores["mining"] is None
@@ -316,7 +316,7 @@ def test_a_transformer_encoder(splits: Splits) -> None:
         ((), "last", "train"),
     ],
 )
-def test_what_the_scores_are_of(
+def test_which_images_are_scored(
     splits: Splits, parts: tuple[str, ...], rule: str, name: str
 ) -> None:
     given = {part: splits.parts()[part] for part in parts}
@@ -351,7 +351,7 @@ def test_a_seed_overrides_the_settings(splits: Splits) -> None:
 def test_the_same_seed_gives_the_same_bits(splits: Splits, make: type[nn.Module]) -> None:
     model = make()
     first = quick(model, splits)
-    torch.manual_seed(99)  # the global stream does not matter
+    torch.manual_seed(99)  # the global random state does not matter
     second = quick(model, splits)
     assert same(first.model, second.model)
     assert torch.equal(first.suspects.score, second.suspects.score)
@@ -359,7 +359,7 @@ def test_the_same_seed_gives_the_same_bits(splits: Splits, make: type[nn.Module]
 
 
 @pytest.mark.parametrize("make", [TinyNet, Dropping])
-def test_the_global_random_stream_is_left_alone(splits: Splits, make: type[nn.Module]) -> None:
+def test_the_global_random_state_is_not_changed(splits: Splits, make: type[nn.Module]) -> None:
     model = make()
     before = torch.random.get_rng_state()
     quick(model, splits)
@@ -403,7 +403,7 @@ def test_without_out_nothing_is_left_behind(
     assert len(result.suspects) == 240  # still readable
 
 
-def test_out_and_the_model_back(splits: Splits, elsewhere: Path) -> None:
+def test_the_model_can_be_loaded_from_out(splits: Splits, elsewhere: Path) -> None:
     result = quick(TinyNet(), splits, out="out")
     assert result.out == Path("out")
     assert left_behind(elsewhere) == ["out", "runs"]
@@ -414,11 +414,11 @@ def test_out_and_the_model_back(splits: Splits, elsewhere: Path) -> None:
     assert torch.equal(back(x), result.model(back.preprocess(x)))
 
 
-def test_a_given_model_is_asked_for_again(splits: Splits) -> None:
+def test_a_module_must_be_passed_again(splits: Splits) -> None:
     quick(TinyNet(), splits, out="out", store="store")
     with pytest.raises(
         ModelError,
-        match=r"made from a model object \(unspur\.testing\.tiny\.TinyNet\).*model=\.\.\.",
+        match=r"made with an nn.Module \(unspur\.testing\.tiny\.TinyNet\).*model=\.\.\.",
     ):
         unspur.load("out")
     with pytest.raises(ModelError, match="the weights in out do not fit the model"):
@@ -439,7 +439,7 @@ def test_a_store_is_reused(splits: Splits) -> None:
         assert not same(quick(model, splits, store="kept").model, first.model)
 
 
-def test_the_store_named_by_the_environment(
+def test_the_store_of_the_environment_variable(
     splits: Splits, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UNSPUR_STORE", str(elsewhere / "mine"))
@@ -546,7 +546,7 @@ def test_unknown_device(splits: Splits, device: str) -> None:
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_a_model_that_lives_on_a_gpu(splits: Splits, device: str) -> None:
+def test_a_model_on_a_gpu(splits: Splits, device: str) -> None:
     model = TinyNet().cuda()
     result = quick(model, splits, device=device)
     assert {p.device.type for p in model.parameters()} == {"cuda"}

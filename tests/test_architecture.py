@@ -1,4 +1,4 @@
-"""The walks of docs/architecture.md: every hop exists, is called by a hop above it, and there are few."""
+"""The walks of docs/architecture.md are short; every hop exists and is called by a hop above it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Hop:
 
     @property
     def called(self) -> str:
-        """The name by which a caller knows it: that of the class for what builds an object."""
+        """The name that a caller uses: for a constructor, the name of its class."""
         owner, _, last = self.name.rpartition(".")
         return owner if last in ("__init__", "__post_init__") else last
 
 
 def walks() -> dict[int, tuple[int, list[Hop]]]:
-    """The number of hops that a heading states, and the hops of its table, by walk."""
+    """Return the number of hops in the heading and the hops of the table, by walk."""
     found = {}
     for text in re.split(r"^### Walk ", PAGE, flags=re.MULTILINE)[1:]:
         heading = re.match(r"(\d+): .*, (\d+) hops\n", text)
@@ -49,7 +49,7 @@ WALKS = walks()
 
 @cache
 def functions(file: Path) -> dict[str, Function]:
-    """The functions and methods of a file by name, as `fit` and `Loop.advance`."""
+    """Return the functions and methods of a file by name, such as `fit` and `Loop.advance`."""
     tree = ast.parse(file.read_text("utf-8"))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     found = {node.name: node for node in tree.body if isinstance(node, Function)}
@@ -62,7 +62,7 @@ def functions(file: Path) -> dict[str, Function]:
 
 
 def mentioned(*nodes: ast.AST) -> set[str]:
-    """The names and attributes that code uses."""
+    """Return the names and attributes that code uses."""
     inner = [each for node in nodes for each in ast.walk(node)]
     names = {each.id for each in inner if isinstance(each, ast.Name)}
     return names | {each.attr for each in inner if isinstance(each, ast.Attribute)}
@@ -70,19 +70,19 @@ def mentioned(*nodes: ast.AST) -> set[str]:
 
 @cache
 def module_level(file: Path) -> tuple[ast.stmt, ...]:
-    """The statements of a file outside its functions and classes."""
+    """Return the statements of a file outside its functions and classes."""
     body = ast.parse(file.read_text("utf-8")).body
     return tuple(node for node in body if not isinstance(node, Function | ast.ClassDef))
 
 
 def passes_on(node: Function) -> bool:
-    """Whether a function is a single statement beside its docstring."""
+    """Return whether a function is a single statement after its docstring."""
     body = node.body[1:] if ast.get_docstring(node) else node.body
     return len(body) == 1
 
 
 def steps_between(file: Path) -> Iterator[tuple[str, set[str]]]:
-    """Names of a file that stand for others: functions that pass on, attributes, records of stages."""
+    """Yield names of a file that lead to others: functions that only call others, attributes, stages."""
     for name, node in functions(file).items():
         if passes_on(node):
             yield name.rpartition(".")[2], mentioned(node)
@@ -95,7 +95,7 @@ def steps_between(file: Path) -> Iterator[tuple[str, set[str]]]:
 
 
 def reachable(hops: list[Hop], last: int) -> set[str]:
-    """What the first hops call, through single statements in the files of the walk."""
+    """Return the names that the first hops call, also through single statements of the walk's files."""
     above = hops[:last]
     names = {name for hop in above for name in mentioned(functions(hop.file)[hop.name])}
     names |= (
@@ -108,7 +108,7 @@ def reachable(hops: list[Hop], last: int) -> set[str]:
     return names
 
 
-def test_the_walks_are_read_right():
+def test_the_walks_are_parsed_correctly():
     assert WALKS.keys() == LIMITS.keys()
     assert WALKS[1][1][1] == Hop(2, ROOT / "src/unspur/cli/run_commands.py", "debias")
 
@@ -142,8 +142,8 @@ def test_the_functions_between_hops_are_counted_too():
         assert int(stated[number + 1]) == WALKS[number + 1][0] + between
 
 
-def test_a_hop_left_out_is_noticed():
-    """Without `_add_stage` nothing leads to `_work_off`."""
+def test_a_missing_hop_is_detected():
+    """Without `_add_stage` nothing calls `_work_off`."""
     hops = [hop for hop in WALKS[1][1] if hop.name != "_add_stage"]
     place = next(n for n, hop in enumerate(hops) if hop.name == "_work_off")
     assert "_work_off" not in reachable(hops, place)

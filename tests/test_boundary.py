@@ -1,4 +1,4 @@
-"""What a user's data set or network raises is one of our errors, with the original as its cause."""
+"""Exceptions of a user's data set or network become our errors, with the original as the cause."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_data_set_that_raises_names_the_index(error: Exception) -> None:
         unspur.debias(Broken(error), model=TinyNet())
     assert info.value.__cause__ is error
     assert "in __getitem__" in info.value.traceback
-    assert "collect" not in info.value.traceback  # ours
+    assert "collect" not in info.value.traceback  # a function of unspur
 
 
 class Late(nn.Module):
@@ -66,7 +66,7 @@ class Late(nn.Module):
         return self.net(x)
 
 
-def test_a_network_that_raises_late() -> None:
+def test_a_network_that_fails_after_some_calls() -> None:
     with pytest.raises(ModelError, match="LookupError: late") as info:
         unspur.debias(shapes_set(), model=Late(), anyway=True, settings={"mine.how": "oracle"})
     assert isinstance(info.value.__cause__, LookupError)
@@ -108,7 +108,7 @@ def test_what_the_system_raises(error: Exception, kind: type, what: str) -> None
     assert info.value.__cause__ is error
 
 
-def test_faults_of_ours_keep_their_kind() -> None:
+def test_bugs_of_unspur_are_not_turned_into_other_errors() -> None:
     with pytest.raises(KeyError), explain_system():
         raise KeyError("ours")
 

@@ -1,4 +1,4 @@
-"""Sets without a shortcut end in the ordinary model: small forms of what scripts/clean_sets.py measures."""
+"""Without a shortcut the result is the ordinary model: a small version of scripts/clean_sets.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation: links lead somewhere, commands exist, pages are those the records give."""
+"""The documentation: links are valid, commands exist, and pages match the records."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_imports_in_examples_exist(page: Path) -> None:
 
 
 def test_every_page_is_up_to_date(tmp_path: Path) -> None:
-    """`make pages` would change nothing."""
+    """Check that `make pages` would change nothing."""
     results, pages = ROOT / "results", tmp_path / "docs" / "results"
     (tmp_path / "results").symlink_to(results)
     args = ["reproduce", "all", "--no-run", "--quiet", "--pages", str(pages)]

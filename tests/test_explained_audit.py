@@ -16,7 +16,7 @@ from unspur.report import explanation_words
 
 
 def photos(folder):
-    """Images whose tint tells the class, nearly always; JPEG files that have another quality by tint."""
+    """Write JPEG images whose tint nearly always fits the class; the JPEG quality depends on the tint."""
     splits = tinted("shortcut", n=300, odd=24)
     part, rows = splits.train, ["path,site,<b>bold</b>"]
     for i, (image, label) in enumerate(zip(part.images, part.targets.tolist(), strict=True)):
@@ -74,7 +74,7 @@ def test_groups_of_the_data_are_tried():
     assert nothing.explanation.named == []
 
 
-def test_planted_shortcuts_are_told_stored_and_on_the_page(tmp_path):
+def test_the_power_of_an_audit_is_printed_stored_and_reported(tmp_path):
     photos(tmp_path / "photos")
     planted = ["--power", "--power-kinds", "border", "--power-rates", "5", "--power-repeats", "1"]
     folders = ["--out", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
@@ -95,9 +95,9 @@ def test_planted_shortcuts_are_told_stored_and_on_the_page(tmp_path):
     assert json.loads((tmp_path / "out/audit.json").read_text())["power"] == power
 
 
-def test_a_wrong_rate_is_an_error_before_anything_is_done(tmp_path):
+def test_a_wrong_rate_is_refused_before_any_work(tmp_path):
     photos(tmp_path / "photos")
     command = ["audit", str(tmp_path / "photos"), "--power", "--power-rates", "many"]
     found = CliRunner().invoke(cli.app, command)
     assert found.exit_code != 0
-    assert "no list of numbers" in str(found.exception)
+    assert "not a list of numbers" in str(found.exception)

@@ -1,4 +1,4 @@
-"""Dependencies point one way, and the core imports without any extra.
+"""Dependencies between folders have one direction, and the core imports without any extra.
 
 Each folder says in its `__init__` what it may import ("May import: errors, noise."); the package's own
 docstring says it for the flat files. These tests read those statements and nothing else.
@@ -29,7 +29,7 @@ def name_of(path):
 
 
 def imports(path):
-    """The modules a file imports, ours as `methods.erm`, those of others as `torch.nn`."""
+    """Return the modules that a file imports: ours as `methods.erm`, others as `torch.nn`."""
     package = path.relative_to(ROOT).parent.parts
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -60,7 +60,7 @@ def top(name):
 
 
 def stated(path, pattern=r"May import: ([\w, ]+)\."):
-    """The names a docstring allows."""
+    """Return the names that a docstring allows."""
     text = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split())
     return [
         frozenset(name for name in found.split(", ") if name != "nothing")
@@ -69,7 +69,7 @@ def stated(path, pattern=r"May import: ([\w, ]+)\."):
 
 
 def allowed():
-    """What each folder and each flat file may import."""
+    """Return what each folder and each flat file may import."""
     known = {}
     for folder in FOLDERS:
         (known[folder],) = stated(ROOT / folder / "__init__.py")
@@ -85,7 +85,7 @@ def allowed():
 ALLOWED = allowed()
 
 
-def test_the_imports_are_read_right():
+def test_imports_are_parsed_correctly():
     assert {"data.batches", "methods.erm", "training.losses"} <= ours(ROOT / "methods" / "lff.py")
     assert {"training.capture", "training.method"} <= ours(ROOT / "training" / "loop.py")
 
@@ -97,7 +97,7 @@ def test_every_folder_and_every_flat_file_says_what_it_may_import():
         assert names <= known - {name}, name
 
 
-def test_the_statements_have_no_circle():
+def test_allowed_imports_have_no_cycle():
     left = {name: set(names) for name, names in ALLOWED.items()}
     while free := [name for name, names in left.items() if not names & left.keys()]:
         for name in free:
@@ -109,13 +109,13 @@ def test_the_statements_have_no_circle():
 def test_a_file_imports_only_what_its_folder_states(path):
     folder = top(name_of(path))
     if folder in ("", "__main__"):
-        return  # the front door names everything
+        return  # the package's `__init__` imports all public names
     found = {top(name) for name in ours(path)} - {folder, ""}
     assert found <= ALLOWED[folder], sorted(found - ALLOWED[folder])
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_nothing_is_stated_that_no_file_needs(folder):
+def test_no_unused_import_is_allowed(folder):
     files = [path for path in FILES if top(name_of(path)) == folder]
     needed = {top(name) for path in files for name in ours(path)}
     assert ALLOWED[folder] <= needed, sorted(ALLOWED[folder] - needed)
@@ -144,7 +144,7 @@ def test_no_public_class_name_is_used_twice():
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_there_is_no_circle_of_modules():
+def test_modules_have_no_import_cycle():
     graph = {}
     for path in FILES:
         deferred = {
@@ -159,7 +159,7 @@ def test_there_is_no_circle_of_modules():
             n for kind, n, node in imports(path) if kind == "ours" and node.lineno not in deferred
         }
         graph[name_of(path)] = found - {name_of(path)}
-    for name in list(graph):  # a folder's own __init__ gathers its files
+    for name in list(graph):  # a folder's __init__ imports its files
         graph[name] -= {folder for folder in graph[name] if name.startswith(f"{folder}.")}
     while free := [name for name, names in graph.items() if not names & graph.keys()]:
         for name in free:
@@ -183,7 +183,7 @@ def test_functions_and_files_stay_short():
 
 
 def declared():
-    """The packages a plain installation brings, by the names they are imported under."""
+    """Return the packages of an installation without extras, by their import names."""
     project = ROOT.parents[1] / "pyproject.toml"
     if not project.is_file():
         pytest.skip("not run from a source tree")
@@ -202,7 +202,7 @@ def test_only_core_dependencies_are_imported_at_the_top(path):
             assert top(name) in declared() | set(sys.stdlib_module_names), name
 
 
-def test_importing_brings_in_no_extra():
+def test_importing_loads_no_extra():
     extras = (
         "torchvision",
         "timm",
@@ -218,8 +218,8 @@ def test_importing_brings_in_no_extra():
     assert done.stdout.strip() == "[]"
 
 
-def test_importing_works_where_no_extra_is_installed():
-    """A finder that refuses the extras stands for an environment without them."""
+def test_importing_works_without_extras():
+    """A finder that refuses the extras simulates an environment without them."""
     code = """
 import sys
 

@@ -13,7 +13,7 @@ N = 1 << 18
 
 
 def chi_square_z(counts: torch.Tensor, expected: torch.Tensor | float) -> float:
-    """Return the distance of a chi-square statistic from its mean, in standard deviations."""
+    """Return how many standard deviations a chi-square statistic is away from its mean."""
     counts = counts.double()
     freedom = counts.numel() - 1
     return (float(((counts - expected) ** 2 / expected).sum()) - freedom) / math.sqrt(2 * freedom)
@@ -35,7 +35,7 @@ def correlation_z(a: torch.Tensor, b: torch.Tensor) -> float:
     ],
 )
 def test_the_bits_never_change(seed, step, stream, expected):
-    """A different number here would silently change every recorded run."""
+    """Another number here would silently change every recorded run."""
     assert noise.bits(seed, step, stream, (len(expected),)).tolist() == expected
 
 
@@ -159,7 +159,7 @@ def test_logistic_inverts_the_sigmoid():
     torch.testing.assert_close(torch.sigmoid(noise.logistic(u)), u, rtol=1e-12, atol=0)
 
 
-def test_the_streams_of_one_seed_differ():
+def test_the_streams_of_one_seed_are_different():
     named = [noise.PERMUTE, noise.SAMPLE, noise.FLIP, noise.CROP_ROW, noise.CROP_COLUMN]
     named.append(noise.HOLD_OUT)
     assert len(set(named)) == len(named)
@@ -171,7 +171,7 @@ def test_the_streams_of_one_seed_differ():
 @pytest.mark.parametrize("shape", [(1,), (3, 256), (258, 256), (7, 5, 3), (100_003,)])
 @pytest.mark.parametrize("step", [0, 7, 2**31 + 5, 2**33 + 1])
 def test_one_kernel_draws_the_same_numbers(shape, step):
-    """Compare the GPU kernel with the definition on the CPU, with keys of either sign."""
+    """Compare the fused kernel on a GPU with the definition on the CPU, for keys of either sign."""
     for seed, stream in ((0, 0), (2**40 + 5, noise.MIX), (-3, noise.FIRST_WEIGHT + 2)):
         at = torch.tensor(step, device="cuda")
         assert noise.is_fused(at)

@@ -1,4 +1,4 @@
-"""What a user of own data is told: new weights, crowded classes, close calls, devices, names, files."""
+"""Messages to users of own images: new weights, crowded classes, close calls, devices, names, files."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def invoke(*arguments: object) -> Result:
 
 
 def plain(output: str) -> str:
-    """The text of a box in the terminal, on one line."""
+    """Return the text of a box in the terminal on one line."""
     return " ".join(output.replace("│", " ").split())
 
 
 # -- new random weights -------------------------------------------------------------------------------
 
 
-def test_new_random_weights_are_noticed(splits: Splits, tmp_path: Path) -> None:
+def test_new_random_weights_give_a_warning(splits: Splits, tmp_path: Path) -> None:
     def debias(seed: int) -> None:
         torch.manual_seed(seed)
         model = TinyNet(2)
@@ -57,7 +57,7 @@ def test_new_random_weights_are_noticed(splits: Splits, tmp_path: Path) -> None:
         unspur.debias(splits, model=model, settings=settings, store=tmp_path, anyway=True)
 
     debias(0)
-    debias(0)  # the same weights: no warning, which would be an error here
+    debias(0)  # the same weights: no warning (warnings are errors in tests)
     with pytest.warns(UserWarning, match="has new weights; everything is trained again"):
         debias(1)
     debias(1)
@@ -66,7 +66,7 @@ def test_new_random_weights_are_noticed(splits: Splits, tmp_path: Path) -> None:
 # -- crowded classes ----------------------------------------------------------------------------------
 
 
-def test_a_class_full_of_suspects_is_told() -> None:
+def test_a_class_full_of_suspects_gives_a_warning() -> None:
     targets = torch.tensor([0] * 163 + [1] * 200)
     conflict = torch.zeros(363, dtype=torch.bool)
     conflict[:113] = True
@@ -77,7 +77,7 @@ def test_a_class_full_of_suspects_is_told() -> None:
 
 
 def test_debias_warns_of_a_crowded_class(splits: Splits, tmp_path: Path) -> None:
-    """More than half of one class, and nothing else, contradicts the bias; the oracle suspects it."""
+    """More than half of one class and no other images conflict, and the oracle flags them."""
     targets = splits.train.targets
     members = (targets == 0).nonzero().squeeze(1)
     bias = targets.clone()
@@ -141,12 +141,12 @@ def test_a_narrow_miss_is_a_close_call_too() -> None:
     assert found.close.startswith("gain 0.14")
 
 
-def test_a_number_near_a_threshold_that_changes_nothing_is_no_close_call() -> None:
-    """Insistence decides nothing once a clear gain has."""
+def test_a_number_that_does_not_decide_is_not_a_close_call() -> None:
+    """Insistence does not matter after a clear gain has decided."""
     assert close_call(evidence(gain=0.5)) is None
 
 
-def test_a_number_below_its_threshold_never_looks_like_it() -> None:
+def test_a_number_below_its_threshold_is_not_rounded_up_to_it() -> None:
     assert formatting.beside(0.3988, 0.4) == "0.399"
     assert formatting.beside(0.4, 0.4) == "0.40"
     assert formatting.beside(0.399999, 0.4) == "0.399999"
@@ -161,10 +161,10 @@ def test_a_number_below_its_threshold_never_looks_like_it() -> None:
     assert row[1] != row[2]
 
 
-# -- suspects that are given back ---------------------------------------------------------------------
+# -- corrected suspects -------------------------------------------------------------------------------
 
 
-def test_an_unchanged_table_plans_nothing(splits: Splits, tmp_path: Path) -> None:
+def test_an_unchanged_table_needs_no_training(splits: Splits, tmp_path: Path) -> None:
     mined = toys.context(tmp_path, splits=splits)
     results, _ = stages.run(mined)
     found = results.suspects()
@@ -190,7 +190,7 @@ def test_a_device_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize("name", ["cminst", "cmnist-1pct", "xyz"])
-def test_a_misspelt_recipe_names_the_nearest(name: str) -> None:
+def test_a_misspelt_recipe_suggests_the_nearest_name(name: str) -> None:
     with pytest.raises(RecipeError) as error:
         recipes.load(name)
     assert len(str(error.value)) < 200
@@ -205,13 +205,13 @@ def test_a_dry_run_refuses_a_folder_that_is_a_file(tmp_path: Path) -> None:
             invoke(*words, *["--dry-run"] * (command == "debias"))
 
 
-def test_help_shows_no_type_beside_flags() -> None:
-    for command in (["debias"], ["runs", "rm"], ["data", "make"], []):
+def test_help_shows_no_type_next_to_flags() -> None:
+    for command in (["debias"], ["runs", "rm"], ["data", "make"], ["recipes", "show"], []):
         shown = invoke(*command, "--help").output
         assert "bool" not in shown, command
         assert "BOOL" not in shown, command
     shown = plain(invoke("debias", "--help").output)
-    assert "by the device unless given" in shown
+    assert "depends on the device" in shown
     assert "default: 0]" not in shown.split("--seed")[0]
 
 
@@ -235,9 +235,9 @@ def test_data_check_takes_own_images(splits: Splits, tmp_path: Path) -> None:
     assert " b " in shown
 
 
-def test_the_message_of_a_stop_names_the_stage(splits: Splits, tmp_path: Path) -> None:
+def test_the_message_after_ctrl_c_names_the_stage(splits: Splits, tmp_path: Path) -> None:
     context = toys.context(tmp_path, ["mine.steps=100000"], splits=splits)
     timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
     timer.start()
-    with pytest.raises(Interrupted, match=r"^mine: stopped at step \d+ of 100000\. Give the same"):
+    with pytest.raises(Interrupted, match=r"^mine: stopped at step \d+ of 100000"):
         stages.run(context)

@@ -1,4 +1,4 @@
-"""A finished run from Python and the shell: predict, evaluate, export, report; also of a model object."""
+"""predict, evaluate, export and report, from Python and the shell, also for a run made with a module."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Bars in class folders of train/ and test/, the colour in the name; tables beside them."""
+    """Write bars to class folders of train/ and test/, with the colour in the file name, and tables."""
     root = tmp_path_factory.mktemp("photos")
     splits = shapes_set(seed=1)
     rows = []
@@ -62,7 +62,7 @@ def table(path: Path, rows: list[tuple[str, str, str, str]]) -> None:
 
 @pytest.fixture(scope="module")
 def run(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a model object on the folder, with an ordinary model beside the debiased one."""
+    """Debias a module on the folder; return the run, which has an ordinary and a debiased model."""
     home = tmp_path_factory.mktemp("home")
     torch.manual_seed(0)
     unspur.debias(
@@ -89,11 +89,11 @@ def right(run: Path, photos: Path) -> float:
     return float(np.mean([each.label == each.path.parent.name for each in found]))
 
 
-# -- a model object -----------------------------------------------------------------------------------
+# -- a run made with a module -------------------------------------------------------------------------
 
 
-def test_predict_takes_the_model_again(run: Path, photos: Path) -> None:
-    with pytest.raises(ModelError, match="made from a model object"):
+def test_predict_needs_the_module_again(run: Path, photos: Path) -> None:
+    with pytest.raises(ModelError, match=r"made with an nn\.Module"):
         unspur.predict(run, photos / "test")
     by_name = unspur.predict(run, photos / "test", model=f"{photos / 'model.py'}:build")
     assert by_name == unspur.predict(run, photos / "test", model=TinyNet(2))
@@ -101,7 +101,7 @@ def test_predict_takes_the_model_again(run: Path, photos: Path) -> None:
     assert {each.label for each in by_name} <= {"stands", "lies"}
 
 
-def test_a_given_module_keeps_its_weights(run: Path, photos: Path) -> None:
+def test_the_weights_of_a_passed_module_are_not_changed(run: Path, photos: Path) -> None:
     mine = TinyNet(2)
     before = {name: t.clone() for name, t in mine.state_dict().items()}
     unspur.evaluate(run, photos, model=mine)
@@ -149,7 +149,7 @@ def test_report_in_python(run: Path, tmp_path: Path) -> None:
 
 
 def test_any_labelled_folder_or_table(run: Path, photos: Path, tmp_path: Path) -> None:
-    """Class folders, a folder with only test/, a table of test rows, a table without splits."""
+    """Tries class folders, a folder with only test/, a table of test rows, and one without splits."""
     only_test = tmp_path / "only"
     shutil.copytree(photos / "test", only_test / "test")
     plain = photos / "plain.csv"
@@ -190,7 +190,7 @@ def test_a_flat_folder_with_classes_in_the_names(run: Path, photos: Path, tmp_pa
     assert found.row("average").accuracy["debiased"].value == pytest.approx(right(run, photos))
 
 
-def test_conflict_is_known_from_the_groups_of_the_training_rows(run: Path, photos: Path) -> None:
+def test_conflicting_groups_follow_from_the_training_rows(run: Path, photos: Path) -> None:
     found = unspur.evaluate(run, photos / "all.csv", model=TinyNet(2), group="colour")
     scores = json.loads((run / "scores.json").read_text())["debiased"]
     for name in ("unbiased", "aligned", "conflicting", "worst_group", "average"):
@@ -198,7 +198,7 @@ def test_conflict_is_known_from_the_groups_of_the_training_rows(run: Path, photo
         assert value == pytest.approx(scores[name])
 
 
-def test_the_ordinary_model_stands_beside_the_debiased_one(run: Path, photos: Path) -> None:
+def test_the_ordinary_model_is_scored_too(run: Path, photos: Path) -> None:
     found = unspur.evaluate(run, photos / "test", model=TinyNet(2))
     assert found.models == ("ordinary", "debiased")
     row, scores = found.row("average"), json.loads((run / "scores.json").read_text())
@@ -255,7 +255,7 @@ def test_datasets_and_groups_in_python(run: Path) -> None:
     for name in ("average", "unbiased", "worst group"):
         one, other = found.row(name).accuracy, by_name.row(name).accuracy
         assert one["debiased"].value == pytest.approx(other["debiased"].value)
-    with pytest.raises(DataError, match="a dataset has neither columns nor file names"):
+    with pytest.raises(DataError, match="neither columns nor file names"):
         unspur.evaluate(run, dataset, model=TinyNet(2), group="colour")
     with pytest.raises(DataError, match=r"hf:x has no file names to read"):
         unspur.evaluate(run, "hf:x", model=TinyNet(2), pattern="*_{group}.png")
@@ -300,7 +300,7 @@ def test_patterns_that_are_refused(pattern: str, message: str) -> None:
         NamePattern(pattern)
 
 
-def test_wilson_keeps_its_width_where_all_are_right() -> None:
+def test_a_wilson_interval_has_a_width_if_all_are_right() -> None:
     low, high = wilson(20, 20)
     assert high == 1
     assert low == pytest.approx(20 / (20 + 1.96**2))
@@ -322,3 +322,27 @@ def test_a_class_that_is_a_formula_is_written_as_text() -> None:
     share = AccuracyShare(0.5, (0.2, 0.8))
     row = EvaluationRow("class", "=1+1", 2, {"model": share})
     assert ",'=1+1," in as_csv(Evaluation("x", "test", 2, ("model",), (row,)))
+
+
+def test_loading_leaves_the_given_network_as_it_is(tmp_path):
+    """Two models of one run are loaded with one module; neither is the module itself."""
+    model = TinyNet()
+    steps = {f"{stage}.steps": 4 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")}
+    settings = {**steps, "mine.how": "oracle", "prune.unit": "weight"}
+    unspur.debias(
+        shapes_set(),
+        model=model,
+        settings=settings,
+        anyway=True,
+        out=tmp_path / "run",
+        store=tmp_path / "store",
+    )
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    debiased = unspur.load(tmp_path / "run", model=model)
+    ordinary = unspur.load(tmp_path / "run" / "ordinary", model=model)
+    assert any(
+        not torch.equal(one, other)
+        for one, other in zip(debiased.parameters(), ordinary.parameters(), strict=True)
+    )
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name])

@@ -1,4 +1,4 @@
-"""The scripts of docs/scale.md: shell syntax, a job in YAML, and lines that our command line takes."""
+"""The scripts of docs/scale.md: valid shell syntax, a valid YAML job, and commands that exist."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def blocks(language: str) -> list[str]:
 
 
 def parse(arguments: list[str]) -> dict[str, object]:
-    """Return what our command line makes of arguments; nothing is run."""
+    """Return the options that our command line parses from arguments, without running anything."""
     command: object = load_command(arguments[0])
     left = arguments[1:]
     while hasattr(command, "commands"):
@@ -63,7 +63,7 @@ def test_the_shell_accepts_the_script_and_each_job_has_its_part(tmp_path: Path) 
     checked = subprocess.run([BASH, "-n"], input=script, text=True, capture_output=True)
     assert checked.returncode == 0, checked.stderr
     (count,) = re.findall(r"^#SBATCH --array=1-(\d+)$", script, re.MULTILINE)
-    (tmp_path / "srun").write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')  # says what it was given
+    (tmp_path / "srun").write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')  # prints its arguments
     (tmp_path / "srun").chmod(0o755)
     for number in range(1, int(count) + 1):
         job = {

@@ -1,4 +1,4 @@
-"""What the package calls and reaches: no code from data, no shell, no network."""
+"""The package runs no code from data, no shell, and does not use the network."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_no_file_has_unsafe_calls(path: Path) -> None:
 
 
 @pytest.mark.skipif(not SCRIPT.is_file(), reason="not run from a source tree")
-def test_dependencies_that_cannot_be_checked_are_said_to_be_unchecked() -> None:
+def test_unchecked_dependencies_are_reported() -> None:
     nowhere = dict.fromkeys(("HTTPS_PROXY", "https_proxy"), "http://127.0.0.1:9")
     done = subprocess.run(
         [sys.executable, str(SCRIPT)], capture_output=True, text=True, env={**os.environ, **nowhere}
@@ -176,8 +176,8 @@ LONG = [
     ["check", "photos", "--store", "store", "--steps", "2", "--device", "cpu", "-q"],
     ["theory", "--quick", "--out", "theory", "-q"],
 ]
-ALIKE = {"demo"}  # `run` with a recipe of its own, for a minute
-LISTENS = {"review"}  # to this computer alone: tests/review/test_web.py
+ALIKE = {"demo"}  # the same as `run` with its own recipe, and takes a minute
+LISTENS = {"review"}  # only to this computer: tests/review/test_web.py
 
 
 @pytest.mark.parametrize(
@@ -207,6 +207,6 @@ def test_no_command_uses_the_network(tmp_path: Path, commands: list[list[str]]) 
     assert len(codes) == len(commands)
 
 
-def test_every_command_is_among_those_that_are_tried() -> None:
+def test_every_command_is_tried() -> None:
     known = {command[0] for command in COMMANDS + LONG} | ALIKE | LISTENS
     assert lazy_group.COMMANDS.keys() <= known

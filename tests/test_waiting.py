@@ -1,4 +1,4 @@
-"""`python -m benchmarks wait`: the parts of a command add up to its clock."""
+"""`python -m benchmarks wait`: the parts of a command add up to its total time."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ waiting = pytest.importorskip("benchmarks.wait", reason="not run from a source t
 
 
 class Time:
-    """A clock that is moved by hand."""
+    """A clock that tests set by hand."""
 
     def __init__(self):
         self.now = 0.0
@@ -60,7 +60,7 @@ def test_a_command_in_a_new_process_is_measured_part_by_part(capfd):
     assert "nor steps: " in text
 
 
-def test_everything_that_is_timed_exists():
+def test_every_timed_function_exists():
     import importlib
 
     for where, function, _ in waiting.PARTS:

@@ -1,4 +1,4 @@
-"""The same verb gives the same result from Python and from the shell, and debias asks the audit's judge."""
+"""Python and the shell give the same results, and debias asks the judge."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEBIAS = {
     "select.minimum": 2,
 }
 SHORT = {f"{table}.steps": 2 for table in ("mine", "pretrain", "prune", "finetune")}
-STEPS = 100  # of a training of the judge: enough for a right verdict on the images below
+STEPS = 100  # steps of the judge's trainings: enough for a right verdict on the images below
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,7 +50,7 @@ def _small_machine() -> Iterator[None]:
 
 
 def write_images(root: Path, part: Part, classes: tuple[str, ...], scale: int = 1) -> Path:
-    """Write a split as PNG files in class folders, every pixel `scale` times as large."""
+    """Write a split as PNG files in class folders, enlarged by `scale`."""
     images = part.take(torch.arange(len(part))).permute(0, 2, 3, 1)
     images = images.repeat_interleave(scale, 1).repeat_interleave(scale, 2)
     for i, (image, target) in enumerate(zip(images.numpy(), part.targets.tolist(), strict=True)):
@@ -62,7 +62,7 @@ def write_images(root: Path, part: Part, classes: tuple[str, ...], scale: int = 
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images of 80 pixels, one of which cannot be read, beside the file of a network."""
+    """Write images of 80 pixels, one of them unreadable, and a file that builds a network."""
     root = tmp_path_factory.mktemp("photos")
     splits = tinted("shortcut", n=200, odd=20)
     write_images(root / "bars", splits.train, splits.classes, scale=10)
@@ -73,7 +73,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def thumbnails(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images of 8 pixels, too few for an audit."""
+    """Write images of 8 pixels, too few for an audit."""
     splits = shapes_set(samples=80, conflicting=8, seed=1)
     return write_images(tmp_path_factory.mktemp("few") / "few", splits.train, splits.classes)
 
@@ -99,7 +99,7 @@ def read(path: Path) -> dict[str, Any]:
     return found
 
 
-# -- both ways ----------------------------------------------------------------------------------------
+# -- Python and shell ---------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:.*broken.png")
@@ -118,7 +118,7 @@ def test_an_audit_is_the_same_from_python_and_from_the_shell(photos: Path, tmp_p
 
 
 @pytest.mark.filterwarnings("ignore:.*broken.png")
-def test_an_audit_looks_at_64_pixels(photos: Path, tmp_path: Path) -> None:
+def test_an_audit_uses_64_pixels(photos: Path, tmp_path: Path) -> None:
     unspur.audit(photos, out=tmp_path / "a", device="cpu", store=tmp_path / "store", settings=AUDIT)
     whole = data.open_images(photos, limit=64)
     assert whole.train.shape == (3, 64, 64)
@@ -173,7 +173,7 @@ def test_a_model_by_name_replaces_the_network_of_a_recipe(thumbnails: Path, tmp_
     assert 'name = "convnet"' in (tmp_path / "recipe.toml").read_text()
 
 
-def test_initial_weights_of_a_module_are_its_own(thumbnails: Path) -> None:
+def test_init_cannot_be_combined_with_a_module(thumbnails: Path) -> None:
     with pytest.raises(ModelError, match=r"'w\.pth' is for a network by name"):
         unspur.debias(thumbnails, model=TinyNet(), init="w.pth", device="cpu", anyway=True)
 
@@ -186,10 +186,10 @@ def test_a_network_of_timm_needs_timm(thumbnails: Path, monkeypatch: pytest.Monk
         unspur.debias(thumbnails, model="timm:resnet10t", device="cpu", anyway=True)
 
 
-def test_data_come_first(thumbnails: Path) -> None:
-    with pytest.raises(DataError, match=r"data come first.*unspur\.debias\(data, model=network\)"):
+def test_data_are_the_first_argument(thumbnails: Path) -> None:
+    with pytest.raises(DataError, match=r"must be the data.*unspur\.debias\(data, model=network\)"):
         unspur.debias(TinyNet(), thumbnails)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match=r"data come first.*unspur\.audit\(data, model=network\)"):
+    with pytest.raises(DataError, match=r"must be the data.*unspur\.audit\(data, model=network\)"):
         unspur.audit(TinyNet())  # type: ignore[arg-type]
 
 
@@ -198,20 +198,20 @@ def test_data_come_first(thumbnails: Path) -> None:
 
 @pytest.fixture(scope="module")
 def tints(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images whose tint gives the class away."""
+    """Write images whose tint predicts the class."""
     splits = tinted("shortcut", n=400, odd=20)
     return write_images(tmp_path_factory.mktemp("tints") / "tints", splits.train, splits.classes)
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Images that are easy to tell apart, by nothing but their class."""
+    """Write images of easy classes without a shortcut."""
     splits = shapes_set(samples=160, conflicting=80)
     return write_images(tmp_path_factory.mktemp("plain") / "plain", splits.train, splits.classes)
 
 
 def debias(folder: Path, home: Path, *words: str) -> tuple[Result, dict[str, Any]]:
-    """Debias on the command line with a small network; return what was printed, and scores.json."""
+    """Debias on the command line with a small network; return the output and scores.json."""
     model = home / "network.py"
     model.write_text(MODEL)
     where = ("--out", home / "out", "--store", home / "store", "--model", f"{model}:build")
@@ -219,9 +219,7 @@ def debias(folder: Path, home: Path, *words: str) -> tuple[Result, dict[str, Any
     return done, read(home / "out" / "scores.json")
 
 
-def test_with_a_shortcut_debias_goes_on_and_the_audit_is_reused(
-    tints: Path, tmp_path: Path
-) -> None:
+def test_with_a_shortcut_debias_continues_and_reuses_the_audit(tints: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     done, scores = debias(tints, tmp_path)
     assert scores["judge"]["debias"] is True
@@ -237,7 +235,7 @@ def test_with_a_shortcut_debias_goes_on_and_the_audit_is_reused(
 
 
 def test_the_suspects_of_a_run_are_those_of_its_audit(tints: Path, tmp_path: Path) -> None:
-    """They are no second opinion: the same flags and scores, from the same trainings."""
+    """The flags and scores are the same, from the same trainings."""
     store = tmp_path / "store"
     done = unspur.debias(
         tints, model=TinyNet(), settings=DEBIAS, store=store, device="cpu", out=tmp_path / "out"
@@ -254,7 +252,7 @@ def test_the_suspects_of_a_run_are_those_of_its_audit(tints: Path, tmp_path: Pat
     }
 
 
-def test_suspects_given_back_plan_no_mining(tints: Path, tmp_path: Path) -> None:
+def test_corrected_suspects_need_no_mining(tints: Path, tmp_path: Path) -> None:
     debias(tints, tmp_path)
     again = ("--suspects", tmp_path / "out" / "suspects.csv", "--dry-run")
     where = ("--out", tmp_path / "again", "--store", tmp_path / "store")
@@ -292,9 +290,7 @@ def test_debias_reuses_the_trainings_of_an_audit(plain: Path, tmp_path: Path) ->
     assert scores["judge"]["verdict"] == read(tmp_path / "audit" / "audit.json")["verdict"]
 
 
-def test_anyway_does_not_ask_and_trains_only_what_finds_suspects(
-    plain: Path, tmp_path: Path
-) -> None:
+def test_anyway_skips_the_judge_and_trains_only_the_miner(plain: Path, tmp_path: Path) -> None:
     _, scores = debias(plain, tmp_path, "--anyway")
     assert "judge" not in scores
     trained = [name.rpartition("-")[0] for name in artifacts(tmp_path / "store", "audit-")]
@@ -302,9 +298,7 @@ def test_anyway_does_not_ask_and_trains_only_what_finds_suspects(
     assert artifacts(tmp_path / "store", "mine-") != []
 
 
-def test_a_recipe_that_asks_for_the_judge_asks_it_from_python_too(
-    plain: Path, tmp_path: Path
-) -> None:
+def test_a_recipe_with_a_judge_asks_it_from_python_too(plain: Path, tmp_path: Path) -> None:
     recipe = recipes.change(Recipe(), {**SHORT, "judge": True})
     how: dict[str, Any] = {"model": TinyNet(), "device": "cpu", "settings": recipe}
     assert unspur.debias(plain, **how).scores["judge"]["debias"] is False
@@ -314,25 +308,25 @@ def test_a_recipe_that_asks_for_the_judge_asks_it_from_python_too(
 def test_too_few_images_for_the_judge_are_debiased_with_a_warning(
     thumbnails: Path, tmp_path: Path
 ) -> None:
-    with pytest.warns(UserWarning, match="the judge was not asked.*80 training images are too few"):
+    with pytest.warns(UserWarning, match="no audit.*80 training images are too few"):
         _, scores = debias(thumbnails, tmp_path)
     assert "judge" not in scores
     assert artifacts(tmp_path / "store", "audit-") == []
     assert artifacts(tmp_path / "store", "mine-") != []
 
 
-def test_a_plan_without_an_ordinary_model_is_run_as_asked(plain: Path, tmp_path: Path) -> None:
-    """JTT has no ordinary model that could be returned, so nobody is asked."""
+def test_a_plan_without_an_ordinary_model_has_no_judge(plain: Path, tmp_path: Path) -> None:
+    """JTT trains no ordinary model that could be returned, so there is no judge."""
     settings = {**SHORT, "plan": "jtt"}
     done = unspur.debias(
         plain, model=TinyNet(), settings=settings, store=tmp_path / "store", device="cpu"
     )
     assert "judge" not in done.scores
-    assert len(artifacts(tmp_path / "store", "audit-")) == 4  # those that find suspects
+    assert len(artifacts(tmp_path / "store", "audit-")) == 4  # the networks of the miner
 
 
 @pytest.mark.parametrize(("scale", "times"), [(1, 1), (10, 2)])
-def test_files_are_opened_again_only_for_a_judge_who_sees_less(
+def test_files_are_opened_again_only_for_a_smaller_judge(
     scale: int, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     splits = shapes_set(samples=120, seed=1)
@@ -351,7 +345,7 @@ def test_files_are_opened_again_only_for_a_judge_who_sees_less(
 
 
 def test_large_images_in_memory_are_audited_at_64_pixels_too(tmp_path: Path) -> None:
-    """Files of 80 pixels, and the same images in memory, are both made smaller."""
+    """Files of 80 pixels, and the same images in memory, are both shrunk."""
     small = shapes_set(samples=120, seed=1)
     large = small.train.images.repeat_interleave(10, 2).repeat_interleave(10, 3)
     place = find_place("cpu", tmp_path, terminal.show(quiet=True))
@@ -363,14 +357,14 @@ def test_large_images_in_memory_are_audited_at_64_pixels_too(tmp_path: Path) -> 
     assert judge.context.splits.train.shape == (3, 64, 64)
 
 
-def test_shrinking_keeps_what_is_small_enough_and_the_kind_of_numbers() -> None:
+def test_shrinking_keeps_small_images_and_the_dtype() -> None:
     splits = shapes_set(samples=20)
     assert shrink(splits, 8) is splits
     smaller = shrink(splits, 4)
     assert {part.shape for part in smaller.parts().values()} == {(3, 4, 4)}
     assert smaller.train.dtype == torch.uint8
     assert torch.equal(smaller.train.targets, splits.train.targets)
-    # Halving by a triangle filter: a pixel is a weighted mean, so a constant stays one.
+    # A pixel of the shrunk image is a weighted mean, so a constant image stays constant.
     flat = Split(torch.full((2, 1, 8, 6), 7.5), torch.tensor([0, 1]))
     halved = shrink(data.Splits(train=flat, classes=("a", "b")), 4).train
     assert halved.shape == (1, 4, 3)

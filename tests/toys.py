@@ -54,7 +54,7 @@ SMALL = (
 
 
 def without_valid(splits: Splits) -> Splits:
-    """The same data, nothing kept apart for selection."""
+    """Return the same data without a validation split."""
     bias = {name: labels for name, labels in splits.bias.items() if name != "valid"}
     return replace(splits, valid=None, bias=bias)
 
@@ -67,7 +67,7 @@ def context(
     model: nn.Module | None = None,
     builder: models.Builder | None = None,
 ) -> Context:
-    """A small run on a store, on one CPU; its model is the same each time unless given."""
+    """Return the context of a small run on the CPU; its model is the same each time unless given."""
     if model is None:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
@@ -83,13 +83,13 @@ def context(
 
 
 def at_rate(made: Context, stage: str, rate: float) -> Context:
-    """The same run with a learning rate that no recipe may have."""
+    """Return the same context with a learning rate that recipes do not allow."""
     settings = made.recipe.table(stage).model_copy(update={"rate": rate})
     return replace(made, recipe=made.recipe.model_copy(update={stage: settings}))
 
 
 def real_mnist() -> Digits:
-    """The real digits, where UNSPUR_DATA names their folder; the test is skipped elsewhere."""
+    """Return the real digits from the folder UNSPUR_DATA; skip the test without it."""
     root = Path(os.environ.get("UNSPUR_DATA") or "unset")
     folders = (root, root / "MNIST" / "raw")
     if not any(path for folder in folders for path in folder.glob("train-images-idx3-ubyte*")):
@@ -98,21 +98,21 @@ def real_mnist() -> Digits:
 
 
 class Counting(Store):
-    """A store that notes which stages it has to make."""
+    """A store that records which stages are computed."""
 
     def __init__(self, root: Path):
         super().__init__(root)
         self.made: list[str] = []
 
     @contextmanager
-    def making(self, wanted):
-        with super().making(wanted) as (found, missing):
+    def making(self, requests):
+        with super().making(requests) as (found, missing):
             self.made += [path.name.partition("-")[0] for path in missing]
             yield found, missing
 
 
 def ingredients_of(made_in: Context) -> list[dict[str, object]]:
-    """What every stage of a plan depends on, in order."""
+    """Return the ingredients of every stage of a plan, in order."""
     return [dict(key.ingredients) for key in plan_keys(made_in).values()]
 
 

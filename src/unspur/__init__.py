@@ -1,7 +1,7 @@
 """Remove shortcuts from image classifiers.
 
-The way of the data: data → stages (mine, pretrain, prune, fine-tune, evaluate) → runs → report, deploy. Each
-folder says in its `__init__` what it may import. Names are imported when they are first used. The flat files:
+The flow of data: data → stages (mine, pretrain, prune, fine-tune, evaluate) → runs → report, deploy. The
+`__init__` of a folder says what it may import. Names are imported when they are first used. The flat files:
 deprecation, errors, extras, hashing, lazy, noise, version may import: nothing.
 boundary may import: errors.
 addresses, trackers may import: errors, extras.
@@ -97,7 +97,7 @@ if not TYPE_CHECKING:
 
 
 class _Package(ModuleType):
-    """This package, in which functions keep the names that folders have too: `audit` and `report`."""
+    """This package. Importing a folder (`audit`, `report`) must not replace the function of the same name."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if not (name in __all__ and isinstance(value, ModuleType)):

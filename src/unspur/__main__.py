@@ -1,4 +1,4 @@
-"""`python -m unspur`."""
+"""Run the command line as `python -m unspur`."""
 
 from .cli import main
 

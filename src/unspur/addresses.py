@@ -1,4 +1,4 @@
-"""Files at an address of an object store, as `s3://bucket/name`, read and written with fsspec."""
+"""Read and write files in an object store by address, such as `s3://bucket/name`, with fsspec."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ADDRESS = re.compile(r"[a-z][a-z0-9+.]*://")
 
 
 def is_address(where: Path | str) -> bool:
-    """Return whether a text is an address of an object store, not a path of this machine."""
+    """Return whether a text is an address in an object store rather than a local path."""
     return isinstance(where, str) and ADDRESS.match(where) is not None
 
 
@@ -25,8 +25,8 @@ def open_filesystem(address: str) -> tuple[Any, str]:
         filesystem, path = need("fsspec.core", extra="cloud").url_to_fs(address)
     except (ImportError, ValueError) as error:
         raise UsageError(
-            f"{address} cannot be opened ({error}). Install the package that its kind needs, as in "
-            "`pip install 'unspur[cloud]'` for s3:// or `pip install gcsfs` for gs://."
+            f"{address} cannot be opened ({error}). Install the package for this kind of address: "
+            "`pip install 'unspur[cloud]'` for s3://, `pip install gcsfs` for gs://."
         ) from None
     if hasattr(
         filesystem, "auto_mkdir"
@@ -37,24 +37,24 @@ def open_filesystem(address: str) -> tuple[Any, str]:
 
 @contextmanager
 def explain_failure(address: str) -> Iterator[None]:
-    """Turn the errors of an object store into ours."""
+    """Turn an OSError of an object store into a StoreError."""
     try:
         yield
     except OSError as error:
         reason = str(error) or type(error).__name__
         raise StoreError(
-            f"{address} cannot be reached ({reason[:200]}). Check the name, the network and your rights; "
-            "what was finished is kept."
+            f"{address} cannot be reached ({reason[:200]}). Check the name, the network and your "
+            "permissions. Finished work is kept."
         ) from None
 
 
 def join_address(folder: Path | str, name: str) -> Path | str:
-    """Return the place of a file in a folder."""
+    """Return the path or address of a file in a folder."""
     return f"{folder.rstrip('/')}/{name}" if isinstance(folder, str) else folder / name
 
 
 def replace_suffix(where: Path | str, suffix: str) -> Path | str:
-    """Return a place with another suffix, as `Path.with_suffix` does."""
+    """Return a path or address with another suffix, as `Path.with_suffix` does."""
     if isinstance(where, Path):
         return where.with_suffix(suffix)
     folder, _, name = where.rpartition("/")
@@ -62,14 +62,14 @@ def replace_suffix(where: Path | str, suffix: str) -> Path | str:
 
 
 def write_address(address: str, content: bytes) -> None:
-    """Write a file of an object store; such a file appears whole or not at all."""
+    """Write a file in an object store, which does so atomically."""
     filesystem, path = open_filesystem(address)
     with explain_failure(address):
         filesystem.pipe_file(path, content)
 
 
 def read_address(address: str) -> bytes | None:
-    """Return the content of a file of an object store, or None if there is none."""
+    """Return the content of a file in an object store, or None if it does not exist."""
     filesystem, path = open_filesystem(address)
     with explain_failure(address):
         try:

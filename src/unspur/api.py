@@ -1,4 +1,4 @@
-"""The front door for Python: audit data, debias a model, compare methods."""
+"""The Python interface: audit data, debias a model, compare methods."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from .store import refuse_file
 
 @dataclass(frozen=True)
 class DebiasedModel:
-    """A debiased model, its suspects, scores and masks, and the folder they were saved to."""
+    """The result of `debias`: the model, its suspects, scores and masks, and the folder of the run."""
 
     model: nn.Module
-    suspects: Suspects | None  # None where nothing was mined
+    suspects: Suspects | None  # None if the method has no mining stage
     scores: dict[str, Any]
     masks: dict[str, Tensor]
     out: Path | None
@@ -68,24 +68,38 @@ def debias(
     show: Show | bool = False,
     on_log: LogHook | None = None,
 ) -> DebiasedModel:
-    """Find the samples that contradict the model's shortcut, cut the weights that carry it, retrain the rest.
+    """Remove the shortcut from a classifier: find the images that contradict it, prune, and retrain.
 
-    `train` is a dataset or a Split, or a whole set: Splits, an image folder, a table of paths and labels.
-    `model` is an nn.Module, whose weights are the starting point and which is not changed, or a name as on
-    the command line (`resnet18`, `timm:NAME`, `file.py:builder`); by default ResNet-18, or a small
-    convolutional network for images of at most 28 pixels. `pretrained` starts from its published weights,
-    `init` from those in a file. Steps follow the size
-    of the data and the device; `settings` are changes of them, as {"pretrain.steps": 2000}, or a Recipe,
-    which is run as it is. An audit is asked first: without a sign of a shortcut the ordinary model is
-    returned, unless `anyway`. Only the scores read `bias`: labels of the shortcut by split, or for files
-    the name of a column or a pattern of file names ('*_{group}.png').
-    With `out`, a run's folder is written; stages are stored in `store` (UNSPUR_STORE or runs/store) and
-    reused. Without either nothing is stored. `suspects` is the suspects.csv of a run, corrected by you.
-    `method` is another method in place of our preset ("jtt", "dfr-mined", ...; `unspur methods` lists them).
-    `prefer` moves the result towards images that follow the shortcut ("aligned") or contradict it
-    ("conflicting"). `show=True` shows progress. `on_log(stage, step, values)` is called with the losses
-    while a stage trains and with the scores at the end; `unspur.trackers` has hooks for TensorBoard,
-    Weights & Biases and MLflow.
+    An audit first decides whether there is a shortcut. If it finds none, the ordinary model is returned.
+
+    Args:
+        train: The training images: a dataset or a Split, or a whole data set (Splits, an image folder, a
+            table of paths and labels, `hf:NAME`).
+        valid: Validation images, if `train` is only a training split.
+        model: An nn.Module, whose weights are the starting point and which is not changed; or a name as on
+            the command line (`resnet18`, `timm:NAME`, `file.py:builder`). By default ResNet-18, or a small
+            convolutional network for images of at most 28 pixels.
+        test: Test images, if `train` is only a training split. They are used only for scores.
+        bias: The bias labels of the images by split, used only for scores unless the method needs them. For
+            images in files: the name of a column, or a pattern of file names ('*_{group}.png').
+        classes: The names of the classes, for a dataset without them.
+        init: A file with the initial weights of a network that is given by name.
+        pretrained: Whether to start from the published weights of the network.
+        size: The largest side of images in files, in pixels.
+        settings: Changes of the default settings, such as {"pretrain.steps": 2000}. The defaults depend on
+            the number of images and the device. Or a complete Recipe.
+        seed: The seed of training.
+        device: "cpu" or "cuda"; by default a GPU if there is one.
+        out: A folder for the results of the run.
+        store: Where stages are stored and found again; by default UNSPUR_STORE or runs/store. Without `out`
+            and `store` nothing is kept.
+        suspects: The suspects.csv of an earlier run, corrected by you.
+        method: Another method than our preset, such as "jtt" or "dfr-mined"; `unspur methods` lists them.
+        prefer: "aligned" or "conflicting" favours the accuracy on such images; "balanced" favours neither.
+        anyway: Whether to debias without an audit.
+        show: True shows progress.
+        on_log: A function of (stage, step, values) that is called with the losses while a stage trains and
+            with the scores at the end; `unspur.trackers` has some for common trackers.
     """
     _refuse_model(train, "debias")
     folder = _folder(out)
@@ -98,7 +112,7 @@ def debias(
             init=init,
             pretrained=pretrained,
             size=size,
-            settings=_seeded(_preferring(settings, prefer), seed),
+            settings=_add_seed(_add_preference(settings, prefer), seed),
             suspects=suspects,
             method=method,
             anyway=anyway,
@@ -123,14 +137,25 @@ def audit(
     power: PowerPlan | bool = False,
     show: Show | bool = False,
 ) -> Audit:
-    """Decide whether there is a shortcut in these training images, and which of them contradict it.
+    """Decide whether there is a shortcut in training images, and which images contradict it.
 
-    `train` is as for `debias`. The error rates of the verdict are those of the built-in small network; a
-    `model` of yours has others. `settings` are dotted changes, as {"mine.steps": 2000}: `mine` for the
-    network that follows what is easy, `pretrain` for all others. With `out`, audit.json, suspects.csv and
-    report.html are written; trainings are stored as by `debias`. `explain` is a table with columns that may
-    explain the suspects; what is known of the files and their pixels is tried anyway (`explanation`). With
-    `power`, shortcuts are planted into the images to measure which would be found: True, or what to plant.
+    Args:
+        train: The training images, as for `debias`.
+        model: Another network than the built-in small one. The documented error rates of the verdict hold
+            only for the built-in network.
+        classes: The names of the classes, for a dataset without them.
+        size: The largest side of an image in pixels; larger images are shrunk.
+        settings: Changes of settings, such as {"mine.steps": 2000}: `mine` for the biased network that
+            finds the suspects, `pretrain` for all other networks.
+        seed: The seed of training.
+        device: "cpu" or "cuda"; by default a GPU if there is one.
+        out: A folder for audit.json, suspects.csv and report.html.
+        store: Where trainings are stored, as for `debias`.
+        explain: A table with columns that may explain the suspects. Properties of the files and of the
+            pixels are always tried; `explanation` of the result has what was found.
+        power: True, or a plan, measures which shortcuts the audit would find: artificial ones are added to
+            the images.
+        show: True shows progress.
     """
     _refuse_model(train, "audit")
     folder = _folder(out)
@@ -172,6 +197,7 @@ def compare(
     bias: Mapping[str, Tensor] | str | None = None,
     classes: tuple[str, ...] | None = None,
     init: str = "",
+    pretrained: bool = False,
     size: int = 0,
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
@@ -181,10 +207,11 @@ def compare(
     suspects: Path | str | None = None,
     show: Show | bool = False,
 ) -> MethodComparison:
-    """Train several methods on the same images and return their scores beside each other.
+    """Train several methods on the same images, and compare their scores.
 
-    `methods` are names that `unspur methods` lists for own images; the rest is as for `debias`. With `out`,
-    every method gets a folder below it, beside comparison.json and comparison.html. No audit is asked.
+    `methods` are names that `unspur methods` lists for your own images; the other arguments are as for
+    `debias`. With `out`, every method has a folder below it, next to comparison.json and comparison.html.
+    There is no audit.
     """
     _refuse_model(train, "compare")
     folder = _folder(out)
@@ -196,6 +223,7 @@ def compare(
             methods,
             model=model,
             init=init,
+            pretrained=pretrained,
             size=size,
             settings={**(settings or {}), "seed": seed},
             suspects=suspects,
@@ -204,22 +232,23 @@ def compare(
 
 
 def _refuse_model(train: object, verb: str) -> None:
-    """Raise if a network stands where the data belong."""
+    """Raise DataError if a network is passed in place of the data."""
     if isinstance(train, nn.Module):
         raise DataError(
-            f"the first argument is a network; data come first. Write unspur.{verb}(data, model=network)."
+            "the first argument is a network, and must be the data. Write "
+            f"unspur.{verb}(data, model=network)."
         )
 
 
 def _folder(out: Path | str | None) -> Path | None:
-    """Return the folder for results; raise before anything is done if it cannot be made."""
+    """Return the folder for results; raise before any work begins if it cannot be created."""
     if out is None:
         return None
     refuse_file(Path(out))
     return Path(out)
 
 
-def _preferring(
+def _add_preference(
     settings: Recipe | Mapping[str, Any] | None, prefer: str
 ) -> Recipe | Mapping[str, Any]:
     """Return the settings with a preference for aligned or conflicting images."""
@@ -227,11 +256,13 @@ def _preferring(
     if not isinstance(settings, Recipe):
         return {**changes, **(settings or {})}
     if changes:
-        raise RecipeError(f"a whole recipe has its own settings; leave prefer={prefer!r} out.")
+        raise RecipeError(
+            f"a recipe is complete, so prefer={prefer!r} has no effect. Leave it out."
+        )
     return settings
 
 
-def _seeded(
+def _add_seed(
     settings: Recipe | Mapping[str, Any] | None, seed: int | None
 ) -> Recipe | Mapping[str, Any]:
     """Return the settings with a seed, if one is given."""
@@ -264,7 +295,7 @@ def _place(
     keep: bool,
     on_log: LogHook | None = None,
 ) -> Iterator[Place]:
-    """Return where to work; the store is temporary unless one is named or results are to be kept."""
+    """Yield the device, store and progress display; the store is temporary unless results are kept."""
     shown = show if callable(show) else terminal.show(quiet=not show)
     if store is not None or keep:
         yield find_place(device, store, shown, on_log)

@@ -1,6 +1,6 @@
-"""What the operating system, a user's data set and a user's network raise becomes one of our errors here.
+"""Turn errors of the operating system, of a user's data set and of a user's network into unspur errors.
 
-The original error is the cause of ours; the command line shows its traceback below our line.
+The original error is the cause of ours. The command line shows its traceback below our message.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ ADVICE = {
     errno.EEXIST: "A file is where a folder should be.",
     errno.ENOTDIR: "A file is where a folder should be.",
     errno.EISDIR: "A folder is where a file should be.",
-    errno.EACCES: "Name a place that can be written.",
-    errno.EPERM: "Name a place that can be written.",
-    errno.EROFS: "Name a place that can be written.",
+    errno.EACCES: "Choose a folder that you can write to.",
+    errno.EPERM: "Choose a folder that you can write to.",
+    errno.EROFS: "Choose a folder that you can write to.",
     errno.EMFILE: "Allow more open files (ulimit -n).",
 }
 
 
 @contextmanager
 def explain_faults(what: str, kind: type[UnspurError] = DataError) -> Iterator[None]:
-    """Turn whatever a user's code raises into one of our errors; `what` says what it prevents."""
+    """Turn any exception of a user's code into an error of class `kind`; `what` says what failed."""
     try:
         yield
     except UnspurError:
@@ -42,7 +42,7 @@ def explain_faults(what: str, kind: type[UnspurError] = DataError) -> Iterator[N
 
 @contextmanager
 def explain_system() -> Iterator[None]:
-    """Turn what the system or a network raises into our errors; any other error is a fault of unspur."""
+    """Turn errors of the operating system or of a network into ours; any other error is a bug in unspur."""
     try:
         yield
     except UnspurError:
@@ -55,11 +55,11 @@ def explain_system() -> Iterator[None]:
 
 
 def _memory(error: Exception) -> UnspurError | None:
-    """Explain a lack of memory, of the computer or of a GPU."""
+    """Explain that the memory of the computer or of a GPU is full."""
     text = str(error).lower()
-    said = "out of memory" in text or "can't allocate memory" in text or "std::bad_alloc" in text
-    if not isinstance(error, MemoryError) and not (said and isinstance(error, RuntimeError)):
-        return None  # torch.cuda.OutOfMemoryError is a RuntimeError that says so
+    full = "out of memory" in text or "can't allocate memory" in text or "std::bad_alloc" in text
+    if not isinstance(error, MemoryError) and not (full and isinstance(error, RuntimeError)):
+        return None  # torch.cuda.OutOfMemoryError is a RuntimeError with such a text
     return TrainingError(
         f"there is not enough memory ({_line(error)}). Lower batch, data.size or the network's width; "
         "finished stages and the last checkpoint are kept."
@@ -67,24 +67,24 @@ def _memory(error: Exception) -> UnspurError | None:
 
 
 def _system(error: Exception) -> UnspurError | None:
-    """Explain what the operating system refuses."""
+    """Explain an error of the operating system."""
     if not isinstance(error, OSError):
         return None
     where = " and ".join(str(name) for name in (error.filename, error.filename2) if name)
-    said = f"{where}: {error.strerror}" if where and error.strerror else str(error)
-    advice = ADVICE.get(error.errno or 0, "Look at the disk, or name another place.")
-    return StoreError(f"{said}. {advice} What is stored is not trained again.")
+    text = f"{where}: {error.strerror}" if where and error.strerror else str(error)
+    advice = ADVICE.get(error.errno or 0, "Check the disk, or choose another folder.")
+    return StoreError(f"{text}. {advice} Stages that are stored are not trained again.")
 
 
 def _network(error: Exception) -> UnspurError | None:
-    """Explain what was raised in a network, or because of what it returned."""
+    """Explain an error that a network, or its output, has caused."""
     if not any(
         frame.filename == _module_file() for frame in traceback.extract_tb(error.__traceback__)
     ):
         return None
     explained = ModelError(
-        f"the network failed, or its outputs could not be used: {_line(error)}. Does it return one logit a "
-        "class for every image, whenever it is called?"
+        f"the network failed, or its outputs could not be used: {_line(error)}. It must return one logit per "
+        "class for every image, each time it is called."
     )
     trace = error.__traceback__
     explained.traceback = _format(error, _users_part(trace) or trace)
@@ -92,14 +92,14 @@ def _network(error: Exception) -> UnspurError | None:
 
 
 def _format(error: Exception, trace: TracebackType | None) -> str:
-    """Return a traceback as text; '' where no frame is left."""
+    """Return a traceback as text; '' if it has no frames."""
     if trace is None:
         return ""
     return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
 
 
 def _users_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return what follows our last frame, without the frames of torch before the user's own."""
+    """Return the part of a traceback after our last frame, without the frames of torch at its beginning."""
     part = after = trace
     while part is not None:
         if _file(part).startswith(OURS):
@@ -128,6 +128,6 @@ def _file(trace: TracebackType) -> str:
 
 
 def _line(error: Exception) -> str:
-    """Return the kind of an error and the first line of its message."""
+    """Return the class of an error and the first line of its message."""
     first = next(iter(str(error).strip().splitlines()), "").rstrip(".")
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

@@ -1,4 +1,4 @@
-"""Everything unspur raises on purpose.
+"""The errors that unspur raises.
 
     UnspurError
     ├── UsageError      a command or a function cannot be used like this
@@ -6,20 +6,20 @@
     ├── DataError       a file, image or label is missing, damaged or out of range
     ├── ModelError      a network has no usable head, or the wrong number of outputs
     ├── MaskError       a weight cannot be masked, or masks do not fit a network
-    ├── TrainingError   a loss, a weight or a score is no longer a number, or memory is short
-    ├── StoreError      an artifact cannot be written, or what is stored is damaged
+    ├── TrainingError   a loss, a weight or a score is not finite, or there is not enough memory
+    ├── StoreError      a result cannot be written, or a stored one is damaged
     └── Interrupted     stopped by the user; the work so far is kept
 
-Every message says what was wrong, what was given and what to do. On the command line wrong use (UsageError,
-RecipeError) ends with exit code 2, Interrupted with 130, every other error with 1.
+Every message says what is wrong, what was given and what to do. The exit code of the command line is 2 for
+UsageError and RecipeError, 130 for Interrupted and 1 for all other errors.
 """
 
 
 class UnspurError(Exception):
-    """The parent of every error unspur raises on purpose."""
+    """The base class of all errors that unspur raises."""
 
     exit_code = 1
-    traceback = ""  # of the user's code, where that is the cause
+    traceback = ""  # the traceback of the user's code, if that is the cause
 
 
 class UsageError(UnspurError):
@@ -47,14 +47,14 @@ class MaskError(UnspurError):
 
 
 class TrainingError(UnspurError):
-    """A loss, a weight or a score is no longer a number, or there is not enough memory."""
+    """A loss, a weight or a score is not finite, or there is not enough memory."""
 
 
 class StoreError(UnspurError):
-    """An artifact cannot be written, or what is stored is damaged."""
+    """A result cannot be written, or a stored one is damaged."""
 
 
-class Interrupted(UnspurError):  # noqa: N818  (not an error of anyone's)
+class Interrupted(UnspurError):  # noqa: N818  (not really an error)
     """Stopped by the user; the work so far is kept."""
 
     exit_code = 130

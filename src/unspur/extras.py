@@ -1,4 +1,4 @@
-"""Code of others: optional dependencies, and what installed packages add by entry points."""
+"""Load code of other packages: optional dependencies, and additions by entry points."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def need(module: str, extra: str = "report") -> ModuleType:
 
 
 def load_entry_points(group: str, problem: Callable[[str, Any], str]) -> dict[str, Any]:
-    """Return what installed packages add to a group of entry points, by name.
+    """Return the objects that installed packages add to a group of entry points, by name.
 
-    `problem(name, value)` says what is wrong with an addition, or "" if nothing is. A broken addition is
-    left out with a warning, so that one package cannot stop the others.
+    `problem(name, value)` returns what is wrong with an addition, or "". A broken addition is left out with a
+    warning, so that one package cannot break the others.
     """
     found: dict[str, Any] = {}
     for point in metadata.entry_points(group=group):
@@ -41,7 +41,7 @@ def load_entry_points(group: str, problem: Callable[[str, Any], str]) -> dict[st
 
 
 def _load(point: metadata.EntryPoint) -> tuple[Any, str]:
-    """Import what an entry point names; return it, and what went wrong."""
+    """Import the object of an entry point; return it, and what went wrong or ""."""
     try:
         return point.load(), ""
     except Exception as error:  # another package's code can raise anything

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def digest(text: str, *tensors: Tensor) -> str:
-    """A short content hash of a text and tensors."""
+    """Return a short content hash of a text and tensors."""
     import numpy as np
     import torch
 

@@ -1,6 +1,6 @@
 """Import a package's public names when they are first used.
 
-A package whose `__init__` imports all of its files is slow to import, and loads torch for a list of names.
+A package whose `__init__` imports all of its files is slow to import and always loads torch.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a module `__getattr__` that finds each name in the file of the package that has it.
+    """Return a module `__getattr__` that imports each public name from the file that defines it.
 
-    `homes` maps a file (dotted, relative to the package) to the names it has, separated by spaces.
+    `homes` maps a file (dotted, relative to the package) to the names it defines, separated by spaces.
     """
     files = {name: file for file, names in homes.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""The front door for Python to a finished run: classify images, score it, export it, write its page."""
+"""The Python interface to a finished run: classify images, score the model, export it, write the report."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def predict(
     trust: bool = False,
     device: str | None = None,
 ) -> list[Prediction]:
-    """Classify image files, or all below folders; warns of files that cannot be read and leaves them out.
+    """Classify image files, or all image files in folders. Unreadable files are left out, with a warning.
 
-    `run` is the folder of a run, or its model as `unspur.load` returns it. `model` is needed only where the
-    run was given a module: the module again, or `file.py:builder`. `trust` is as for `unspur.load`.
+    `run` is the folder of a run, or its model as `unspur.load` returns it. `model` is needed only if the run
+    was made with an nn.Module: pass that module again, or `file.py:builder`. `trust` is as for `unspur.load`.
     """
     found = run if isinstance(run, Classifier) else open_model(run, model, trust=trust)
     paths = [images] if isinstance(images, Path | str) else list(images)
@@ -65,13 +65,21 @@ def evaluate(
     ratio: str = "1pct",
     data_root: Path | None = None,
 ) -> Evaluation:
-    """Score the model of a run, and the ordinary one beside it, on labelled images.
+    """Score the debiased and the ordinary model of a run on labelled images.
 
-    `images` are a folder, a table, `hf:NAME`, a benchmark by name, a dataset, a Split or Splits. Of a set
-    with splits the test split is scored. `group` names the column of groups, or gives the group of every
-    image of a dataset; `pattern` reads classes or groups from file names ('*_{class}_{group}.png'). Classes
-    are matched by name; `classes` names the model's outputs where the run had only numbers. With `out`,
-    FILE.json, FILE.csv and FILE.md are written. `trust` is as for `unspur.load`.
+    Args:
+        run: The folder of a run, or a model from `unspur.load`.
+        images: A folder, a table, `hf:NAME`, the name of a benchmark, a dataset, a Split or Splits. If there
+            are splits, the test split is scored.
+        model: As for `predict`.
+        trust: As for `unspur.load`.
+        group: The name of the column with the groups; for a dataset, the group of every image.
+        pattern: A pattern that reads classes or groups from file names, such as '*_{class}_{group}.png'.
+        classes: The names of the model's outputs, if the run had only numbers. Classes are matched by name.
+        device: "cpu" or "cuda"; by default a GPU if there is one.
+        out: Writes the scores to OUT.json, OUT.csv and OUT.md.
+        ratio: The share of conflicting images of a benchmark, such as "1pct".
+        data_root: The folder with the files of benchmarks.
     """
     models = {"model": run} if isinstance(run, Classifier) else open_models(run, model, trust=trust)
     first = next(iter(models.values()))
@@ -84,8 +92,8 @@ def evaluate(
         opened = of_splits(images)
     elif isinstance(group, str) or pattern:
         raise DataError(
-            "a dataset has neither columns nor file names to read groups from. Give the group of each image, "
-            "as in group=[0, 1, ...]."
+            "groups cannot be read from a dataset, which has neither columns nor file names. Pass the group "
+            "of each image, as in group=[0, 1, ...]."
         )
     else:
         opened = of_dataset(images, first.classes, group)
@@ -96,11 +104,12 @@ def evaluate(
 
 
 def _rename(models: Iterable[Classifier], classes: tuple[str, ...]) -> None:
-    """Name the outputs of models, in place."""
+    """Set the class names of models, in place."""
     for each in models:
         if len(classes) != len(each.classes):
             raise DataError(
-                f"{len(classes)} names of classes, and the model has {len(each.classes)} classes."
+                f"{len(classes)} class names were given, and the model has {len(each.classes)} classes. "
+                "Give one name for each."
             )
         each.classes = tuple(classes)
 
@@ -133,11 +142,20 @@ def export(
     trust: bool = False,
     data_root: Path | None = None,
 ) -> Exported:
-    """Write the model of a run as files to deploy, RUN/export by default; each is checked against the model.
+    """Write the model of a run as files to deploy, and check each file against the model.
 
-    `formats` are safetensors, packed, onnx and pt2. The check takes `images`, or the data of the run if they
-    are still there. `model` and `trust` are as for `predict`. `hub` adds what Hugging Face reads, with the
-    `license` that you give the model.
+    Args:
+        run: The folder of a run.
+        out: The folder to write, by default RUN/export.
+        formats: Any of safetensors, packed, onnx and pt2.
+        slim: Whether to remove dead channels.
+        multiple: With `slim`, the number of channels stays a multiple of this.
+        hub: Whether to write the files that Hugging Face reads.
+        license: The licence on the model card, such as "mit".
+        images: A folder of images for the check; by default the data of the run, if available.
+        model: As for `predict`.
+        trust: As for `unspur.load`.
+        data_root: The folder with the files of benchmarks.
     """
     if unknown := [name for name in formats if name not in FORMATS]:
         raise RecipeError(f"there is no format {unknown[0]!r}. Choose from {', '.join(FORMATS)}.")
@@ -150,7 +168,7 @@ def export(
         Path(out) if out else folder / "export",
         found.images,
         make_slim=slim,
-        wanted=tuple(formats),
+        kinds=tuple(formats),
         multiple=multiple,
         hub=hub,
         license=license,
@@ -163,5 +181,5 @@ def export(
 def report(
     run: Path | str, out: Path | str | None = None, *, store: Path | str | None = None
 ) -> Path:
-    """Write the page about a run or an audit again, by default as report.html in its folder."""
+    """Write the report of a run or an audit again, by default as report.html in its folder."""
     return page.write(Path(run), Path(store) if store else None, out=Path(out) if out else None)

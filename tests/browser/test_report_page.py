@@ -8,10 +8,10 @@ import pytest
 
 from pages import named, page_of, shown
 from promises import (  # noqa: F401
+    test_a_page_prints_with_its_settings,
     test_a_picture_is_enlarged_by_mouse_and_keyboard,
-    test_it_prints_with_its_settings,
     test_no_label_is_cut,
-    test_without_scripts_it_is_whole_and_has_no_dead_controls,
+    test_without_scripts_a_page_is_complete_and_has_no_dead_controls,
 )
 from toys import shapes_set
 

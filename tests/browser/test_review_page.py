@@ -13,9 +13,10 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
 
-from reviews import make_desk, make_run, read_rows, serving, write_table
-from unspur.review import debias_job, decision_log
+from reviews import make_desk, make_region_desk, make_run, read_rows, serving, write_table
+from unspur.review import debias_job, decision_log, page_orders
 from unspur.review.debias_job import DebiasCommand
+from unspur.review.region_sample import RowSample
 
 NASTY = "<img src=x onerror=alert(1)>"
 
@@ -467,3 +468,165 @@ def test_read_only_shows_and_changes_nothing(visit, folder):
         assert page.is_disabled("#actions [data-kind=confirm]")
         assert title(page) == "cat/00000.png"
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+# -- hide a region
+
+
+def point(page, across, down):
+    """Return a point of the window over the image, whose pixels are a square in the middle of the frame."""
+    box = page.locator("#frame").bounding_box()
+    side = min(box["width"], box["height"]) - 2
+    left, top = box["x"] + (box["width"] - side) / 2, box["y"] + (box["height"] - side) / 2
+    return left + side * across / 16, top + side * down / 16
+
+
+def open_region_page(visit, url, **how):
+    page = visit(url, **how)
+    page.wait_for_selector("#draw:visible")
+    wait_until(page, "document.querySelector('#image').naturalWidth === 16")
+    return page
+
+
+def wait_for_answer(page):
+    page.wait_for_selector("#region-answer li")
+    return page.text_content("#region-answer")
+
+
+FLIPPED = "20 of 20 correctly classified images of cat become dog"
+
+
+def test_a_rectangle_by_mouse(visit, folder):
+    desk, _ = make_region_desk(folder)
+    with serving(desk) as url:
+        page = open_region_page(visit, url)
+        page.mouse.move(*point(page, 3.5, 3.5))
+        page.mouse.down()
+        page.mouse.move(*point(page, 1.5, 1.5))
+        page.mouse.move(*point(page, -2, -1))  # outside of the image
+        page.mouse.up()
+        answer = wait_for_answer(page)
+        assert "Without this region, 20 of 40 predictions change." in answer
+        assert FLIPPED in answer
+        assert "Without this region, 0 of 40 predictions change." in answer
+        assert page.text_content("#region-state") == "The ordinary model relies on this region."
+        assert desk.regions.state()["region"] == [0, 0, 4, 4]
+        wait_until(page, "[...document.querySelectorAll('.flips img')].every(i => i.naturalWidth)")
+        assert page.locator(".flips li").count() == 6
+        assert title(page) == "cat/00000.png"
+        page.keyboard.press("ArrowRight")  # the next image, as the rectangle is no longer drawn
+        wait_for_title(page, "dog/00001.png")
+        assert page.is_visible("#rectangle")
+        page.keyboard.press("Escape")
+        assert not page.is_visible("#rectangle")
+        assert not page.is_visible("#region")
+        page.click("#frame")  # a click draws nothing
+        assert not page.is_visible("#rectangle")
+
+
+def test_a_rectangle_by_keyboard(visit, folder):
+    desk, _ = make_region_desk(folder, read_only=True)
+    with serving(desk) as url:
+        page = open_region_page(visit, url)
+        page.keyboard.press("r")
+        page.wait_for_selector("#region-ask:visible")
+        for key in ["ArrowLeft"] * 7 + ["ArrowUp"] * 7 + ["Shift+ArrowRight", "Shift+ArrowDown"]:
+            page.keyboard.press(key)
+        assert page.text_content("#live") == (
+            "Rectangle: left 0, top 0, width 5, height 5, of 16 × 16 pixels."
+        )
+        assert title(page) == "cat/00000.png"
+        page.keyboard.press("Enter")
+        assert FLIPPED in wait_for_answer(page)
+        assert desk.regions.state()["region"] == [0, 0, 5, 5]
+        page.keyboard.press("r")
+        page.keyboard.press("Escape")
+        assert not page.is_visible("#rectangle")
+
+
+def test_a_rectangle_by_touch(visit, folder):
+    desk, _ = make_region_desk(folder)
+    phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+    with serving(desk) as url:
+        page = open_region_page(visit, url, **phone)
+        page.tap("#draw")
+        page.wait_for_selector(".frame.drawing")
+        page.locator("#frame").scroll_into_view_if_needed()
+        touch = page.context.new_cdp_session(page)
+
+        def send(kind, *places):
+            points = [dict(zip("xy", point(page, *place), strict=True)) for place in places]
+            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        send("touchStart", (0.5, 0.5))
+        send("touchMove", (2.5, 2.5))
+        send("touchMove", (3.5, 3.5))
+        send("touchEnd")
+        assert FLIPPED in wait_for_answer(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_test_of_a_region_shows_progress_and_stops(visit, folder):
+    desk, gate = make_region_desk(folder)
+    with serving(desk) as url:
+        page = open_region_page(visit, url)
+        page.wait_for_selector("#looks img")  # the networks have answered everything else
+        gate.clear()
+        page.click("#draw")
+        page.click("#region-ask")
+        wait_for_text(page, "#region-state", "^Working… ")
+        wait_until(page, "document.querySelector('#region-progress').value > 0")
+        page.click("#region-cancel")
+        page.wait_for_selector("#region", state="hidden")
+        wait_for_state(desk, "stopped")
+        gate.set()
+        page.keyboard.press("r")
+        page.keyboard.press("Enter")
+        wait_for_answer(page)
+
+
+def wait_for_state(desk, state):
+    until = time.time() + 10
+    while desk.regions.state()["state"] != state:
+        assert time.time() < until, desk.regions.state()
+        time.sleep(0.02)
+
+
+def test_only_what_the_network_sees_can_be_hidden(visit, folder):
+    desk, _ = make_region_desk(folder, crop="inner")
+    with serving(desk) as url:
+        page = open_region_page(visit, url)
+        page.mouse.move(*point(page, 0, 0))  # outside of the central 14 x 14 pixels
+        page.mouse.down()
+        page.mouse.move(*point(page, 16, 16))
+        page.mouse.up()
+        wait_for_answer(page)
+        assert desk.regions.state()["region"] == [0, 0, 16, 16]
+        mark, frame = (page.locator(f"#{each}").bounding_box() for each in ("rectangle", "frame"))
+        assert mark["height"] / (frame["height"] - 2) == pytest.approx(14 / 16, abs=0.01)
+
+
+def test_a_failed_test_says_why_and_names_stay_text(visit, folder, monkeypatch):
+    desk, _ = make_region_desk(folder, dog=NASTY)
+    with serving(desk) as url:
+        page = open_region_page(visit, url)
+        page.keyboard.press("r")
+        for _ in range(7):
+            page.keyboard.press("ArrowLeft")
+            page.keyboard.press("ArrowUp")
+        page.keyboard.press("Enter")
+        assert f"become {NASTY}" in wait_for_answer(page)
+        assert page.locator("img[src=x]").count() == 0
+        monkeypatch.setattr(page_orders, "sample_rows", lambda *_: RowSample([], 0))
+        page.keyboard.press("r")
+        page.keyboard.press("Enter")
+        wait_for_text(page, "#region-state", "No image can be read. suspects.csv has no image")
+
+
+def test_without_networks_no_region_is_offered(visit, url):
+    page = visit(url)
+    page.wait_for_selector("#typical img")
+    assert not page.is_visible("#draw")
+    page.keyboard.press("r")
+    wait_for_text(page, "#region-state", "There is no network here|being loaded")
+    assert not page.is_visible("#region-ask")

@@ -66,7 +66,7 @@ def test_unchanged_data_are_not_audited_again(home: Path, monkeypatch: pytest.Mo
     before = (home / "check.json").read_bytes()
     done = invoke(home, home / "photos")
     assert done.exit_code == 0, done.output
-    assert "nothing to do" in done.output
+    assert "Nothing has changed" in done.output
     assert (home / "check.json").read_bytes() == before
 
 
@@ -169,7 +169,7 @@ def test_a_model_is_scored_on_known_groups(scored: Path, monkeypatch: pytest.Mon
     with monkeypatch.context() as patch:
         patch.setattr(checking, "score_models", lambda *given: pytest.fail("the model was scored"))
         idle = invoke(scored, scored / "photos", *options)
-    assert "nothing to do" in idle.output
+    assert "Nothing has changed" in idle.output
     none = [group.model_copy(update={"counted": 0}) for group in known.model.groups[1:]]
     monkeypatch.setattr(checking, "count_right", lambda *given: none)
     other = known.model.model_copy(update={"digest": "0" * 64})

@@ -1,4 +1,4 @@
-"""The command line: every verb on a tiny set, exit codes, and one clear line for every mistake."""
+"""The command line: every command on tiny data, exit codes, and one clear line for every error."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ select.every = 2
 
 
 class Desk(NamedTuple):
-    """Where a test works: a recipe, its data, a store."""
+    """The working folder of a test: a recipe, its data, a store."""
 
     root: Path
     recipe: str
@@ -72,7 +72,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 @pytest.fixture(scope="module")
 def out(desk: Desk) -> Path:
-    """A finished run."""
+    """Return the folder of a finished run."""
     folder = desk.root / "out"
     done = invoke("run", desk.recipe, *desk.options, "--out", str(folder), "--quiet")
     assert done.exit_code == 0, done.output
@@ -81,13 +81,13 @@ def out(desk: Desk) -> Path:
 
 @pytest.fixture
 def fresh(desk: Desk, tmp_path: Path) -> Desk:
-    """The same desk with an empty store."""
+    """Return the same desk with an empty store."""
     return desk._replace(store=str(tmp_path / "store"))
 
 
 @pytest.fixture
 def full(desk: Desk, out: Path, tmp_path: Path) -> Desk:
-    """The same desk with a copy of the store, to delete from."""
+    """Return the same desk with a copy of the store, to delete from."""
     shutil.copytree(desk.store, tmp_path / "store")
     return desk._replace(store=str(tmp_path / "store"))
 
@@ -101,7 +101,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def invoke(*arguments: str) -> Result:
-    """Run the app in this process; what unspur raises goes through."""
+    """Run a command in this process; errors of unspur are not caught."""
     result = CliRunner().invoke(cli.app, list(arguments))
     if isinstance(result.exception, UnspurError):
         raise result.exception
@@ -109,7 +109,7 @@ def invoke(*arguments: str) -> Result:
 
 
 def shell(*arguments: str, columns: int = 100) -> subprocess.CompletedProcess[str]:
-    """Run the command as a user would."""
+    """Run a command in a new process, as a user would."""
     return subprocess.run(
         [sys.executable, "-m", "unspur", *arguments],
         capture_output=True,
@@ -125,7 +125,7 @@ def fails(
     *arguments: str,
     code: int = 0,
 ) -> str:
-    """Run main() in this process, expecting an exit code, by default that of what it said on stderr."""
+    """Run main() in this process, and check its exit code: by default that of the error it printed."""
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main() sets its own
     monkeypatch.setattr(sys, "argv", ["unspur", *arguments])
     capsys.readouterr()
@@ -155,13 +155,13 @@ def test_run_writes_the_folder_and_prints_the_table(fresh: Desk, tmp_path: Path)
         assert percent(scores[row]["unbiased"]) in line
         assert percent(scores[row]["conflicting"]) in line
     assert "precision" in done.stdout
-    assert "Already stored" not in done.stdout
+    assert "Reused from the store" not in done.stdout
 
 
 def test_a_second_run_says_what_is_stored(full: Desk, out: Path, tmp_path: Path) -> None:
     before = {p: p.stat().st_mtime_ns for p in Path(full.store).rglob("*")}
     done = invoke("run", full.recipe, *full.options, "--out", str(tmp_path / "again"))
-    assert "Already stored, not run again: mine, pretrain, prune, finetune." in done.stdout
+    assert "Reused from the store: mine, pretrain, prune, finetune." in done.stdout
     assert {p: p.stat().st_mtime_ns for p in Path(full.store).rglob("*")} == before
     for name in ("model.safetensors", "masks.safetensors", "scores.json"):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
@@ -170,7 +170,7 @@ def test_a_second_run_says_what_is_stored(full: Desk, out: Path, tmp_path: Path)
 def test_a_changed_setting_runs_what_depends_on_it(full: Desk, tmp_path: Path) -> None:
     changed = ["--set", "finetune.steps=5", "--out", str(tmp_path / "out")]
     done = invoke("run", full.recipe, *full.options, *changed)
-    assert "Already stored, not run again: mine, pretrain, prune." in done.stdout
+    assert "Reused from the store: mine, pretrain, prune." in done.stdout
     settings = recipes.load(str(tmp_path / "out" / "recipe.toml"))
     assert (settings.prune.steps, settings.finetune.steps) == (4, 5)
 
@@ -193,7 +193,7 @@ def test_the_folder_of_the_run_is_named_in_one_piece(full: Desk, tmp_path: Path)
 )
 def test_progress_lines_when_piped(fresh: Desk, miner: str, stages_shown: list[str]) -> None:
     done = invoke("run", fresh.recipe, *fresh.options, "--set", f"mine.how={miner}")
-    for stage in stages_shown:  # what follows mining depends on what its few steps find
+    for stage in stages_shown:  # the stages after mining depend on its result
         pattern = (
             rf"^{stage}: step 4 of 4, loss -?\d+\.\d{{4}}(, 0 s left)?(, \d+ s left in the run)?$"
         )
@@ -271,7 +271,7 @@ def test_dry_run_runs_nothing(fresh: Desk) -> None:
     assert list(Path().iterdir()) == []
 
 
-def test_dry_run_knows_what_is_stored(full: Desk) -> None:
+def test_dry_run_shows_which_stages_are_stored(full: Desk) -> None:
     done = invoke("run", full.recipe, *full.options, "--dry-run", "--set", "finetune.steps=400")
     rows = {row[1]: row for row in map(str.split, done.stdout.splitlines()) if len(row) > 5}
     assert [("yes" in rows[stage]) for stage in STAGES] == [True, True, True, False]
@@ -288,7 +288,7 @@ def test_recipes_show(monkeypatch: pytest.MonkeyPatch) -> None:
     text = invoke("recipes", "show", "cmnist/1pct-dcwp").stdout
     assert "# Published: 95.98 (ERM: 81.73), unbiased accuracy in per cent." in text
     assert re.search(
-        r"# Ours: [\d.]+ ± [\d.]+ \(ERM: .*\); 4 seeds, [\d.]+ minutes a run on NVIDIA", text
+        r"# Ours: [\d.]+ ± [\d.]+ \(ERM: .*\); 4 seeds, [\d.]+ minutes per run on NVIDIA", text
     )
     assert recipes.parse(tomllib.loads(text), where="shown") == recipes.load("cmnist/1pct-dcwp")
     changed = invoke("recipes", "show", "cmnist/1pct-dcwp", "--set", "prune.steps=7").stdout
@@ -309,7 +309,7 @@ def test_help_without_arguments() -> None:
         assert verb in done.output
 
 
-# -- mistakes -----------------------------------------------------------------------------------------
+# -- errors -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -345,11 +345,12 @@ def test_help_without_arguments() -> None:
         ),
         (
             ["bench", "cmnist/1pct-dcwp", "--seeds", "1,two", "--out", "x.json"],
-            "RecipeError: --seeds 1,two: give whole numbers separated by commas, as in 55,66.",
+            "RecipeError: --seeds '1,two' is not a list of whole numbers. Separate them by commas, as in "
+            "55,66.",
         ),
         (
             ["data", "make", "fashion", "--out", "x"],
-            "RecipeError: there is no way to make 'fashion'. Choose: cmnist, cifar10c.",
+            "RecipeError: 'fashion' cannot be made. Choose one of cmnist, cifar10c.",
         ),
         (
             ["predict", "nowhere", "a.png"],
@@ -357,7 +358,7 @@ def test_help_without_arguments() -> None:
         ),
     ],
 )
-def test_a_mistake_is_one_line(
+def test_an_error_is_one_line(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
@@ -425,7 +426,7 @@ def test_settings_that_do_not_fit(
     assert what in said
 
 
-def test_a_file_in_the_way_of_the_folder(
+def test_a_file_in_place_of_the_folder(
     full: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("taken").write_text("")
@@ -433,7 +434,7 @@ def test_a_file_in_the_way_of_the_folder(
     assert "taken" in said
 
 
-# -- the model back -----------------------------------------------------------------------------------
+# -- predict and evaluate -----------------------------------------------------------------------------
 
 
 def test_predict_files_and_folders(out: Path, desk: Desk) -> None:
@@ -465,7 +466,7 @@ def test_predict_quotes_names_with_commas(out: Path) -> None:
 
 def test_predict_without_images(out: Path) -> None:
     Path("empty").mkdir()
-    with pytest.raises(UnspurError, match="no image files under empty"):
+    with pytest.raises(UnspurError, match="no image files in empty"):
         invoke("predict", str(out), "empty")
     with (
         pytest.warns(UserWarning, match="none.png: not a readable image"),
@@ -474,7 +475,7 @@ def test_predict_without_images(out: Path) -> None:
         invoke("predict", str(out), "none.png")
 
 
-def test_predict_goes_on_after_a_file_it_cannot_read(
+def test_predict_continues_after_an_unreadable_file(
     out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("some").mkdir()
@@ -483,7 +484,7 @@ def test_predict_goes_on_after_a_file_it_cannot_read(
     Path("some/b.png").write_bytes(b"nothing")
     with (
         pytest.warns(UserWarning, match="b.png: not a readable image"),
-        pytest.raises(UnspurError, match="1 of 3 files could not be read and are left out"),
+        pytest.raises(UnspurError, match="1 of 3 files could not be read"),
     ):
         invoke("predict", str(out), "some")
 
@@ -501,11 +502,13 @@ def test_evaluate_on_a_folder(out: Path, desk: Desk) -> None:
 
 
 def test_evaluate_on_data_that_does_not_fit(out: Path) -> None:
-    with pytest.raises(UnspurError, match=r"takes \(3, 8, 8\) images of 2 classes; demo/1pct has"):
+    with pytest.raises(
+        UnspurError, match=r"takes \(3, 8, 8\) images of 2 classes, and demo/1pct has"
+    ):
         invoke("evaluate", str(out), "demo")
 
 
-def test_evaluate_on_a_folder_that_is_not_there(out: Path) -> None:
+def test_evaluate_on_a_missing_folder(out: Path) -> None:
     with pytest.raises(UnspurError, match=r"there is no folder nowhere\."):
         invoke("evaluate", str(out), "nowhere")
 
@@ -523,7 +526,9 @@ def test_bench_writes_numbers_and_a_table(full: Desk) -> None:
     assert [run["seed"] for run in results["results"][0]["runs"]] == [0, 1]
     assert "| bars |" in Path("res/b.md").read_text()
     assert "bars" in done.stdout
-    assert len(names(full.store)) == 11  # the first seed was there, pictures and all
+    assert (
+        len(names(full.store)) == 11
+    )  # the stages of the first seed, pictures included, were stored before
 
 
 def test_bench_takes_changes(full: Desk) -> None:
@@ -564,7 +569,7 @@ def test_runs_list_of_nothing() -> None:
 
 
 def damage(store: str) -> str:
-    """Flip a bit of one artifact; its name."""
+    """Flip a bit of one artifact, and return its name."""
     name = next(name for name in names(store) if name.startswith("pretrain"))
     file = Path(store, name, "tensors.safetensors")
     content = bytearray(file.read_bytes())
@@ -605,7 +610,7 @@ def test_runs_rm_unfinished(full: Desk) -> None:
     assert names(full.store) == finished
 
 
-def test_runs_rm_unfinished_takes_what_is_damaged_too(full: Desk) -> None:
+def test_runs_rm_unfinished_removes_damaged_results_too(full: Desk) -> None:
     name = damage(full.store)
     invoke("runs", "rm", "--unfinished", "--store", full.store)
     assert name not in names(full.store)
@@ -615,7 +620,7 @@ def test_runs_rm_unfinished_takes_what_is_damaged_too(full: Desk) -> None:
 @pytest.mark.parametrize("unknown", ["none", "mine-zz"])
 def test_runs_rm_of_an_unknown_name_removes_nothing(full: Desk, unknown: str) -> None:
     before = names(full.store)
-    with pytest.raises(UnspurError, match=f"nothing stored begins with '{unknown}'"):
+    with pytest.raises(UnspurError, match=f"begins with '{unknown}'"):
         invoke("runs", "rm", "prune", unknown, "--store", full.store)
     assert names(full.store) == before
 
@@ -628,10 +633,10 @@ def test_runs_rm_of_no_name_removes_nothing(full: Desk, arguments: list[str]) ->
     assert names(full.store) == before
 
 
-def test_what_was_removed_is_made_again(full: Desk, out: Path) -> None:
+def test_removed_stages_are_computed_again(full: Desk, out: Path) -> None:
     invoke("runs", "rm", "pretrain", "--store", full.store)
     done = invoke("run", full.recipe, *full.options, "--out", "again")
-    assert "Already stored, not run again: mine, prune, finetune." in done.stdout
+    assert "Reused from the store: mine, prune, finetune." in done.stdout
     assert Path("again/model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
 
 
@@ -672,18 +677,18 @@ def test_data_make_cmnist() -> None:
     assert "nothing was run" in planned.stdout
 
 
-# -- small things -------------------------------------------------------------------------------------
+# -- other --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("count", "text"),
     [(0, "0 B"), (999, "999 B"), (1500, "2 kB"), (2_500_000, "2 MB"), (3.2e9, "3.2 GB")],
 )
-def test_sizes_for_people(count: float, text: str) -> None:
+def test_sizes_are_readable(count: float, text: str) -> None:
     assert size(count) == text
 
 
-def test_torch_is_left_as_it_was(fresh: Desk) -> None:
+def test_settings_of_torch_are_restored(fresh: Desk) -> None:
     before = torch.are_deterministic_algorithms_enabled(), torch.random.get_rng_state()
     invoke("run", fresh.recipe, *fresh.options, "-q")
     assert torch.are_deterministic_algorithms_enabled() == before[0]

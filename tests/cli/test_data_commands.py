@@ -59,9 +59,11 @@ def test_make_writes_either_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert sorted(path.name for path in (tmp_path / "m").glob("*pct")) == sorted(cmnist.CONFLICTING)
 
 
-def test_what_cannot_be_made(tmp_path: Path) -> None:
+def test_unknown_sets_cannot_be_made(tmp_path: Path) -> None:
     for name in ("bffhq", "celeba"):
-        with pytest.raises(RecipeError, match=f"no way to make '{name}'. Choose: cmnist, cifar10c"):
+        with pytest.raises(
+            RecipeError, match=f"'{name}' cannot be made. Choose one of cmnist, cifar10c"
+        ):
             invoke("make", name, "--out", str(tmp_path))
 
 
@@ -89,4 +91,4 @@ def test_show_draws_a_sheet(tmp_path: Path) -> None:
 
 
 def test_the_first_ratio_is_the_default() -> None:
-    assert data_commands._loaded("demo", None, None).name == "demo/1pct"
+    assert data_commands._load("demo", None, None).name == "demo/1pct"

@@ -1,4 +1,4 @@
-"""No fault of the system, of a setting or of a user's code is a raw traceback; exit codes: 2, 1 and 130."""
+"""Errors of the system, of settings and of user code are never raw tracebacks; exit codes 2, 1 and 130."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ prune.batch_norm_batches = 2
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recipe, its data and a finished run."""
+    """Return a folder with a recipe, its data and a finished run."""
     root = tmp_path_factory.mktemp("desk")
     layout.write(shapes_set(samples=60), root / "data", "1pct")
     (root / "bars.toml").write_text(QUICK)
@@ -51,7 +51,7 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 @pytest.fixture
 def say(desk, tmp_path, monkeypatch, capsys):
-    """Give a command in a copy of the desk; return the exit code and what it said on stderr."""
+    """Return a function that runs a command in a copy of the desk and returns exit code and stderr."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(desk / "store", "store")
     shutil.copytree(desk / "out", "out")
@@ -64,7 +64,7 @@ def say(desk, tmp_path, monkeypatch, capsys):
         capsys.readouterr()
         code = command(monkeypatch, *arguments)
         said = capsys.readouterr().err
-        assert "this is a fault of unspur" not in said, said
+        assert "this is a bug in unspur" not in said, said
         return code, said
 
     return run
@@ -84,7 +84,7 @@ def test_a_store_that_is_a_file(say) -> None:
 @pytest.mark.parametrize(
     ("out", "what"), [("out", "A folder is where a file"), ("no/page.html", "no/")]
 )
-def test_a_page_that_cannot_be_written(say, out: str, what: str) -> None:
+def test_a_report_that_cannot_be_written(say, out: str, what: str) -> None:
     code, said = say("report", "out", "--store", "store", "--out", out)
     assert (code, said.startswith("StoreError: ")) == (1, True), said
     assert what in said
@@ -98,7 +98,7 @@ def test_a_store_that_cannot_be_written_for_removal(say, monkeypatch) -> None:
     code, said = say("runs", "rm", "--all", "--store", "store")
     assert code == 1
     assert said.startswith("StoreError: ")
-    assert "Permission denied. Name a place that can be written" in said
+    assert "Permission denied. Choose a folder" in said
 
 
 def test_a_store_that_is_removed_while_a_run_uses_it(say, monkeypatch) -> None:
@@ -143,7 +143,9 @@ def test_an_input_that_fails_on_disk(say, monkeypatch) -> None:
     ],
 )
 @pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["run", "dry run"])
-def test_settings_that_cannot_be(say, change: str, code: int, what: str, dry: list[str]) -> None:
+def test_impossible_settings_are_refused(
+    say, change: str, code: int, what: str, dry: list[str]
+) -> None:
     found, said = say("run", "--set", change, *dry)
     assert found == code, said
     assert what in said
@@ -211,27 +213,27 @@ def test_a_network_that_fails(say, late: str, after: str, what: str) -> None:
     assert what in first
     if "raise" in late + after:
         assert rest[0] == "Traceback (most recent call last):"
-        assert "net.py" in rest[1]  # what is ours above it is not shown
+        assert "net.py" in rest[1]  # frames of unspur above it are not shown
         assert rest[-1].startswith(("KeyError", "ZeroDivisionError"))
 
 
 # Exit codes
 
 
-def test_wrong_use_is_two(say) -> None:
+def test_the_exit_code_of_wrong_use_is_2(say) -> None:
     assert say("run", "--sed", "3")[0] == 2
     assert say("runs", "rm")[0] == 2
     assert say("runs", "rm", "nothing", "--store", "store")[0] == 2
     assert say("run", "--set", "no.such=1")[0] == 2
 
 
-def test_a_failure_is_one(say) -> None:
+def test_the_exit_code_of_a_failure_is_1(say) -> None:
     assert say("predict", "nowhere", "a.png")[0] == 1
     assert say("debias", "nowhere", "--out", "x")[0] == 1
 
 
 @pytest.mark.parametrize("where", ["open_recipe", "carry_out"])
-def test_ctrl_c_is_130(say, monkeypatch, where: str) -> None:
+def test_the_exit_code_of_ctrl_c_is_130(say, monkeypatch, where: str) -> None:
     def stop(*args, **kwargs):
         raise KeyboardInterrupt
 
@@ -241,20 +243,20 @@ def test_ctrl_c_is_130(say, monkeypatch, where: str) -> None:
     assert "Traceback" not in said
 
 
-def test_a_fault_of_ours_says_so(desk, tmp_path, monkeypatch, capsys) -> None:
+def test_a_bug_of_unspur_asks_for_a_report(desk, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(workflow, "open_recipe", lambda *args, **kwargs: {}["x"])
     code = command(monkeypatch, "run", str(desk / "bars.toml"))
     said = capsys.readouterr().err
     assert code == 1
     assert "Traceback" in said
-    assert said.splitlines()[-1].startswith("KeyError: this is a fault of unspur")
+    assert said.splitlines()[-1].startswith("KeyError: this is a bug in unspur")
 
 
-# Removal beside a live run
+# Removal during a live run
 
 
-def test_what_a_live_run_uses_is_not_removed(say, desk) -> None:
+def test_results_in_use_are_not_removed(say, desk) -> None:
     (path,) = (p for p in Store(Path("store")).artifacts() if p.name.startswith("pretrain"))
     shutil.move(path, path.with_suffix(".partial"))
     with atomic.locked(path):

@@ -1,4 +1,4 @@
-"""What lists and tells does not wait for torch; `import unspur` adds next to nothing to `import torch`."""
+"""Commands that only list things do not import torch; `import unspur` imports nothing heavy."""
 
 import json
 import subprocess
@@ -48,7 +48,7 @@ def test_importing_the_package_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_function_keeps_its_name_where_a_folder_has_it_too():
+def test_a_function_is_not_replaced_by_the_folder_of_the_same_name():
     code = """
 import unspur.audit.result, unspur.report.page
 import unspur
@@ -69,7 +69,7 @@ else:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_sentence_in_the_list_is_that_of_the_command(name):
+def test_the_list_has_the_sentence_of_every_command(name):
     command = load_command(name)
     assert command.name == name
     assert (command.help or "").split("\n\n")[0].replace("\n", " ") == COMMANDS[name].help
@@ -81,7 +81,7 @@ def test_every_file_of_commands_is_in_the_list():
     assert files == {place.file for place in COMMANDS.values()}
 
 
-def test_the_written_list_of_methods_is_that_of_the_code():
+def test_the_static_list_of_methods_matches_the_code():
     written = Path(method_list.__file__).with_name(method_list.FILE).read_text("utf-8")
     rows = [row for row in method_list.current_rows() if row.name in written]
     assert written == method_list.as_text(rows), "run: python -m unspur.recipes.method_list"

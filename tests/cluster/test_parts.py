@@ -1,4 +1,4 @@
-"""Parts of a bench without any server: they cover every run once, and their results are put together."""
+"""Parts of a bench without a server: they cover every run once, and their results are combined."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> BenchDesk:
 
 
 @pytest.mark.parametrize("text", ["", "1", "0/3", "4/3", "1/0", "-1/3", "a/b", "1/3/5", "1 / 3"])
-def test_a_part_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="as in 1/8 to 8/8"):
+def test_an_invalid_part_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="1/8 to 8/8"):
         ListPart.parse(text)
 
 
@@ -44,7 +44,7 @@ def test_parts_cover_every_run_once(count: int, together: int) -> None:
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_the_part_that_ends_last_writes_the_table_of_all(desk: BenchDesk) -> None:
+def test_the_last_part_writes_the_table_of_all_parts(desk: BenchDesk) -> None:
     options = ("--out", "parts.json", "-q", "--together", "2")
     said = desk.run(*desk.command(*options, "--part", "1/2", store="first"))
     assert "Part 1 of 2 is done: 4 of 6 runs" in said
@@ -55,11 +55,11 @@ def test_the_part_that_ends_last_writes_the_table_of_all(desk: BenchDesk) -> Non
     pretrained = [
         len(list((desk.root / s).glob("pretrain-????????????????"))) for s in ("first", "second")
     ]
-    assert sum(pretrained) >= 3  # the second did not repeat what the first had done
+    assert sum(pretrained) >= 3  # the second part did not repeat runs of the first
     assert len(list((desk.root / "second").glob("evaluate-*"))) == 2
 
 
-def test_the_same_command_without_a_part_takes_what_the_parts_have_done(
+def test_the_same_command_without_a_part_uses_the_results_of_the_parts(
     desk: BenchDesk, tmp_path: Path
 ) -> None:
     desk.run(*desk.command("--out", "merged.json", "-q", "--part", "1/2", store="third"))
@@ -79,7 +79,7 @@ def test_a_record_of_other_data_is_not_used(desk: BenchDesk, tmp_path: Path) -> 
 
 
 class LossyPool:
-    """Does tasks in this process; the worker of the first one dies."""
+    """Runs tasks in this process; the worker of the first one dies."""
 
     def run(self, function: Any, tasks: Any) -> Iterator[tuple[int, Any]]:
         yield 0, TaskFailure("its worker died")
@@ -113,7 +113,7 @@ def test_a_cluster_that_loses_a_group_keeps_the_others(
     assert numbers == desk.numbers("serial.json")
 
 
-def test_a_worker_is_given_whole_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_gets_absolute_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPUR_STORE", "elsewhere")
     assert Site("cpu").absolute() == Site("cpu", f"{Path.cwd()}/elsewhere")
     given = Site(None, "s3://bucket/x", Path("data")).absolute()
@@ -121,17 +121,17 @@ def test_a_worker_is_given_whole_paths(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("device", "gpus"), [("cuda:1", None), ("cpu", 0.5)])
-def test_options_of_a_cluster_that_contradict_each_other(device: str, gpus: float | None) -> None:
-    with pytest.raises(UsageError, match="Give --device cuda"):
+def test_contradictory_options_of_a_cluster_are_refused(device: str, gpus: float | None) -> None:
+    with pytest.raises(UsageError, match="--device cuda"):
         open_pool("local", device, 1.0, gpus, lambda state: None)
 
 
-def test_a_group_has_a_gpu_unless_said_otherwise() -> None:
+def test_a_group_has_one_gpu_by_default() -> None:
     for device, gpus, expected in (("cuda", None, 1.0), ("cuda", 0.25, 0.25), ("cpu", None, 0.0)):
         assert open_pool("auto", device, 2.0, gpus, lambda state: None).gpus == expected
 
 
-def test_a_damaged_record_is_made_again(desk: BenchDesk, tmp_path: Path) -> None:
+def test_a_damaged_record_is_computed_again(desk: BenchDesk, tmp_path: Path) -> None:
     records, recipe = RunRecords(tmp_path / "r.json"), Recipe(name="a b/c", seed=3)
     assert records.read(recipe) is None
     records.add(recipe, {"seed": 3})

@@ -1,4 +1,4 @@
-"""A real local Ray: a worker and a driver are killed in the middle; the tables are those of a serial run."""
+"""On a local Ray cluster, a worker and the driver are killed; the tables equal those of a serial run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen[str]) ->
 
 
 def workers(folder: Path) -> list[int]:
-    """Return the processes that Ray has named after our task and that work in a folder."""
+    """Return the Ray worker processes of our task that work in a folder."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -82,7 +82,9 @@ def test_a_killed_worker_and_a_killed_driver_lose_nothing(desk: BenchDesk) -> No
     assert desk.numbers("ray.json") == desk.numbers("serial.json")
     assert "done 6, failed 0" in err
     assert {path: path.read_bytes() for path in left} == left
-    assert {path: path.stat().st_mtime_ns for path in stored} == stored  # nothing was made again
+    assert {
+        path: path.stat().st_mtime_ns for path in stored
+    } == stored  # nothing was computed again
 
 
 POOL = """
@@ -102,28 +104,28 @@ print(json.dumps({
 """
 
 
-def test_a_task_that_fails_leaves_the_others(desk: BenchDesk) -> None:
+def test_a_failed_task_does_not_stop_the_others(desk: BenchDesk) -> None:
     done = subprocess.run(
         [*desk.python, "-c", POOL], capture_output=True, text=True, env=desk.environment
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["numbers"] == [1, 2]
-    assert found["failure"].startswith("UsageError: --part 5/2")
+    assert found["failure"].startswith("UsageError: --part '5/2'")
     assert "TypeError" in found["fault"]
     assert found["last"] == [2, 2, 0]
 
 
-def test_an_address_where_no_cluster_is() -> None:
+def test_an_address_without_a_cluster_is_refused() -> None:
     with pytest.raises(UsageError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 "):
         list(RayPool("127.0.0.1:1").run(ListPart.parse, [("1/1",)]))
 
 
-def test_no_task_needs_no_cluster() -> None:
+def test_without_tasks_no_cluster_is_started() -> None:
     assert list(RayPool("127.0.0.1:1").run(ListPart.parse, [])) == []
 
 
-def test_what_workers_are_given_can_be_sent() -> None:
+def test_arguments_of_workers_can_be_pickled() -> None:
     site = Site("cpu", "store", Path("data"))
     assert sent(site) == site
     assert sent(site.context).__self__ == site

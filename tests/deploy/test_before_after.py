@@ -1,4 +1,4 @@
-"""What debiasing changed in size and speed, and what would help."""
+"""The comparison of size and speed before and after debiasing, and its advice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def network(width: int = 32) -> nn.Module:
     )
 
 
-def test_dead_channels_make_it_smaller() -> None:
+def test_without_dead_channels_the_network_is_smaller() -> None:
     whole = network()
     pruned = copy.deepcopy(whole)
     with torch.no_grad():
@@ -37,7 +37,7 @@ def test_dead_channels_make_it_smaller() -> None:
     assert all(torch.equal(before[name], t) for name, t in pruned.state_dict().items())
 
 
-def test_masks_on_single_weights_get_a_hint() -> None:
+def test_masks_on_single_weights_give_a_hint() -> None:
     whole = network()
     pruned = copy.deepcopy(whole)
     with torch.no_grad():

@@ -1,1 +1,1 @@
-"""An attack on what unspur reads, writes and survives; `python -m fuzz` from the folder of the tests."""
+"""Fuzzing of everything that unspur reads and writes; run `python -m fuzz` in the folder of the tests."""

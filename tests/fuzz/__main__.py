@@ -1,4 +1,4 @@
-"""python -m fuzz: attack every surface, print counts, end with 1 on a fault."""
+"""python -m fuzz: fuzz every surface and print counts; the exit code is 1 if a fault was found."""
 
 from __future__ import annotations
 

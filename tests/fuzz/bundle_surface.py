@@ -1,4 +1,4 @@
-"""Hostile folders, sealed by who changed them: no code runs, memory and time are bounded."""
+"""Hostile folders with a valid seal: loading them runs no code and needs limited memory and time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def make(rng: random.Random, desk: Desk) -> Case:
 
 
 def _network(rng: random.Random, desk: Desk) -> Case:
-    """model.json names another network, with other options, classes or input."""
+    """Return a case in which model.json names another network, or other options, classes or input."""
     path = desk.run / "model.json"
     about = json.loads(path.read_bytes())
     about["builder"]["name"] = rng.choice(NAMES)
@@ -54,7 +54,7 @@ def _network(rng: random.Random, desk: Desk) -> Case:
 
 
 def _record(rng: random.Random, desk: Desk) -> Case:
-    """model.json has odd values anywhere."""
+    """Return a case in which model.json has unusual values anywhere."""
     path = desk.run / "model.json"
     data = damage_json(rng, path.read_bytes())
     return _case(rng, desk, path, data, f"model.json {data[:300]!r}")
@@ -79,13 +79,13 @@ def _case(rng: random.Random, desk: Desk, path: Path, data: bytes, what: str) ->
     def right(found: Any, warned: list[str]) -> bool:
         return not canary.exists() and isinstance(found[0][0], str)
 
-    # What is sealed and can be built, but takes other images than it says, fails when it is called.
+    # A network that takes other images than the record says can be built, and fails when it is called.
     names = ("model.json", str(desk.run), "the network failed")
     return Case(f"hostile {what}", call, right, names, undo)
 
 
 def _page(rng: random.Random, desk: Desk) -> Case:
-    """A page is made from records with odd values."""
+    """Return a case in which a page is written from records with unusual values."""
     folder, names = rng.choice(
         [(desk.run, ("run.json", "scores.json", "recipe.toml")), (desk.audit, ("audit.json",))]
     )
@@ -105,7 +105,7 @@ def _page(rng: random.Random, desk: Desk) -> Case:
 
 
 def _replace(path: Path, data: bytes) -> Any:
-    """Change a file and seal its folder; return how to undo that."""
+    """Change a file and seal its folder; return a function that undoes it."""
     whole = path.read_bytes()
     path.write_bytes(data)
     reseal(path.parent)

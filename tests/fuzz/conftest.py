@@ -1,4 +1,4 @@
-"""One desk for all tests of the attack."""
+"""One desk for all fuzz tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what takes minutes, unless it is asked for (`make crash`)."""
+    """Skip tests that take minutes, unless they are requested (`make crash`)."""
     if "UNSPUR_FUZZ" in os.environ:
         return
     for item in items:

@@ -1,6 +1,6 @@
 """python -m fuzz.crash: fail every file-system call of a run, an export and a page; then repeat the command.
 
-The second command must end well, with the bits of a run that nothing disturbed, and leave nothing behind.
+The second command must succeed, with the bits of an uninterrupted run, and leave no temporary files.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from .faults import DEATHS, KINDS, Trap
 ENDED, REFUSED, RAW, UNREACHED = 0, 3, 4, 5
 SAME = ("model.safetensors", "masks.safetensors", "scores.json", "recipe.toml", "suspects.csv")
 LEFT_OVER = re.compile(r"\.(tmp|partial|removed|old)$|\.damaged-")
-ASIDE = re.compile(r"\.damaged-\d+$")  # what could not be read, which is kept on purpose
+ASIDE = re.compile(r"\.damaged-\d+$")  # damaged artifacts, which are kept on purpose
 
 
 def _run(root: Path) -> None:
     desk.make_run(root, desk.SHORT)
 
 
-# A command, and what must be there before it.
+# A command, and the command that must run before it.
 COMMANDS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None] | None]] = {
     "run": (_run, None),
     "export": (desk.make_export, _run),
@@ -52,21 +52,21 @@ COMMANDS: dict[str, tuple[Callable[[Path], None], Callable[[Path], None] | None]
 
 @dataclass
 class Counts:
-    """Calls failed, how the command ended then, and what was lost."""
+    """The number of failed calls, how the command ended after each, and what was lost."""
 
     ends: Counter[str] = field(default_factory=Counter)
     lost: list[str] = field(default_factory=list)
 
 
 def attempt(command: Callable[[Path], None], root: Path, number: int = 0, kind: str = "EIO") -> int:
-    """Do a command in a child with one failing call; return the exit code, negative for a signal."""
+    """Run a command in a child process with one failing call; return the exit code, negative for a signal."""
     if (child := os.fork()) == 0:
         os._exit(do(command, root, number, kind))
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def do(command: Callable[[Path], None], root: Path, number: int = 0, kind: str = "EIO") -> int:
-    """Do a command in this process, with one failing call if `number` is not 0; return an exit code."""
+    """Run a command in this process, with one failing call if `number` is not 0; return an exit code."""
     trap = Trap(root, number, kind)
     warnings.simplefilter("ignore")
     try:
@@ -83,7 +83,7 @@ def do(command: Callable[[Path], None], root: Path, number: int = 0, kind: str =
 
 
 def contents(root: Path) -> dict[str, Any]:
-    """Return what a command leaves that must be the same each time."""
+    """Return the results of a command that must be the same each time."""
     found: dict[str, Any] = {}
     for path in sorted((root / "store").iterdir()):
         if path.is_dir() and not ASIDE.search(path.name):
@@ -102,7 +102,7 @@ def contents(root: Path) -> dict[str, Any]:
 
 
 def orphans(root: Path) -> list[str]:
-    """Return what is left of unfinished work."""
+    """Return the files that unfinished work has left behind."""
     names = [str(path.relative_to(root)) for path in root.rglob("*")]
     return [name for name in names if LEFT_OVER.search(name) and not ASIDE.search(name)]
 
@@ -139,7 +139,7 @@ def fail_calls(
 def _trial(
     name: str, ready: Path, place: Path, number: int, kind: str, wanted: Any, counts: Counts
 ) -> int:
-    """Fail one call, give the command again, and compare."""
+    """Fail one call, run the command again, and compare."""
     command = COMMANDS[name][0]
     root = _copy(ready, place)
     code = attempt(command, root, number, kind)
@@ -156,7 +156,7 @@ def _trial(
 
 
 def _repeat(command: Callable[[Path], None], root: Path, wanted: Any) -> str:
-    """Give a command again; return what is wrong afterwards, or ''."""
+    """Run a command again; return what is wrong afterwards, or ''."""
     if (code := attempt(command, root)) != ENDED:
         return f"the second command ended with {code}"
     try:

@@ -1,4 +1,4 @@
-"""What is attacked: a small store with a run, an export and an audit, made once."""
+"""The target of the fuzzing: a small store with a run, an export and an audit, built once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from unspur.stages.place import Place
 from unspur.store import Store
 
 CHANGES = (*SMALL, "model.name=convnet", "model.options.width=4", "data.name=folder", "judge=false")
-# The shortest run that mines, prunes and fine-tunes, for faults at every call of it.
+# The shortest run that mines, prunes and fine-tunes, so that every one of its calls can be made to fail.
 SHORT = (
     *("mine.steps=6", "pretrain.steps=6", "prune.steps=6", "finetune.steps=6"),
     *("finetune.iterates=[3, 6]", "select.every=3", "log_every=3", "checkpoint_every=3"),
@@ -76,13 +76,13 @@ def make_run(root: Path, changes: tuple[str, ...] = ()) -> Context:
 
 
 def make_export(root: Path) -> None:
-    """Export the run of a desk, with a check on its own images."""
+    """Export the run of a desk, and check it with its own images."""
     from unspur.deploy import export
 
     images = shapes_set(seed=1).train.take(torch.arange(6))
     formats = ("safetensors", "packed")
     export.export(
-        root / "run", root / "export", images, make_slim=True, wanted=formats, seconds=0.01
+        root / "run", root / "export", images, make_slim=True, kinds=formats, seconds=0.01
     )
 
 
@@ -91,7 +91,7 @@ def make_page(root: Path) -> None:
 
 
 def build(root: Path) -> Desk:
-    """Make everything that is attacked."""
+    """Build the run, the export and the audit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         make_run(root)

@@ -1,4 +1,4 @@
-"""Make one file-system call below a folder fail: with an error, a death, or a torn write."""
+"""Make one file-system call below a folder fail: with an error, a crash, or a partial write."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ CALLS = (
 
 
 class Trap:
-    """Counts the calls of this process below a folder; the one with a given number fails."""
+    """Counts the calls of this process below a folder, and makes the call `number` fail."""
 
     def __init__(self, root: Path, number: int, kind: str):
         self.root, self.number, self.kind = str(root), number, kind
         self.count = 0
-        self.synced: dict[str, int] = {}  # of each file that was written, the bytes that are safe
+        self.synced: dict[str, int] = {}  # by file, the number of bytes that are on the disk
 
     def set(self) -> None:
-        """Replace the calls of this process; there is no way back, so call it in a child."""
+        """Replace the calls of this process. This cannot be undone, so do it in a child process."""
         for name in CALLS:
             setattr(os, name, self._watch(name, getattr(os, name)))
         os.fsync = self._watch_sync(os.fsync)
@@ -37,7 +37,7 @@ class Trap:
         builtins.open = io.open = opened  # type: ignore[assignment]
 
     def step(self, call: Callable[[], Any], path: str, data: bytes = b"") -> Any:
-        """Do a call, unless it is the one that fails."""
+        """Make a call, or fail if it is the one that must fail."""
         self.count += 1
         if self.count != self.number:
             return call()
@@ -52,7 +52,7 @@ class Trap:
         return None
 
     def _lose_power(self) -> None:
-        """Leave half of what was written to every file and not synced."""
+        """Keep only half of the bytes of every file that were written and not synced."""
         for path, safe in self.synced.items():
             handle = self._open_plainly(path)
             if handle is not None:

@@ -1,4 +1,4 @@
-"""Every file of a run, an export and an audit: the same result, or an error that names the file."""
+"""Damaged files of a run, an export and an audit give the same result, or an error that names the file."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .mutators import damage, damage_json
 from .oracle import Case
 
 EDITABLE = {"suspects.csv", "skipped.csv", "README.md", ".gitattributes", "report.html"}
-FREE = {"pictures.safetensors"}  # may be missing
+FREE = {"pictures.safetensors"}  # files that may be missing
 
 
 def make(rng: random.Random, desk: Desk) -> Case:
-    """Return a folder with one damaged, swapped, missing or odd file, to be read."""
+    """Return a case that reads a folder with one damaged, swapped, missing or unusual file."""
     folder, read = rng.choice(_readers(desk))
     path = rng.choice([p for p in sorted(folder.iterdir()) if p.is_file()])
     whole = path.read_bytes()
@@ -51,7 +51,7 @@ def make(rng: random.Random, desk: Desk) -> Case:
 
 
 def _spoil(rng: random.Random, path: Path, whole: bytes) -> str:
-    """Damage a file in place; return how."""
+    """Damage a file in place; return a description of the damage."""
     how = rng.choice(["damage"] * 12 + ["swap", "swap", "remove", "folder", "pipe", "link"])
     if how == "damage":
         change = damage_json if path.suffix == ".json" else damage
@@ -66,7 +66,7 @@ def _spoil(rng: random.Random, path: Path, whole: bytes) -> str:
 
 
 def _put(path: Path, how: str) -> None:
-    """Put something else than a file in its place."""
+    """Replace a file by something that is not a regular file."""
     if how == "folder":
         path.mkdir()
     elif how == "pipe":
@@ -110,7 +110,7 @@ def _expected(folder: Path, read: Callable[[Path], Any]) -> Any:
 
 
 def prepare(desk: Desk) -> None:
-    """Read every folder while it is whole."""
+    """Read every folder before it is damaged."""
     for folder, read in _readers(desk):
         _known()[folder, read.__name__] = read(folder)
 

@@ -1,4 +1,4 @@
-"""Image files: pixels of the size asked for, the same twice, or the reason why there are none."""
+"""Damaged image files give pixels of the requested size, the same each time, or an error with a reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODES = ("RGB", "L", "RGBA", "P", "1", "LA", "CMYK", "I;16", "F", "I")
 
 
 def make(rng: random.Random, desk: Desk) -> Case:
-    """Return a file of some format: most are damaged, some renamed, some no files at all."""
+    """Return a case that reads a file of some format: usually damaged, sometimes renamed or not a file."""
     kind, data = rng.choice(_samples())
     path = desk.root / f"image.{rng.choice(['png', 'jpg', 'tif', 'gif'])}"
     whole = rng.random() < 0.05
@@ -74,7 +74,7 @@ def _encode(kind: str, mode: str) -> bytes | None:
 
 
 def prepare(desk: Desk) -> None:
-    """Check that whole files of all accepted formats are read."""
+    """Check that undamaged files of all accepted formats can be read."""
     read = set()
     for kind, data in _samples():
         path = desk.root / "whole.png"

@@ -1,4 +1,4 @@
-"""JSON text and manifests: what strict reading accepts is what Python reads, and nothing else."""
+"""Damaged JSON and manifests: strict reading gives what Python's json gives, or an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORDS = ("model.json", "scores.json", "run.json", MANIFEST)
 
 
 def make(rng: random.Random, desk: Desk) -> Case:
-    """Return a damaged record to be parsed, a damaged log, or a damaged manifest to be checked."""
+    """Return a case with a damaged record, a damaged log or a damaged manifest."""
     return rng.choice([_parse, _parse, _rows, _manifest])(rng, desk)
 
 

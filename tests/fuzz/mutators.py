@@ -1,4 +1,4 @@
-"""Seeded mutators: the ways in which bytes, JSON, text and numbers are damaged."""
+"""Seeded mutators, which damage bytes, JSON, text and numbers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ DAMAGE: list[Bytes] = [
 
 
 def damage(rng: random.Random, data: bytes) -> bytes:
-    """Return the bytes after one to three damages; they may by chance be the same."""
+    """Return the bytes after one to three mutations; they may be the same by chance."""
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
         data = rng.choice(DAMAGE)(rng, data) if data else rng.randbytes(3)
     return data
@@ -101,7 +101,7 @@ def nest_deeply(rng: random.Random, text: str) -> str:
 
 
 def replace_value(rng: random.Random, text: str) -> str:
-    """Replace a number, a word or a text of JSON by something huge or odd."""
+    """Replace a number, a word or a string of JSON by something huge or unusual."""
     starts = [i for i, sign in enumerate(text) if sign in "0123456789tfn" and i]
     if not starts:
         return rng.choice(WORDS)
@@ -113,7 +113,7 @@ def replace_value(rng: random.Random, text: str) -> str:
 
 
 def replace_node(rng: random.Random, text: str) -> str:
-    """Replace a node of a tree of JSON by an odd value, or remove it."""
+    """Replace a node of a JSON tree by an unusual value, or remove it."""
     content = json.loads(text)
     _replace_in(rng, content)
     return json.dumps(content)
@@ -135,7 +135,7 @@ JSON_DAMAGE: list[Text] = [repeat_key, nest_deeply, replace_value, replace_node]
 
 
 def damage_json(rng: random.Random, data: bytes) -> bytes:
-    """Return damaged JSON: often still JSON, with other content."""
+    """Return damaged JSON, which is often still valid JSON with other content."""
     if rng.random() < 0.4:
         return damage(rng, data)
     try:

@@ -1,4 +1,4 @@
-"""What may come of an input: the right result, or one of our errors that names it. All else is a fault."""
+"""Judge the outcome of an input: the right result, or an unspur error that names it. All else is a fault."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any
 from unspur.boundary import explain_system
 from unspur.errors import UnspurError
 
-SECONDS = 60.0  # as long as one image may take when a set is opened
-MEGABYTES = 1024  # that one input may add to the memory of the process
+SECONDS = 60.0  # time limit of one input, the same as for one image of a data set
+MEGABYTES = 1024  # how much memory one input may need
 RIGHT, REFUSED = "right", "refused"
 FAULTS = ("silent", "raw", "unnamed", "hang", "memory")
 
 
 @dataclass(frozen=True)
 class Case:
-    """An input: what it is, the call that reads it, and when its outcome is good.
+    """An input: its description, the call that reads it, and the check of its outcome.
 
-    `right` is given the result and the warnings. An error must have one of the `names` in its message.
+    `right` gets the result and the warnings. The message of an error must contain one of `names`.
     """
 
     what: str
@@ -37,7 +37,7 @@ class Case:
 
 @dataclass
 class Tally:
-    """Outcomes by kind, and the faults in words."""
+    """The number of outcomes by kind, and descriptions of the faults."""
 
     counts: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -57,11 +57,11 @@ class Tally:
 
 
 class TooLong(BaseException):
-    """Raised in a call that takes longer than it may."""
+    """Raised in a call that exceeds the time limit."""
 
 
 def judge(case: Case) -> tuple[str, str]:
-    """Return the outcome of a case and, of a fault, what happened."""
+    """Return the outcome of a case and, for a fault, what happened."""
     before = _memory()
     try:
         outcome, text = _attempt(case)
@@ -108,11 +108,11 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def limit_memory(more: int = 6 * 2**30) -> None:
-    """Keep this process from asking for much more memory than it has now."""
+    """Limit the memory of this process to a little more than it has now."""
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (now + more, now + more))
 
 
 def _memory() -> float:
-    """Return the largest memory this process has had, in MB."""
+    """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,4 +1,4 @@
-"""Commands in processes of their own, on one store and a few folders, and what they may say."""
+"""Commands in separate processes that share a store and a few folders, and the outcomes they may have."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ checkpoint_every = 4
 checkpoint_seconds = 0
 {STEPS}"""
 FINE = (0, 1, 2, -signal.SIGKILL)
-# With a clock that jumps by days between any two looks at it.
+# Runs a command with a clock that jumps by days between two readings.
 JUMPING = """
 import random, time
 real, jump = time.time, random.Random(1)
@@ -70,18 +70,18 @@ def run_arguments(out: str = "out", *, seed: int = 0) -> list[str]:
 
 
 def end(process: subprocess.Popen[str], seconds: float = 300) -> tuple[int, str]:
-    """Wait for a command; return its exit code and what it said."""
+    """Wait for a command; return its exit code and its output."""
     said, _ = process.communicate(timeout=seconds)
     return process.returncode, said
 
 
 def is_raw(code: int, said: str) -> bool:
-    """Return whether a command ended otherwise than it may."""
-    return code not in FINE or "this is a fault of unspur" in said or "Traceback" in said
+    """Return whether a command ended with a raw traceback or an unexpected exit code."""
+    return code not in FINE or "this is a bug in unspur" in said or "Traceback" in said
 
 
 def random_command(rng: random.Random) -> list[str]:
-    """Return a command on the one store and a few folders."""
+    """Return a random command on the shared store and folders."""
     out = rng.choice(["out", "out", "other"])
     image = rng.choice(["data/1pct/align", "data/valid", "bars.toml", "nowhere"])
     return rng.choice(

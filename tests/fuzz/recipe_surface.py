@@ -1,4 +1,4 @@
-"""Recipes and `--set`: a checked recipe that can be written and read back, or an error of ours."""
+"""Damaged recipes and `--set` give a valid recipe that can be written and read, or an unspur error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _file(rng: random.Random, desk: Desk) -> Case:
         path.write_bytes(damage(rng, text.encode()))
     else:
         path.write_text(damage_text(rng, text, VALUES), "utf-8", "replace")
-    # A built-in recipe is named where its own table contradicts a setting of the file.
+    # The error names a built-in recipe if its table contradicts a setting of the file.
     return Case("recipe file", lambda: recipes.load(str(path)), _is_sound, ("fuzzed.toml",))
 
 
@@ -50,7 +50,7 @@ def _change(rng: random.Random, desk: Desk) -> Case:
 
 
 def _odd_key(rng: random.Random, key: str) -> str:
-    """Return a key, now and then one that is none."""
+    """Return a key, sometimes one that does not exist."""
     if rng.random() < 0.8:
         return key
     odd = [key + ".x", key[1:], key + rng.choice(ODD_TEXT), "", ".", key.split(".")[0], "a.b.c.d"]
@@ -58,9 +58,9 @@ def _odd_key(rng: random.Random, key: str) -> str:
 
 
 def _is_sound(found: Recipe, warned: list[str]) -> bool:
-    """Return whether a recipe is finite and comes back the same from its own TOML."""
+    """Return whether all values of a recipe are finite, and its TOML gives the same recipe."""
     tables = found.model_dump()
-    path = Path("/nonexistent")  # only a name for errors
+    path = Path("/nonexistent")  # used only in error messages
     again = recipes.parse(_read(recipes.dump(found)), where=str(path))
     shown = recipes.dump(found) == recipes.dump(again)
     return shown and _is_finite(tables)

@@ -1,4 +1,4 @@
-"""Folders of images in odd shapes: every image of every class once, or an error that names the folder."""
+"""Unusual folder trees of images give every image of every class once, or an error that names the folder."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _add(rng: random.Random, path: Path) -> None:
 def _count(root: Path) -> int:
     """Return how many images are in class folders that are neither a split nor hidden."""
     if any((root / name).is_dir() for name in ("train", "test", "valid")):
-        return 0  # what is beside these is left out, with a warning
+        return 0  # other files are left out, with a warning
     ends = (".png", ".jpg", ".webp")
     names = [path.relative_to(root) for path in root.rglob("*") if path.name.lower().endswith(ends)]
     shown = [name for name in names if not any(part.startswith(".") for part in name.parts)]

@@ -1,8 +1,8 @@
-"""python -m fuzz.soak: random commands on one store, with kills; at the end all must be whole.
+"""python -m fuzz.soak: random commands on one store, some of them killed; at the end nothing is damaged.
 
-Two commands run at any time. A part of them is killed at a random moment. At the end every artifact and every
-folder is read, the last commands are given once more, and the memory and the open files of a process that
-worked all along are compared with those at its beginning.
+Two commands run at any time. Some are killed at a random moment. At the end the last commands are run again,
+every artifact and every folder is read, and the memory and the open files of a process that worked all the
+time are compared with those at its start.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from unspur.store.manifest import check_folder
 
 from . import desk, processes
 
-MOST_GROWTH = 100  # MB of a process that works all along
+MOST_GROWTH = 100  # MB by which a process that works all the time may grow
 
 
 def soak(root: Path, seconds: float, seed: int) -> tuple[Counter[str], list[str]]:
-    """Give random commands for a while; return counts and what was wrong."""
+    """Run random commands for some time; return counts and what was wrong."""
     rng, counts, wrong = random.Random(seed), Counter[str](), list[str]()
     processes.prepare(root)
     worker = Worker(root / "worker")
@@ -51,7 +51,7 @@ def soak(root: Path, seconds: float, seed: int) -> tuple[Counter[str], list[str]
 
 
 def _verify(root: Path) -> list[str]:
-    """Give the runs once more, then read every artifact and every folder."""
+    """Run the commands again, then read every artifact and every folder."""
     wrong = []
     for out in ("out", "other"):
         code, said = processes.end(processes.start(root, *processes.run_arguments(out)))
@@ -71,7 +71,7 @@ def _verify(root: Path) -> list[str]:
 
 
 class Worker:
-    """Work in this process, all along: a run, its page, its export, from a store of its own."""
+    """Works in this process all the time: a run, its page and its export, with a separate store."""
 
     def __init__(self, root: Path):
         self.root = root
@@ -86,7 +86,7 @@ class Worker:
         self.marks.append((memory, len(os.listdir("/proc/self/fd"))))
 
     def growth(self) -> list[str]:
-        """Say where memory or open files grew after the first rounds."""
+        """Return whether memory or open files grew after the first rounds, as sentences."""
         (before, files), (after, more) = self.marks[len(self.marks) // 3], self.marks[-1]
         print(f"memory {before:.0f} to {after:.0f} MB, open files {files} to {more}")
         wrong = [f"memory grew from {before} to {after} MB"] if after - before > MOST_GROWTH else []

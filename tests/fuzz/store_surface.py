@@ -1,4 +1,4 @@
-"""Files of a store: a whole artifact is used, a damaged one is set aside; logs and checkpoints likewise."""
+"""Damaged files of a store: artifacts are renamed with a warning, logs and checkpoints are recovered."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def make(rng: random.Random, desk: Desk) -> Case:
 
 
 def _artifact(rng: random.Random, desk: Desk) -> Case:
-    """A damaged artifact is not used: it is set aside with a warning that names it."""
+    """Return a case with a damaged artifact, which must be renamed with a warning that names it."""
     folder = rng.choice(_artifacts(desk))
     path = folder / rng.choice([FACTS, TENSORS])
     whole = path.read_bytes()
@@ -54,7 +54,7 @@ def _artifact(rng: random.Random, desk: Desk) -> Case:
 
 
 def _log(rng: random.Random, desk: Desk) -> Case:
-    """A damaged log gives rows of numbers, with a warning."""
+    """Return a case with a damaged log, which must give rows of numbers and a warning."""
     path = rng.choice(sorted(desk.store.glob(f"*/{LOG}")))
     whole = path.read_bytes()
     artifact = open_artifact(path.parent)
@@ -73,7 +73,7 @@ def _log(rng: random.Random, desk: Desk) -> Case:
 
 
 def _checkpoint(rng: random.Random, desk: Desk) -> Case:
-    """A damaged checkpoint is left out with a warning; a whole one comes back to the bit."""
+    """Return a case with a damaged checkpoint, which must be ignored with a warning or give the same bits."""
     root = desk.root / "workspace.partial"
     workspace = Workspace(root)
     tensors = {"w": torch.arange(6.0), "n": torch.tensor([rng.randrange(9)])}

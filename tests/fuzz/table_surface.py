@@ -1,4 +1,4 @@
-"""Tables of images and suspects.csv: the rows that were written, or an error that names the file."""
+"""Tables of images and suspects.csv give the rows that were written, or an error that names the file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make(rng: random.Random, desk: Desk) -> Case:
 
 
 def _written_table(rng: random.Random, desk: Desk) -> Case:
-    """A table in any dialect has the rows that were written."""
+    """Return a case in which a table of any CSV dialect must give the rows that were written."""
     rows = [(_name(rng, i), rng.choice(["cat", "dog"])) for i in range(rng.randrange(1, 6))]
     path = desk.root / rng.choice(["t.csv", "t.tsv"])
     mark = "\t" if path.suffix == ".tsv" else rng.choice(",;")
@@ -52,13 +52,13 @@ def _render(rng: random.Random, rows: list[tuple[str, str]], mark: str) -> bytes
 
 
 def _name(rng: random.Random, number: int) -> str:
-    """Return a name that no other row has, without blanks at its ends, which tables do not keep."""
+    """Return a unique name without spaces at its ends, which tables do not preserve."""
     odd = "".join(rng.choices(LETTERS, k=rng.randrange(4)))
     return f"{rng.choice(['', '=', '-', '@'])}{number}{odd.replace(chr(0), '')}z.png"
 
 
 def _damaged_table(rng: random.Random, desk: Desk) -> Case:
-    """A damaged table has rows with a path, a label and a split, or is refused."""
+    """Return a case in which a damaged table must give complete rows, or be refused."""
     path = desk.root / rng.choice(["d.csv", "d.tsv", "d.parquet"])
     path.write_bytes(_spoiled(rng, "path,label,split,group\na.png,cat,train,x\nb.png,dog,test,y\n"))
 
@@ -75,7 +75,7 @@ def _spoiled(rng: random.Random, text: str) -> bytes:
 
 
 def _written_flags(rng: random.Random, desk: Desk) -> Case:
-    """suspects.csv comes back with the flags that were written, whatever the names are."""
+    """Return a case in which suspects.csv must give the flags that were written, for any names."""
     count = rng.randrange(1, 6)
     names = tuple(_name(rng, i) for i in range(count))
     path, conflict = desk.root / "suspects.csv", torch.rand(count).gt(0.5)

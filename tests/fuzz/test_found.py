@@ -1,4 +1,4 @@
-"""What the attack has found, each as a test of its own."""
+"""Regression tests for the faults that fuzzing has found."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .desk import Desk
 NAMES = ("a\rb.png", "c\n.png", "d\u2028e.png", "f\x0bg.png", "h\r\n,i.png")
 
 
-def test_names_with_ends_of_lines_come_back_from_suspects_csv(tmp_path: Path) -> None:
+def test_names_with_line_breaks_are_read_back_from_suspects_csv(tmp_path: Path) -> None:
     part = Split(torch.zeros(5, 3, 2, 2, dtype=torch.uint8), torch.zeros(5).long(), NAMES)
     flags = torch.tensor([True, False, True, False, True])
     suspects = Suspects(torch.arange(5.0), flags, torch.zeros(5).long())
@@ -35,14 +35,14 @@ def test_names_with_ends_of_lines_come_back_from_suspects_csv(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_table_keeps_ends_of_lines_within_quotes(tmp_path: Path, name: str) -> None:
+def test_a_table_keeps_line_breaks_within_quotes(tmp_path: Path, name: str) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(f'path,label\n"{name}",cat\nx.png,dog\n'.encode())
     assert [row.path.name for row in table.list_images(path).rows] == [name, "x.png"]
 
 
 @pytest.mark.parametrize("text", ["path,{0}\na,b\n", "path,label,flag\n{0},cat,\n"])
-def test_a_cell_that_is_too_long_is_an_error_of_ours(tmp_path: Path, text: str) -> None:
+def test_a_cell_that_is_too_long_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text.format("x" * 200_000))
     with pytest.raises(DataError, match=r"t\.csv.*CSV row"):
@@ -51,7 +51,7 @@ def test_a_cell_that_is_too_long_is_an_error_of_ours(tmp_path: Path, text: str) 
         read_suspects(path, ["a"])
 
 
-def test_settings_that_are_nested_too_deeply_are_an_error_of_ours(tmp_path: Path) -> None:
+def test_settings_that_are_nested_too_deeply_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="nested too deeply"):
         recipes.load("demo", recipes.parse_changes([".".join("a" * 3000) + "=1"]))
 
@@ -92,10 +92,10 @@ def test_weights_are_counted_as_a_network_is_built() -> None:
         nn.Linear(10, 10)
     with limit_weights(109), pytest.raises(ModelError, match="more than 109 weights"):
         nn.Linear(10, 10)
-    nn.Linear(10, 10)  # the limit has ended
+    nn.Linear(10, 10)  # the limit no longer applies
 
 
-def test_what_a_checkpoint_counts_of_a_log_is_on_the_disk(
+def test_the_log_is_on_disk_when_a_checkpoint_records_its_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
@@ -118,9 +118,11 @@ def test_a_log_that_cannot_be_read_is_not_sealed_as_empty(
         log_checksum(tmp_path)
 
 
-def test_a_page_removes_what_a_killed_one_has_left_of_it(desk: Desk) -> None:
+def test_a_page_removes_temporary_files_of_a_killed_process(desk: Desk) -> None:
     left = desk.run / "report.html.0123abcd.tmp"
-    other = desk.run / "model.json.0123abcd.tmp"  # whoever writes the folder removes that
+    other = (
+        desk.run / "model.json.0123abcd.tmp"
+    )  # removed by the next process that writes the folder
     for path in (left, other):
         path.write_text("half a page")
     unspur.report(desk.run)

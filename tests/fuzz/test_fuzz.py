@@ -1,4 +1,4 @@
-"""A seeded part of the attack; `make fuzz` runs more of it."""
+"""A seeded part of the fuzzing; `make fuzz` runs more of it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,19 @@ from .desk import Desk
 from .mutators import damage, damage_json
 from .oracle import Case, judge
 
-INPUTS = {"bundles": 30, "shapes": 40, "store": 80, "folders": 100, "tables": 200, "images": 150}
+INPUTS = {
+    "reviews": 200,
+    "bundles": 30,
+    "shapes": 40,
+    "store": 80,
+    "folders": 100,
+    "tables": 200,
+    "images": 150,
+}
 
 
 @pytest.mark.parametrize("surface", SHARES)
-def test_no_third_outcome(desk: Desk, surface: str) -> None:
+def test_every_input_gives_a_result_or_an_error(desk: Desk, surface: str) -> None:
     tally = attack(surface, desk, 2026, range(INPUTS.get(surface, 250)))
     assert tally.faults == []
     assert tally.inputs == INPUTS.get(surface, 250)
@@ -39,7 +47,7 @@ def test_some_failing_calls_lose_nothing(tmp_path: Path, command: str) -> None:
 # The oracle can fail.
 
 
-def test_the_oracle_sees_every_kind_of_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oracle_detects_every_kind_of_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oracle, "SECONDS", 0.1)
 
     def fail(error: Exception) -> None:
@@ -65,7 +73,7 @@ def test_a_case_is_a_function_of_its_number() -> None:
 
 
 def test_a_failing_call_is_reached(tmp_path: Path) -> None:
-    """The first call below the folder that fails is one of the command itself."""
+    """The first failing call below the folder is made by the command itself."""
 
     def write(root: Path) -> None:
         (root / "a").write_text("b")

@@ -1,4 +1,4 @@
-"""Eight processes on one store and one folder, readers beside a live run, dead owners and odd clocks."""
+"""Eight processes on one store and one folder, readers during a live run, dead owners, jumping clocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check_all(root: Path) -> None:
-    """Check that the folder and every artifact is whole, and that nothing is left of unfinished work."""
+    """Check that the folder and every artifact are undamaged, and that there are no temporary files."""
     assert check_folder(root / "out", "model.json")
     for path in (root / "store").iterdir():
         if path.suffix != ".lock":
@@ -46,7 +46,7 @@ def test_eight_runs_into_one_folder(root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_others_beside_a_live_run(root: Path) -> None:
+def test_other_commands_during_a_live_run(root: Path) -> None:
     live = processes.start(root, *processes.run_arguments(seed=1), jumping=True)
     words = [
         *(["report", "out", "--store", "store"], ["predict", "out", "data/valid"]),
@@ -62,8 +62,8 @@ def test_others_beside_a_live_run(root: Path) -> None:
     check_all(root)
 
 
-def test_eight_at_once(tmp_path: Path) -> None:
-    """As above, without the time that eight interpreters need to start."""
+def test_eight_processes_at_the_same_time(tmp_path: Path) -> None:
+    """As above, but forked, so that eight interpreters need not start."""
     children = []
     for _ in range(8):
         if (child := os.fork()) == 0:

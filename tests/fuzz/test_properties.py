@@ -1,4 +1,4 @@
-"""Properties that Hypothesis looks for a counterexample of: what is written is what is read."""
+"""Hypothesis searches for counterexamples: what is written must be what is read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TREES = st.recursive(PLAIN, lambda each: st.lists(each) | st.dictionaries(TEXT, 
 
 @few
 @given(TREES)
-def test_all_json_that_we_can_write_is_read(tree: Any) -> None:
+def test_all_json_that_we_write_can_be_read(tree: Any) -> None:
     assert parse_json(json.dumps(tree), "x") == tree
     assert parse_json(json.dumps(tree, ensure_ascii=False), "x") == tree
 
@@ -49,20 +49,20 @@ def _is_as_python_reads(data: str | bytes) -> Callable[[Any, list[str]], bool]:
 
 @few
 @given(st.text(max_size=40) | st.binary(max_size=40))
-def test_any_other_text_is_an_error_of_ours(data: str | bytes) -> None:
+def test_any_other_text_is_refused(data: str | bytes) -> None:
     case = Case("text", lambda: parse_json(data, "x.json"), _is_as_python_reads(data), ("x.json",))
     assert judge(case)[0] in ("right", "refused")
 
 
 @few
 @given(TEXT)
-def test_cells_come_back(text: str) -> None:
+def test_cells_are_read_back(text: str) -> None:
     assert unescape_cell(escape_cell(text)) == text
 
 
 @few
 @given(st.lists(TEXT.filter(bool), min_size=1, max_size=6, unique=True), st.randoms())
-def test_flags_come_back_whatever_samples_are_called(tmp_path: Path, names, random) -> None:  # type: ignore[no-untyped-def]
+def test_flags_are_read_back_for_any_names(tmp_path: Path, names, random) -> None:  # type: ignore[no-untyped-def]
     count, path = len(names), tmp_path / "suspects.csv"
     part = Split(
         torch.zeros(count, 3, 1, 1, dtype=torch.uint8), torch.zeros(count).long(), tuple(names)
@@ -77,7 +77,7 @@ def test_flags_come_back_whatever_samples_are_called(tmp_path: Path, names, rand
 
 @few
 @given(st.lists(st.text(max_size=30), max_size=3))
-def test_any_set_is_a_recipe_or_an_error_of_ours(texts: list[str]) -> None:
+def test_any_set_gives_a_recipe_or_an_error(texts: list[str]) -> None:
     case = Case(
         "set",
         lambda: recipes.load("demo", recipes.parse_changes(texts)),

@@ -47,8 +47,8 @@ class Forgets(ERM):
 @pytest.mark.parametrize(
     ("kind", "check"),
     [
-        (Peeks, "bias labels matter only where declared"),
-        (Forgets, "its state is all that training changes"),
+        (Peeks, "it uses bias labels only if it declares them"),
+        (Forgets, "its state holds everything that training changes"),
     ],
 )
 def test_the_checks_find_a_faulty_method(kind, check):

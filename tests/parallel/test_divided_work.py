@@ -1,4 +1,4 @@
-"""Two processes give the losses, weights and masks of one, for every method and stage; three for some."""
+"""Several processes give the losses, weights and masks of one: two for every method, three for some."""
 
 from functools import cache
 
@@ -9,14 +9,14 @@ import process_cases
 from toys import shapes_set
 
 WORK = ("steps", "plans")
-GROUPS = {2: "steps,plans,images", 3: "few,images"}  # what so many processes do
-EXACT = 1e-9  # after 50 steps, in float64: nothing but rounding
+GROUPS = {2: "steps,plans,images", 3: "few,images"}  # groups of cases by number of processes
+EXACT = 1e-9  # after 50 steps, in float64: only rounding errors
 TOLERANCE = 1e-5  # after 50 steps of every stage, in float32
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """What one process gets."""
+    """Return the results of one process."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     found = process_cases.do(",".join(WORK), tmp_path_factory.mktemp("alone"))
@@ -26,7 +26,7 @@ def alone(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory):
-    """What several processes get, by their number: each number is started once."""
+    """Return a function from a number of processes to their results; each number is run once."""
 
     @cache
     def run(count):
@@ -37,13 +37,13 @@ def together(tmp_path_factory):
 
 
 def counted(cases):
-    """The cases with the numbers of processes that do them."""
+    """Return pairs of a case and a number of processes that run it."""
     few = [(3, case) for case in cases if case in process_cases.FEW]
     return pytest.mark.parametrize(("count", "case"), [*((2, case) for case in cases), *few])
 
 
 def assert_equal(found, expected, tolerance):
-    assert found.keys() == expected.keys()  # artifacts have their keys in their names
+    assert found.keys() == expected.keys()  # names of artifacts contain their keys
     for name, tensor in expected.items():
         assert found[name].dtype == tensor.dtype
         torch.testing.assert_close(
@@ -56,7 +56,7 @@ def assert_equal(found, expected, tolerance):
 
 
 @pytest.mark.parametrize("count", GROUPS)
-def test_images_are_opened_once_and_shared(together, count):
+def test_images_are_loaded_once_and_shared(together, count):
     found = together(count)["images"]
     whole = int(shapes_set(samples=process_cases.LARGE).train.images.long().sum())
     assert int(found["readers"]) == 1
@@ -71,5 +71,5 @@ def test_every_method_trains_as_in_one_process(alone, together, count, case):
 
 
 @counted(process_cases.PLAN_CASES)
-def test_every_stage_gives_what_one_process_gives(alone, together, count, case):
+def test_every_stage_gives_the_result_of_one_process(alone, together, count, case):
     assert_equal(together(count)[case], alone[case], TOLERANCE)

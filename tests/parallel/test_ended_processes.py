@@ -1,4 +1,4 @@
-"""A process that dies or fails ends all others, Ctrl-C stops all, and the same command goes on."""
+"""A process that dies or fails stops all others, Ctrl-C stops all, and the same command continues."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import process_cases
 from toys import shapes_set
 from unspur.store import open_artifact
 
-WITHIN = 30  # seconds in which a job must end after one of its processes has died
+WITHIN = 30  # seconds within which a job must end after one of its processes has died
 
 
 def command(folder):
@@ -37,30 +37,28 @@ def weights(folder):
     return open_artifact(path)
 
 
-def go_on_alone(folder):
-    """Give the same command again, in one process; return what it trained."""
+def continue_alone(folder):
+    """Run the same command again in one process; return the trained weights."""
     process_cases.run_slowly(folder)
     return weights(folder)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    return go_on_alone(tmp_path_factory.mktemp("undisturbed"))
+def uninterrupted(tmp_path_factory):
+    return continue_alone(tmp_path_factory.mktemp("uninterrupted"))
 
 
-def assert_resumed(artifact, undisturbed):
-    assert artifact.path.name == undisturbed.path.name
-    for name, tensor in undisturbed.tensors.items():
+def assert_resumed(artifact, uninterrupted):
+    assert artifact.path.name == uninterrupted.path.name
+    for name, tensor in uninterrupted.tensors.items():
         torch.testing.assert_close(artifact.tensors[name], tensor, rtol=1e-5, atol=1e-5)
     steps = [row["step"] for row in artifact.log if "loss" in row]
-    assert steps == sorted(
-        set(steps)
-    )  # a stopped run logs the step it stops at, none is logged twice
+    assert steps == sorted(set(steps))  # no step is logged twice
     assert set(range(10, 121, 10)) <= set(steps)
 
 
 @pytest.mark.slow
-def test_a_killed_process_ends_all_and_one_process_goes_on(tmp_path, undisturbed):
+def test_a_killed_process_stops_all_and_one_process_continues(tmp_path, uninterrupted):
     processes = process_cases.start(2, *command(tmp_path))
     wait_for_checkpoint(tmp_path, processes)
     processes[1].kill()
@@ -70,20 +68,20 @@ def test_a_killed_process_ends_all_and_one_process_goes_on(tmp_path, undisturbed
     assert code == 1
     assert "process 1 of 2" in said
     assert str(processes[1].pid) in said
-    assert "Give the same command again" in said
-    assert_resumed(go_on_alone(tmp_path), undisturbed)
+    assert "the same command again" in said
+    assert_resumed(continue_alone(tmp_path), uninterrupted)
 
 
-def test_ctrl_c_stops_four_processes_and_one_goes_on(tmp_path, undisturbed):
+def test_ctrl_c_stops_four_processes_and_one_continues(tmp_path, uninterrupted):
     processes = process_cases.start(4, *command(tmp_path))
     wait_for_checkpoint(tmp_path, processes)
     for process in processes:
         process.send_signal(signal.SIGINT)
     (first, _, said), *others = process_cases.finish(processes, WITHIN)
     assert first == 130
-    assert "Give the same command again to go on from here" in said
+    assert "the same command again" in said
     assert others == [(130, "", "")] * 3
-    assert_resumed(go_on_alone(tmp_path), undisturbed)
+    assert_resumed(continue_alone(tmp_path), uninterrupted)
 
 
 FAILING = """
@@ -97,7 +95,7 @@ with parallel.joined() as team:
 """
 
 
-def test_an_error_of_one_process_ends_all_and_is_shown():
+def test_an_error_of_one_process_stops_all_and_is_shown():
     first, second = process_cases.finish(process_cases.start(2, "-c", FAILING), WITHIN)
     assert first[0] == second[0] == 1
     assert "process 1 of 2: DataError: photos/1.jpg is gone." in second[2]

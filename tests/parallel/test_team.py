@@ -1,4 +1,4 @@
-"""Without a launcher, or with one process, nothing is divided; rows are divided evenly and in order."""
+"""Rows are divided evenly and in order; without a launcher, or with one process, nothing is divided."""
 
 from dataclasses import replace
 
@@ -32,8 +32,8 @@ def test_rows_are_divided_evenly_and_in_order(total, size):
 
 
 @pytest.mark.parametrize("size", [None, "1"])
-def test_one_process_has_no_team_and_its_step_is_the_plain_one(monkeypatch, size):
-    """Also under `torchrun --nproc-per-node 1`: its step costs nothing more, and can be captured."""
+def test_one_process_has_no_team_and_an_ordinary_step(monkeypatch, size):
+    """Also under `torchrun --nproc-per-node 1`: a step has no overhead, and can be captured."""
     for name, value in {"RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("WORLD_SIZE", raising=False)

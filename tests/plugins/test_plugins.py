@@ -1,4 +1,4 @@
-"""Installed packages add methods, data sets and networks by entry points; a broken one stops nothing."""
+"""Installed packages add methods, data sets and networks by entry points; a broken one does no harm."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ smoothing = 0.2
 
 
 def install(folder: Path, name: str, module: str, points: Points) -> None:
-    """Put a module and what an installer writes about it into a folder, without an installer."""
+    """Install a module into a folder: write the module and its metadata as pip would."""
     about = folder / f"{name}-0.1.dist-info"
     about.mkdir(parents=True)
     (folder / f"{name}.py").write_text(module)
@@ -51,7 +51,7 @@ def install(folder: Path, name: str, module: str, points: Points) -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of installed packages: the tiny plugin, and one that cannot be imported."""
+    """Return a folder with two installed packages: the tiny plugin, and one that cannot be imported."""
     folder = tmp_path_factory.mktemp("site")
     points = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]["entry-points"]
     install(folder, "tiny_plugin", (PACKAGE / "tiny_plugin.py").read_text(), points)
@@ -61,7 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def python(site: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run Python where the packages of a folder are installed."""
+    """Run Python with the packages of a folder installed."""
     path = os.pathsep.join(map(str, (site, Path(unspur.__file__).parents[1])))
     environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": "160", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, *map(str, words)]
@@ -116,7 +116,7 @@ def test_an_added_method_passes_the_public_checks(site: Path) -> None:
     assert python(site, "-c", code).stdout.strip() == "ok"
 
 
-# -- what is wrong with a broken one ------------------------------------------------------------------
+# -- broken plugins -----------------------------------------------------------------------------------
 
 SMOOTH = replace(lc.ENTRY, name="smooth", stages=("smooth",))
 
@@ -141,7 +141,7 @@ def test_a_method_that_cannot_be_added(name: str, entry: object, problem: str) -
     assert bool(problem) is bool(said)
 
 
-def test_built_in_methods_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_built_in_methods_are_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = "from unspur.methods import lc\nENTRY = lc.ENTRY\nNONE = None\n"
     points = {
         "unspur.methods": {"lc": "odd_plugin:ENTRY", "none": "odd_plugin:NONE"},

@@ -355,7 +355,7 @@ def test_with_missing_data_the_page_is_written_before_the_error(tmp_path: Path) 
     done = invoke("tsne", "--data-root", str(tmp_path), *where, "--quiet")
     assert done.exit_code == 1
     assert "0 of 1" in done.output
-    assert "not everything could be made: tsne" in str(done.exception)
+    assert "failed: tsne" in str(done.exception)
     assert (tmp_path / "pages" / "tsne.md").exists()
 
 

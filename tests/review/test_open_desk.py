@@ -18,6 +18,7 @@ from audits import page_of, tinted
 from reviews import make_run, read_rows
 from unspur import load
 from unspur.errors import DataError, StoreError, UsageError
+from unspur.review import page_orders
 from unspur.review.debias_job import DebiasJob, debias_command, free_folder
 from unspur.review.decision_log import Decision
 from unspur.review.image_sources import NoImages
@@ -71,6 +72,30 @@ def test_a_map_of_a_cropped_input_has_the_shape_of_the_whole_image():
     cut = fit_map(heat, (40, 20), 0.5)
     assert cut.size == (40, 20)
     assert cut.getchannel("A").getbbox() == (15, 5, 25, 15)
+
+
+def test_a_region_is_hidden_for_the_networks_of_a_run(run):
+    desk = open_desk(run, read_only=True)
+    assert desk.regions.about() == {"high": 8, "wide": 8, "share": None, "most": 300}
+    before = sorted(path for path in run.rglob("*") if path.is_file())
+    page_orders.start_region(desk, {"region": [0, 0, 8, 8]})
+    until = time.time() + 20
+    while (job := desk.regions.state())["state"] == "running":
+        assert time.time() < until
+        time.sleep(0.05)
+    assert [each["name"] for each in job["answer"]["models"]] == ["ordinary", "debiased"]
+    assert "predictions change" in job["answer"]["models"][1]["sentences"][0]
+    assert sorted(path for path in run.rglob("*") if path.is_file()) == before
+
+
+def test_features_are_computed_while_no_other_request_uses_the_network(run):
+    desk = open_desk(run)
+    held = []
+    network = desk.views.networks()["debiased"].model
+    network.register_forward_pre_hook(lambda *_: held.append(desk.views._lock.locked()))
+    wait(lambda: desk.views.neighbours(0, range(len(desk.review.replay.table)), 3))
+    assert held
+    assert all(held)
 
 
 def test_neighbours_are_the_most_similar_images(run):

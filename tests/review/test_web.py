@@ -142,6 +142,21 @@ def test_invalid_orders_are_refused_with_a_message(url, desk, order):
     assert desk.review.replay.status == {}
 
 
+@pytest.mark.parametrize("path", ["api/changes?since=%C2%B2", f"thumbnail/{'9' * 5000}"])
+def test_odd_numbers_are_refused_with_a_message(url, path):
+    status, content = answer(url, path)
+    assert status in (400, 403)
+    assert content["error"]
+
+
+def test_text_that_is_not_unicode_is_replaced(tmp_path):
+    write_table(tmp_path / "run")
+    with serving(make_desk(tmp_path / "run")) as url:
+        order = {"kind": "note", "rows": [0], "note": "a\ud800b"}
+        status, content = answer(url, "api/decide", method="POST", body=order)
+        assert (status, content["rows"][0]["note"]) == (200, "a?b")
+
+
 def test_a_forgotten_selection_has_status_410(url):
     assert answer(url, "api/rows?selection=99&from=0&to=5")[0] == 410
 

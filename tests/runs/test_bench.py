@@ -1,4 +1,4 @@
-"""Many runs, one table: means by hand, nothing run twice, published numbers beside ours."""
+"""A bench runs nothing twice, computes means, and shows published numbers next to ours."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_every_recipe_with_every_seed(results: dict[str, Any]) -> None:
 
 
 def test_nothing_is_run_twice(results: dict[str, Any], splits: Splits, store: Counting) -> None:
-    # The ordinary model of the first recipe is that of the second: pretrained once a seed.
+    # Both recipes have the same ordinary model, which is pretrained once per seed.
     assert sorted(store.made) == sorted(
         3 * ["mine", "pretrain", "prune", "finetune", "evaluate", "evaluate"]
     )
@@ -100,13 +100,13 @@ def test_means_and_deviations_by_hand(results: dict[str, Any]) -> None:
     assert row["summary"]["density"]["mean"] == pytest.approx(statistics.mean(densities))
 
 
-def test_what_does_not_apply_is_left_out(results: dict[str, Any]) -> None:
+def test_numbers_that_do_not_apply_are_left_out(results: dict[str, Any]) -> None:
     summary = results["results"][1]["summary"]
     assert summary.keys() == {"ordinary", "debiased", "density", "seconds"}
     assert summary["density"]["mean"] == 1.0
 
 
-def test_the_bulk_stays_in_the_store(results: dict[str, Any]) -> None:
+def test_large_tensors_stay_in_the_store(results: dict[str, Any]) -> None:
     for row in results["results"]:
         for run in row["runs"]:
             assert "iterates" not in run
@@ -129,7 +129,7 @@ def test_files(results: dict[str, Any], tmp_path: Path) -> None:
     assert "seeds 5, 6, 7" in lines[-1]
 
 
-def test_the_table_can_be_made_from_the_file_alone(results: dict[str, Any]) -> None:
+def test_the_table_is_rendered_from_the_file_alone(results: dict[str, Any]) -> None:
     assert bench.markdown(json.loads(json.dumps(results))) == bench.markdown(results)
 
 
@@ -205,7 +205,7 @@ def test_a_table_of_methods_and_data(many: dict[str, Any]) -> None:
     assert "Unbiased accuracy (mean over groups) on the test split" in text
 
 
-def test_published_beside_ours(many: dict[str, Any]) -> None:
+def test_published_numbers_next_to_ours(many: dict[str, Any]) -> None:
     found = {r["recipe"]["name"]: tables.published(r["recipe"]) for r in many["results"]}
     assert found == {
         "cmnist/1pct-lff": "81.7 → 88.4",
@@ -216,7 +216,7 @@ def test_published_beside_ours(many: dict[str, Any]) -> None:
     }
 
 
-def test_the_same_as_csv(many: dict[str, Any]) -> None:
+def test_the_table_as_csv(many: dict[str, Any]) -> None:
     lines = list(csv.DictReader(tables.comma_separated(many).splitlines()))
     assert [line["method"] for line in lines] == ["lff", "erm", "lff", "jtt", "ablation-3"]
     assert lines[0]["published_percent"] == "88.44"
@@ -225,7 +225,7 @@ def test_the_same_as_csv(many: dict[str, Any]) -> None:
     assert lines[0]["seeds"] == "2"
 
 
-def test_the_same_as_latex(many: dict[str, Any]) -> None:
+def test_the_table_as_latex(many: dict[str, Any]) -> None:
     text = tables.latex({**many, "results": many["results"][:2]})
     assert text.splitlines()[0] == r"\begin{tabular}{lrr}"
     assert r"cmnist/1pct & 80.0 $\pm$ 1.0 (81.7) & 88.0 $\pm$ 1.0 (88.4) \\" in text
@@ -258,7 +258,7 @@ def test_the_published_number_of_a_recipe(name: str, data: Any, number: float | 
     assert published.number(made) == number
 
 
-def test_a_data_set_is_judged_by_its_own_metric() -> None:
+def test_every_data_set_has_its_own_metric() -> None:
     scores = {"unbiased": 0.5, "conflicting": 0.2, "worst_group": 0.1}
     run = {
         "ordinary": scores,

@@ -1,4 +1,4 @@
-"""The models of a run by name: what a run returned without a shortcut is its ordinary model."""
+"""The models of a run by name; without a shortcut, the result of a run is its ordinary model."""
 
 from __future__ import annotations
 

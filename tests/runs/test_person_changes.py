@@ -1,4 +1,4 @@
-"""What a person changed, and what it did to the scores: compared with a count by hand."""
+"""The corrections of a person and the change of the scores, compared with a count by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def without_test(splits):
 
 
 def earlier(folder, splits):
-    """A run without corrections, saved."""
+    """Save a run without corrections; return its context and scores."""
     context = toys.context(folder / "store", MANY, splits=splits)
     made, scores = stages.run(context)
     save_outcome(Outcome(context, made, scores, None), folder / "run")
@@ -34,7 +34,7 @@ def earlier(folder, splits):
 
 
 def corrected(folder, splits, edit):
-    """A run with the table of the earlier one, some rows of it edited."""
+    """Run again with the table of the earlier run, after some edits; return context, results and scores."""
     path = folder / "run" / "suspects.csv"
     lines = path.read_text().splitlines()
     cells = [line.split(",") for line in lines[1:]]
@@ -49,7 +49,7 @@ def corrected(folder, splits, edit):
 
 
 def edit_some(cells):
-    """Clear the first two, exclude the third, add the last, give the fourth another label."""
+    """Clear the flags of the first two rows, exclude the third, relabel the fourth, and flag the last."""
     for row in cells:
         row.append("")
     for row in cells[:2]:
@@ -88,7 +88,7 @@ def test_changes_are_counted_and_scores_compared_on_the_same_images(tmp_path, te
     assert any(f"On {whole['count']:,} images" in each for each in words.sentences)
 
 
-def test_the_table_from_before_the_review_says_what_was_found(tmp_path):
+def test_flags_are_compared_with_the_table_from_before_the_review(tmp_path):
     splits = without_test(shapes_set(seed=1))
     earlier(tmp_path, splits)
     table = (tmp_path / "run" / "suspects.csv").read_text()
@@ -109,9 +109,9 @@ def test_without_an_earlier_run_nothing_is_compared(tmp_path):
     alone = replace(context.corrections, source=str(tmp_path / "suspects.csv"))
     found = person_changes.person_changes(replace(context, corrections=alone), scores)
     assert found["flags"] is None
-    assert "holds no run" in found["scores"]["missing"]
+    assert "not the folder of a run" in found["scores"]["missing"]
     words = correction_words.describe(found)
-    assert "not known" in words.sentences[0]
+    assert "no longer stored" in words.sentences[0]
     assert words.table is None
 
 
@@ -124,7 +124,7 @@ def test_runs_scored_on_other_images_are_not_compared(tmp_path):
     assert "other images" in found["scores"]["missing"]
 
 
-def test_a_run_without_corrections_has_no_such_section(tmp_path):
+def test_a_run_without_corrections_has_no_record_of_changes(tmp_path):
     context = toys.context(tmp_path, splits=without_test(shapes_set(seed=1)))
     assert person_changes.person_changes(context, None) is None
     assert correction_words.describe(None) is None

@@ -1,4 +1,4 @@
-"""One writer a folder, one result a folder, and pages of folders that were damaged."""
+"""A folder has one writer at a time and one result; pages of damaged folders are refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(written: Path, tmp_path: Path) -> Path:
-    """A copy of a run and its store, to spoil."""
+    """Return a copy of a run and its store, to damage."""
     return Path(shutil.copytree(written, tmp_path / "copy")) / "out"
 
 
@@ -60,7 +60,7 @@ def test_a_folder_that_is_being_written_is_refused_before_training(tmp_path: Pat
     assert not (tmp_path / "store").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_refused_before_training(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_refused_before_training(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file in the way")
     with pytest.raises(StoreError, match="out"):
         carry_out(tmp_path)
@@ -73,7 +73,7 @@ def test_a_run_that_fails_leaves_no_empty_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_left_of_a_writer_that_died(folder: Path) -> None:
+def test_temporary_files_of_a_killed_writer_are_removed(folder: Path) -> None:
     for name in ("scores.json", "report.html", "ordinary/model.json"):
         (folder / f"{name}.0a1b2c3d.tmp").write_bytes(b"half")
     (folder / "notes.tmp").write_bytes(b"of the user")
@@ -86,17 +86,15 @@ def test_nothing_is_left_of_a_writer_that_died(folder: Path) -> None:
 def test_results_of_two_kinds_are_not_mixed(tmp_path: Path, kind: str) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / f"{kind}.json").write_text("{}")
-    with pytest.raises(
-        StoreError, match=f"holds the files of an {kind}.*a run. Give another --out"
-    ):
+    with pytest.raises(StoreError, match=f"contains an {kind}.*a run. Choose another --out"):
         carry_out(tmp_path)
     assert not (tmp_path / "store").exists()
 
 
-def test_another_run_leaves_nothing_of_the_one_before(folder: Path) -> None:
+def test_a_new_run_replaces_all_files_of_the_one_before(folder: Path) -> None:
     (folder / "report.html").write_text("of the run before")
     (folder / "skipped.csv").write_text("of the run before")
-    with pytest.warns(UserWarning, match=r"suspects\.csv was there"):
+    with pytest.warns(UserWarning, match=r"suspects\.csv is of another run"):
         carry_out(folder.parent, "plan=erm")
     names = {path.name for path in folder.iterdir()}
     assert not names & {"skipped.csv", "suspects.csv", "ordinary"}
@@ -104,10 +102,10 @@ def test_another_run_leaves_nothing_of_the_one_before(folder: Path) -> None:
     assert json.loads((folder / "scores.json").read_text())["mining"] is None
 
 
-def test_a_folder_is_of_one_run_wherever_its_writing_stops(
+def test_a_folder_belongs_to_one_run_wherever_writing_stops(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stop at every rename while a second run is written over the folder of a first one."""
+    """Stop at every rename while a second run replaces the first one in a folder."""
     contexts = [toys.context(written / "store", [f"finetune.steps={n}"]) for n in (30, 20)]
     (one, scores), (two, others) = (stages.run(context) for context in contexts)
     runs.save(contexts[0], one, scores, tmp_path / "first")
@@ -117,7 +115,7 @@ def test_a_folder_is_of_one_run_wherever_its_writing_stops(
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", stop_at(moment))
             with contextlib.suppress(KeyboardInterrupt), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # suspects.csv is moved aside
+                warnings.simplefilter("ignore")  # suspects.csv is renamed
                 runs.save(contexts[1], two, others, out)
                 states.append("finished")
         states.append(state(out, one.final_weights, two.final_weights))
@@ -128,7 +126,7 @@ def test_a_folder_is_of_one_run_wherever_its_writing_stops(
 
 
 def stop_at(moment: int) -> Callable[..., None]:
-    """Return a rename that is interrupted when it is called for the n-th time."""
+    """Return a rename function that is interrupted at its n-th call."""
     count, rename = itertools.count(1), os.replace
 
     def renamed(*paths: Any) -> None:
@@ -140,7 +138,7 @@ def stop_at(moment: int) -> Callable[..., None]:
 
 
 def state(out: Path, first: dict[str, Tensor], second: dict[str, Tensor]) -> str:
-    """Return whose model a folder holds; it is of the run that the record names."""
+    """Return which run's model is in a folder, and check that the record is of the same run."""
     try:
         loaded = unspur.load(out, model=toys.TinyNet()).model.state_dict()
     except StoreError:
@@ -159,7 +157,7 @@ from pathlib import Path
 import torch
 
 torch.set_num_threads(1)
-sys.modules["sklearn"] = None  # maps take a second
+sys.modules["sklearn"] = None  # t-SNE maps would take a second
 import toys
 from unspur import stages, workflow
 from unspur.errors import StoreError
@@ -175,7 +173,7 @@ except StoreError as error:
 """
 
 
-def test_processes_at_once_never_mix_their_files(tmp_path: Path) -> None:
+def test_processes_at_the_same_time_never_mix_their_files(tmp_path: Path) -> None:
     path = os.pathsep.join([str(Path(toys.__file__).parent), os.environ.get("PYTHONPATH", "")])
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     started = [
@@ -199,7 +197,7 @@ def test_processes_at_once_never_mix_their_files(tmp_path: Path) -> None:
     assert not [p for p in (tmp_path / "out").iterdir() if p.suffix in (".tmp", ".lock")]
 
 
-def test_a_reader_beside_a_writer_is_told_to_wait(folder: Path) -> None:
+def test_a_reader_is_asked_to_wait_for_a_writer(folder: Path) -> None:
     (folder / "scores.json").write_text("{}")
     with claim(folder), pytest.raises(StoreError, match=r"is being written by process .*Wait"):
         unspur.load(folder, model=toys.TinyNet())
@@ -216,7 +214,7 @@ def test_a_reader_beside_a_writer_is_told_to_wait(folder: Path) -> None:
 # -- pages --------------------------------------------------------------------------------------------
 
 
-def test_a_page_is_made_of_whole_files_only(folder: Path) -> None:
+def test_a_page_is_made_from_undamaged_files_only(folder: Path) -> None:
     chance = random.Random(0)
     for name in ("run.json", "scores.json", "model.json", "recipe.toml", "manifest.json"):
         whole = (folder / name).read_bytes()
@@ -224,7 +222,7 @@ def test_a_page_is_made_of_whole_files_only(folder: Path) -> None:
             damaged = bytearray(whole)
             damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
             (folder / name).write_bytes(damaged)
-            with pytest.raises(StoreError, match=rf"{name} is damaged.*[Gg]ive the command"):
+            with pytest.raises(StoreError, match=rf"{name} is damaged.*[Rr]un the command"):
                 page.write(folder)
         (folder / name).write_bytes(whole)
 
@@ -245,10 +243,10 @@ def mutate(content: object, chance: random.Random) -> object:
 
 
 @pytest.mark.parametrize("name", ["run.json", "scores.json", "model.json"])
-def test_files_that_say_something_else_are_no_traceback(
+def test_files_with_wrong_content_raise_our_error(
     folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse(monkeypatch, "sklearn")  # maps take a second
+    refuse(monkeypatch, "sklearn")  # t-SNE maps would take a second
     whole = json.loads((folder / name).read_text())
     chance = random.Random(name)
     refused: list[str] = []
@@ -262,7 +260,7 @@ def test_files_that_say_something_else_are_no_traceback(
         except StoreError as error:
             refused.append(str(error))
     assert len(refused) > 3
-    assert all("Give the command" in text or name in text for text in refused)
+    assert all("the command" in text or name in text for text in refused)
 
 
 def test_a_damaged_log_does_not_stop_the_page(folder: Path) -> None:

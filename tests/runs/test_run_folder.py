@@ -1,4 +1,4 @@
-"""The folder of a run: what is in it, the model back from it, and what damage is noticed."""
+"""The folder of a run: its files, loading its model, and detecting damage."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ FILE = "from torch import nn\n\ndef build(classes, width=4):\n" + (
 
 
 def run(folder: Path, splits: Splits, name: str, *changes: str) -> Path:
-    """A short run of a named network, its folder written."""
+    """Run a named network for a few steps, and return the folder of the run."""
     settings = recipes.change(
         recipes.Recipe(),
         recipes.parse_changes([*SETTINGS, f'model.name="{name}"', *changes]),
@@ -81,7 +81,7 @@ def written(splits: Splits, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def out(written: Path, tmp_path: Path) -> Path:
-    """A copy of the folder, to damage."""
+    """Return a copy of the folder, to damage."""
     return Path(shutil.copytree(written, tmp_path / "out"))
 
 
@@ -90,7 +90,7 @@ def classifier(written: Path) -> unspur.Classifier:
     return unspur.load(written)
 
 
-# -- what is in it ------------------------------------------------------------------------------------
+# -- files --------------------------------------------------------------------------------------------
 
 
 def test_the_files_of_a_run(written: Path) -> None:
@@ -120,14 +120,14 @@ def test_model_json_says_how_to_build_and_feed_it(written: Path) -> None:
     }
 
 
-def test_the_recipe_is_saved_resolved(written: Path) -> None:
+def test_the_complete_recipe_is_saved(written: Path) -> None:
     saved = recipes.load(str(written / "recipe.toml"))
     assert saved.pretrain.steps == 6
     assert saved.model.options == {"width": 4}
     assert (written / "recipe.toml").read_text() == recipes.dump(saved)
 
 
-def test_scores_json_holds_every_part(written: Path) -> None:
+def test_scores_json_has_every_part(written: Path) -> None:
     scores = json.loads((written / "scores.json").read_text())
     parts = {"ordinary", "pruned", "debiased", "mining", "density", "selection"}
     assert parts <= scores.keys()
@@ -159,10 +159,10 @@ def test_masks_are_named_after_their_weights(written: Path) -> None:
     assert weights.keys() == unspur.load(written).model.state_dict().keys()
 
 
-# -- the model back -----------------------------------------------------------------------------------
+# -- loading the model --------------------------------------------------------------------------------
 
 
-def test_the_model_back_predicts_as_it_was_scored(
+def test_the_loaded_model_predicts_as_it_was_scored(
     written: Path, classifier: unspur.Classifier, splits: Splits
 ) -> None:
     scores = json.loads((written / "scores.json").read_text())
@@ -179,7 +179,7 @@ def test_preprocessing_is_part_of_the_classifier(
     assert torch.equal(classifier(x), classifier.model(by_hand))
 
 
-def test_image_files_are_predicted_as_the_tensors_they_hold(
+def test_image_files_are_predicted_like_their_tensors(
     classifier: unspur.Classifier, splits: Splits, tmp_path: Path
 ) -> None:
     x = splits.test.images[:20]
@@ -191,7 +191,7 @@ def test_image_files_are_predicted_as_the_tensors_they_hold(
     assert [probability for _, probability in found] == pytest.approx(p.tolist())
 
 
-def test_a_network_from_a_file_comes_back(splits: Splits, tmp_path: Path) -> None:
+def test_a_network_from_a_file_can_be_loaded(splits: Splits, tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(FILE)
     out = run(tmp_path, splits, f"{tmp_path / 'nets.py'}:build", "model.options.width=6")
     back = unspur.load(out, trust=True)
@@ -203,7 +203,7 @@ def test_a_network_from_a_file_comes_back(splits: Splits, tmp_path: Path) -> Non
         unspur.load(out, trust=True)
 
 
-def test_a_network_from_a_file_comes_back_from_anywhere(
+def test_a_network_from_a_file_can_be_loaded_from_any_folder(
     splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "nets.py").write_text(FILE)
@@ -226,13 +226,13 @@ def test_an_ordinary_run_has_no_masks(splits: Splits, tmp_path: Path) -> None:
 
 
 def drawing(size: tuple[int, int] = (8, 8)) -> Image.Image:
-    """Four colours, so that a palette holds them exactly."""
+    """Return an image of four colours, which a palette can represent exactly."""
     colours = np.array([[250, 10, 10], [10, 250, 10], [10, 10, 250], [90, 90, 90]], np.uint8)
     rows, columns = np.indices((size[1], size[0]))
     return Image.fromarray(colours[(rows + 2 * columns) % 4])
 
 
-def test_reading_keeps_an_image_of_the_right_size(
+def test_reading_does_not_change_an_image_of_the_right_size(
     classifier: unspur.Classifier, tmp_path: Path
 ) -> None:
     drawing().save(tmp_path / "a.png")
@@ -273,7 +273,7 @@ def test_grey_reads_as_three_equal_channels(classifier: unspur.Classifier, tmp_p
     assert torch.equal(read[0], read[2])
 
 
-def test_files_are_cropped_as_they_were_for_training(splits: Splits, tmp_path: Path) -> None:
+def test_files_are_cropped_as_in_training(splits: Splits, tmp_path: Path) -> None:
     out = run(
         tmp_path,
         dataclasses.replace(splits, crop="square"),
@@ -297,7 +297,7 @@ def test_a_model_of_grey_images_reads_grey(written: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("content", [b"", b"not an image", b"\x89PNG\r\n\x1a\n1234", "cut", "torn"])
-def test_a_file_that_is_no_image(
+def test_a_file_that_is_not_an_image_is_refused(
     classifier: unspur.Classifier, tmp_path: Path, content: bytes | str
 ) -> None:
     file = tmp_path / "a.png"
@@ -314,20 +314,20 @@ def test_a_missing_image(classifier: unspur.Classifier, tmp_path: Path) -> None:
         classifier.predict([tmp_path / "none.png"])
 
 
-# -- what does not fit --------------------------------------------------------------------------------
+# -- what is refused ----------------------------------------------------------------------------------
 
 
 def test_data_of_another_shape(classifier: unspur.Classifier, splits: Splits) -> None:
     small = Splits(Split(splits.train.images[..., :4], splits.train.targets), splits.classes)
     with pytest.raises(
-        DataError, match=r"takes \(3, 8, 8\) images of 2 classes; data has \(3, 8, 4\)"
+        DataError, match=r"takes \(3, 8, 8\) images of 2 classes, and data has \(3, 8, 4\)"
     ):
         runs.score(classifier, small)
 
 
 def test_data_of_other_classes(classifier: unspur.Classifier, splits: Splits) -> None:
     more = dataclasses.replace(splits, classes=("stands", "lies", "leans"))
-    with pytest.raises(DataError, match=r"of 2 classes; bars has .* of 3"):
+    with pytest.raises(DataError, match=r"of 2 classes, and bars has .* of 3"):
         runs.score(classifier, more)
 
 
@@ -409,20 +409,20 @@ def test_options_that_do_not_fit(out: Path, width: object) -> None:
 def test_a_file_of_the_folder_that_is_missing(out: Path) -> None:
     for name in ("model.safetensors", "masks.safetensors", "scores.json", "recipe.toml"):
         (out / name).rename(out / "away")
-        with pytest.raises(StoreError, match=rf"{name} is missing. Give the command of the run"):
+        with pytest.raises(StoreError, match=rf"{name} is missing. Run the command of the run"):
             unspur.load(out)
         (out / "away").rename(out / name)
     unspur.load(out)
 
 
-def test_half_written_weights(out: Path) -> None:
+def test_truncated_weights_are_refused(out: Path) -> None:
     file = out / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(StoreError, match=r"model\.safetensors"):
         unspur.load(out)
 
 
-def test_flipped_bits_of_any_file_change_nothing_in_silence(out: Path) -> None:
+def test_flipped_bits_of_any_file_are_detected(out: Path) -> None:
     chance = random.Random(0)
     for name in [path.name for path in out.iterdir() if path.is_file()]:
         whole = (out / name).read_bytes()
@@ -433,7 +433,7 @@ def test_flipped_bits_of_any_file_change_nothing_in_silence(out: Path) -> None:
             if name == "suspects.csv":
                 unspur.load(out)
                 continue
-            with pytest.raises(StoreError, match=rf"{name} is damaged.*[Gg]ive the command"):
+            with pytest.raises(StoreError, match=rf"{name} is damaged.*[Rr]un the command"):
                 unspur.load(out)
         (out / name).write_bytes(whole)
 
@@ -444,7 +444,7 @@ def test_a_folder_of_an_older_version_is_loaded_with_a_warning(out: Path) -> Non
         unspur.load(out)
 
 
-def test_weights_of_another_run_are_noticed_without_a_manifest(out: Path) -> None:
+def test_weights_of_another_run_are_detected_without_a_manifest(out: Path) -> None:
     data = (out / "ordinary" / "model.safetensors").read_bytes()
     (out / "model.safetensors").write_bytes(data)
     (out / "manifest.json").unlink()
@@ -455,7 +455,7 @@ def test_weights_of_another_run_are_noticed_without_a_manifest(out: Path) -> Non
         unspur.load(out)
 
 
-def test_a_run_that_dies_while_it_writes_its_folder(
+def test_a_run_that_was_killed_while_it_wrote_its_folder(
     splits: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: object) -> None:
@@ -465,19 +465,17 @@ def test_a_run_that_dies_while_it_writes_its_folder(
         patch.setattr("unspur.runs.run_folder.save_record", stop)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path, splits, "mlp", "model.options.inputs=192", 'plan="erm"')
-    with pytest.raises(
-        StoreError, match=r"was not written to its end\. Give the command of the run"
-    ):
+    with pytest.raises(StoreError, match=r"is incomplete\. .* the command of the run"):
         unspur.load(tmp_path / "out")
     unspur.load(run(tmp_path, splits, "mlp", "model.options.inputs=192", 'plan="erm"'))
 
 
-# -- code of others -----------------------------------------------------------------------------------
+# -- untrusted code -----------------------------------------------------------------------------------
 
 EVIL = "from pathlib import Path\nPath(__file__).with_name('ran').touch()\n" + FILE
 
 
-def test_loading_runs_no_code_unless_it_is_trusted(splits: Splits, tmp_path: Path) -> None:
+def test_loading_runs_no_code_without_trust(splits: Splits, tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(EVIL)
     out = run(tmp_path, splits, f"{tmp_path / 'nets.py'}:build")
     (tmp_path / "ran").unlink()
@@ -488,7 +486,7 @@ def test_loading_runs_no_code_unless_it_is_trusted(splits: Splits, tmp_path: Pat
     assert (tmp_path / "ran").exists()
 
 
-def test_only_the_file_of_that_time_is_trusted(splits: Splits, tmp_path: Path) -> None:
+def test_only_an_unchanged_file_is_trusted(splits: Splits, tmp_path: Path) -> None:
     (tmp_path / "nets.py").write_text(FILE)
     out = run(tmp_path, splits, f"{tmp_path / 'nets.py'}:build")
     (tmp_path / "nets.py").write_text(EVIL)
@@ -497,12 +495,12 @@ def test_only_the_file_of_that_time_is_trusted(splits: Splits, tmp_path: Path) -
     about = json.loads((out / "model.json").read_text())
     del about["builder"]["sha256"]
     edit(out / "model.json", builder=about["builder"])
-    with pytest.raises(ModelError, match="does not record what"):
+    with pytest.raises(ModelError, match="has no checksum of"):
         unspur.load(out, trust=True)
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_cache_beside_the_trusted_file_is_not_run(splits: Splits, tmp_path: Path) -> None:
+def test_cached_bytecode_of_the_trusted_file_is_not_run(splits: Splits, tmp_path: Path) -> None:
     file = tmp_path / "nets.py"
     file.write_text(EVIL)
     cache = Path(py_compile.compile(str(file), invalidation_mode=UNCHECKED) or "")
@@ -523,9 +521,9 @@ def test_a_model_that_the_user_passes_needs_no_trust(splits: Splits, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["timm:hf-hub:a/b", "timm:local-dir:/tmp/x", "timm:../x"])
-def test_timm_is_not_sent_elsewhere(out: Path, name: str) -> None:
+def test_names_that_lead_timm_to_other_sources_are_refused(out: Path, name: str) -> None:
     edit(out / "model.json", builder={"name": name, "options": {}})
-    with pytest.raises(ModelError, match="is no name of a network in timm"):
+    with pytest.raises(ModelError, match="not the name of a network in timm"):
         unspur.load(out)
 
 
@@ -547,7 +545,7 @@ def test_options_that_load_weights_are_left_out(out: Path, monkeypatch: pytest.M
 # -- the ordinary model -------------------------------------------------------------------------------
 
 
-def test_the_ordinary_model_is_kept(written: Path, splits: Splits) -> None:
+def test_the_ordinary_model_is_saved(written: Path, splits: Splits) -> None:
     back = unspur.load(written / "ordinary")
     scores = json.loads((written / "scores.json").read_text())
     assert runs.score(back, splits).as_json() == scores["ordinary"]
@@ -567,7 +565,7 @@ def test_the_ordinary_model_is_sealed(out: Path) -> None:
 def test_an_ordinary_result_is_not_stored_twice(splits: Splits, tmp_path: Path) -> None:
     run(tmp_path, splits, "mlp", "model.options.inputs=192")
     assert (tmp_path / "out" / "ordinary").is_dir()
-    with pytest.warns(UserWarning, match=r"suspects\.csv was there.*kept as .*suspects-1\.csv"):
+    with pytest.warns(UserWarning, match=r"suspects\.csv.*renamed to .*suspects-1\.csv"):
         out = run(tmp_path, splits, "mlp", "model.options.inputs=192", 'plan="erm"')
     assert not (out / "ordinary").exists()
     with pytest.raises(StoreError, match=r"the model of that run is the ordinary one.*Load .*out"):
@@ -575,7 +573,7 @@ def test_an_ordinary_result_is_not_stored_twice(splits: Splits, tmp_path: Path) 
     assert not (out / "suspects.csv").exists()
 
 
-def test_a_folder_that_cannot_be_made(written: Path, splits: Splits, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created(written: Path, splits: Splits, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file in the way")
     with pytest.raises(UnspurError, match="out"):
         run(tmp_path, splits, "mlp", "model.options.inputs=192", 'plan="erm"')

@@ -1,4 +1,4 @@
-"""suspects.csv: out of a run, through a person's hands, and back into the next one."""
+"""suspects.csv: written by a run, corrected by a person, and read by the next run."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def rows(path):
         return list(csv.DictReader(text))
 
 
-def test_one_row_a_sample_the_strongest_first(file):
+def test_one_row_per_sample_with_the_highest_score_first(file):
     found = rows(file)
     assert list(found[0]) == ["path", "label", "score", "predicted", "flag", "note"]
     assert [row["path"] for row in found] == [NAMES[i] for i in (1, 2, 3, 0)]
@@ -71,13 +71,13 @@ def test_one_row_a_sample_the_strongest_first(file):
     assert [row["flag"] for row in found] == ["suspect", "suspect", "", ""]
 
 
-def test_unchanged_it_says_what_it_said(file, suspects):
+def test_an_unchanged_table_gives_the_same_suspects(file, suspects):
     given = read_suspects(file, NAMES)
     assert torch.equal(given.conflict, suspects.conflict)
     assert not given.excluded.any()
 
 
-def test_cells_that_are_formulas_are_written_as_text_and_come_back(tmp_path, suspects):
+def test_formulas_are_written_as_text_and_read_back(tmp_path, suspects):
     names = ("=1+1.png", "-a.png", "'@b.png", "+c.png")
     notes = {0: '=HYPERLINK("x")', 2: "-"}
     corrections = Corrections(suspects.conflict, torch.zeros(4, dtype=torch.bool), notes)
@@ -91,14 +91,14 @@ def test_cells_that_are_formulas_are_written_as_text_and_come_back(tmp_path, sus
 
 
 @pytest.mark.parametrize("content", [b"path,flag\n" + b"x" * 2**21])
-def test_a_line_without_end_is_refused(tmp_path, content):
+def test_an_endless_line_is_refused(tmp_path, content):
     (tmp_path / "s.csv").write_bytes(content)
     with pytest.raises(DataError, match="line 2 is longer than"):
         read_suspects(tmp_path / "s.csv", NAMES)
 
 
 @pytest.mark.parametrize("names", [None, ("same",) * 4])
-def test_samples_without_a_name_of_their_own_are_numbered(tmp_path, suspects, names):
+def test_samples_without_unique_names_are_numbered(tmp_path, suspects, names):
     named = part(names)
     write_suspects(tmp_path / "s.csv", named, CLASSES, suspects)
     assert [row["index"] for row in rows(tmp_path / "s.csv")] == ["1", "2", "3", "0"]
@@ -112,7 +112,7 @@ def written(tmp_path, *lines):
     return path
 
 
-def test_flags_count_and_what_is_missing_is_no_suspect(tmp_path):
+def test_flags_are_read_and_missing_samples_are_not_suspects(tmp_path):
     path = written(
         tmp_path, "path,flag,note", "a,Suspect ,", "b,exclude,blurred", "c,0,seen", "e,x,"
     )
@@ -123,14 +123,14 @@ def test_flags_count_and_what_is_missing_is_no_suspect(tmp_path):
 
 
 @pytest.mark.parametrize(("separator", "start"), [(";", ""), ("\t", ""), (",", "\ufeff")])
-def test_what_spreadsheets_make_of_it(tmp_path, separator, start):
+def test_tables_saved_by_spreadsheets_are_read(tmp_path, separator, start):
     lines = [("path", "label", "flag"), ("a", "cat", "TRUE"), ("b", "dog", "FALSE")]
     path = written(tmp_path, *(separator.join(cells) for cells in lines))
     path.write_text(start + path.read_text(), encoding="utf-8")
     assert read_suspects(path, ["a", "b"]).conflict.tolist() == [True, False]
 
 
-def test_notes_change_no_key_and_flags_do(tmp_path):
+def test_flags_change_the_key_and_notes_do_not(tmp_path):
     def digest(flag, note=""):
         return read_suspects(written(tmp_path, "path,flag,note", f"a,{flag},{note}"), ["a"]).digest
 
@@ -141,7 +141,7 @@ def test_notes_change_no_key_and_flags_do(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["path,flag", "a,", "z.png,suspect"], r"line 3: 'z.png' is no training sample.*'a'"),
+        (["path,flag", "a,", "z.png,suspect"], r"line 3: 'z.png' is not a training sample.*'a'"),
         (["path,flag", "a,maybe"], r"line 2: the flag 'maybe' is unknown. Write suspect, exclude"),
         (["path,flag", "a,", "a,suspect"], r"line 3: 'a' is in line 2 too"),
         (["name,flag", "a,"], r"must name the columns path \(or index\) and flag.*'name', 'flag'"),
@@ -150,12 +150,12 @@ def test_notes_change_no_key_and_flags_do(tmp_path):
         (["path,flag", "a,,,"], r"line 2: its cells do not match the 2 columns"),
     ],
 )
-def test_mistakes_are_named_with_their_line(tmp_path, lines, message):
+def test_errors_name_the_line(tmp_path, lines, message):
     with pytest.raises(DataError, match=message):
         read_suspects(written(tmp_path, *lines), ["a", "b"])
 
 
-def test_a_file_that_is_not_there_or_no_text(tmp_path):
+def test_a_missing_file_and_one_that_is_not_text_are_refused(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         read_suspects(tmp_path / "none.csv", ["a"])
     (tmp_path / "bytes.csv").write_bytes(b"path,flag\n\xff\xfe,\n")
@@ -181,7 +181,7 @@ def given_by(samples, *, suspects=(), excluded=()):
     return Corrections(*masks)
 
 
-def test_the_flags_of_a_user_are_those_that_count(tmp_path):
+def test_the_flags_of_a_user_replace_those_of_the_miner(tmp_path):
     _, made, _ = run(tmp_path)
     given = given_by(240, suspects=range(30))
     context, corrected, scores = run(tmp_path, given)
@@ -195,14 +195,14 @@ def test_the_flags_of_a_user_are_those_that_count(tmp_path):
     assert run(tmp_path, given)[0].store.made == []
 
 
-def test_what_was_not_mined_before_is_mined_now(tmp_path):
+def test_scores_are_mined_if_they_are_not_stored(tmp_path):
     _, made, _ = run(tmp_path, given_by(240, suspects=range(30)))
     assert made["mine"].log
     assert int(made["mine"].tensors["train.conflict"].sum()) == 30
 
 
 @pytest.mark.parametrize("valid", [True, False])
-def test_nothing_trains_on_what_is_excluded(tmp_path, monkeypatch, valid):
+def test_nothing_is_trained_on_excluded_samples(tmp_path, monkeypatch, valid):
     splits = shapes_set(seed=1) if valid else without_valid(shapes_set(seed=1))
     given = given_by(240, suspects=range(30), excluded=range(30, 90))
     drawn = set()
@@ -220,12 +220,12 @@ def test_nothing_trains_on_what_is_excluded(tmp_path, monkeypatch, valid):
     assert not drawn & set(range(30, 90))
     assert not bool((context.held_out & given.excluded).any())
     assert context.unseen[0] == ("valid" if valid else "train")
-    if not valid:  # neither trained on nor chosen by
+    if not valid:  # used neither for training nor for selection
         assert torch.equal(context.unseen[1], context.held_out)
 
 
-def test_keys_tell_apart_who_is_held_out(tmp_path):
-    """Two exclusions within the held-out share keep out the same samples, but select by others."""
+def test_keys_depend_on_the_held_out_samples(tmp_path):
+    """Two exclusions within the held-out images leave the same training images, but another selection."""
     splits = without_valid(shapes_set(seed=1))
     held = toys.context(tmp_path, splits=splits).held_out.nonzero().flatten().tolist()
     contexts = [
@@ -236,14 +236,14 @@ def test_keys_tell_apart_who_is_held_out(tmp_path):
     assert len({str(toys.ingredients_of(context)) for context in contexts}) == 3
 
 
-def test_a_class_must_be_left(tmp_path):
+def test_not_all_samples_of_a_class_can_be_excluded(tmp_path):
     splits = shapes_set(seed=1)
     stands = (splits.train.targets == 0).nonzero().flatten().tolist()
     with pytest.raises(DataError, match="every training sample of 'stands' is flagged 'exclude'"):
         replace(toys.context(tmp_path, splits=splits), corrections=given_by(240, excluded=stands))
 
 
-def test_a_run_writes_it_and_keeps_what_a_user_wrote(tmp_path):
+def test_a_run_writes_the_table_and_keeps_the_corrections_of_a_user(tmp_path):
     context, made, scores = run(tmp_path / "store")
     runs.save(context, made, scores, tmp_path / "out")
     found = rows(tmp_path / "out" / "suspects.csv")
@@ -261,20 +261,20 @@ def test_a_run_writes_it_and_keeps_what_a_user_wrote(tmp_path):
     )
 
 
-def test_a_plan_without_suspects_writes_none(tmp_path):
+def test_a_plan_without_mining_writes_no_table(tmp_path):
     context, made, scores = run(tmp_path / "store", changes=["plan=erm"])
     runs.save(context, made, scores, tmp_path / "out")
     assert not (tmp_path / "out" / "suspects.csv").exists()
     assert Path(tmp_path / "out" / "run.json").exists()
 
 
-def test_a_file_that_a_person_worked_on_is_kept(file, suspects):
-    write_suspects(file, part(), CLASSES, suspects)  # the same again: nothing to keep
+def test_a_table_that_a_person_edited_is_renamed(file, suspects):
+    write_suspects(file, part(), CLASSES, suspects)  # the same content: no file is renamed
     assert [each.name for each in file.parent.iterdir()] == ["suspects.csv"]
     new = file.read_text()
     for edit in ("first", "second"):
         file.write_text(edit)
-        with pytest.warns(UserWarning, match="kept as"):
+        with pytest.warns(UserWarning, match="renamed to"):
             write_suspects(file, part(), CLASSES, suspects)
     assert file.read_text() == new
     assert file.with_name("suspects-1.csv").read_text() == "first"
@@ -290,7 +290,7 @@ def read_labels(tmp_path, *lines):
     return read_suspects(path, NAMES, targets=targets, classes=CLASSES)
 
 
-def test_new_labels_are_read_and_those_that_change_nothing_are_not(tmp_path):
+def test_new_labels_are_read_unless_they_change_nothing(tmp_path):
     given = read_labels(
         tmp_path,
         "path,flag,new_label",
@@ -302,12 +302,12 @@ def test_new_labels_are_read_and_those_that_change_nothing_are_not(tmp_path):
     assert given.excluded.tolist() == [False, True, False, False]
 
 
-def test_a_new_label_that_is_no_class_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"line 2: the new label 'horse' is none of the classes"):
+def test_a_new_label_must_be_a_class(tmp_path):
+    with pytest.raises(DataError, match=r"line 2: the new label 'horse' is not one of the classes"):
         read_labels(tmp_path, "path,flag,new_label", "cat/a.png,,horse")
 
 
-def test_new_labels_go_out_and_come_back(tmp_path, suspects):
+def test_new_labels_are_written_and_read_back(tmp_path, suspects):
     nobody = torch.zeros(4, dtype=torch.bool)
     given = Corrections(suspects.conflict, nobody, {}, {3: NewLabel(1, 0)})
     relabelled = replace(part(), targets=torch.tensor([0, 0, 1, 0]))
@@ -324,7 +324,7 @@ def labels_of(context):
 
 
 def photos(folder):
-    """Small images of two classes in files."""
+    """Write small images of two classes as files."""
     for label in ("cat", "dog"):
         for i in range(120):
             path = folder / "photos" / label / f"{i}.png"
@@ -341,7 +341,7 @@ def opened(folder, *lines):
     return open_debias(photos(folder), place, model="convnet", settings=settings, suspects=path)
 
 
-def test_all_networks_of_a_run_learn_new_labels(tmp_path):
+def test_all_networks_of_a_run_use_new_labels(tmp_path):
     before = opened(tmp_path, "cat/0.png,,").context
     after = opened(tmp_path, "cat/0.png,,dog").context
     assert labels_of(before)[0] == 0
@@ -366,7 +366,9 @@ def many_suspects(count: int) -> tuple[Split, Suspects]:
     return part, Suspects(score, score > 0.9, torch.arange(count) % 2)
 
 
-def test_parquet_beside_the_csv_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_also_written_as_parquet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(suspects_csv, "MANY", 50)
     part, suspects = many_suspects(60)
@@ -388,7 +390,7 @@ def test_few_rows_have_no_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(suspects_csv, "MANY", 50)
     write_suspects(tmp_path / "suspects.csv", *_of(many_suspects(60)))
-    with pytest.warns(UserWarning, match="is kept as"):  # both files are of another run now
+    with pytest.warns(UserWarning, match="renamed to"):  # both files are of another run now
         write_suspects(tmp_path / "suspects.csv", *_of(many_suspects(50)))
     assert not (tmp_path / "suspects.parquet").exists()
 
@@ -397,7 +399,9 @@ def _of(many: tuple[Split, Suspects]) -> tuple[Split, tuple[str, str], Suspects]
     return many[0], ("cat", "dog"), many[1]
 
 
-def test_without_pyarrow_there_is_a_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pyarrow_a_warning_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(suspects_csv, "MANY", 50)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.warns(UserWarning, match=r"pip install 'unspur\[table\]'"):
@@ -415,7 +419,7 @@ def test_a_parquet_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="columns path"):
         read_suspects(path, ["a"])
     parquet.write_table(arrow.table({"path": ["b"], "flag": ["suspect"]}), path)
-    with pytest.raises(DataError, match=r"row 1: 'b' is no training sample"):
+    with pytest.raises(DataError, match=r"row 1: 'b' is not a training sample"):
         read_suspects(path, ["a"])
     parquet.write_table(arrow.table({"path": ["a"], "flag": [None]}), path)
     assert not read_suspects(path, ["a"]).conflict.any()

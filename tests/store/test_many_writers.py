@@ -1,4 +1,4 @@
-"""Eight processes write one store: no work is lost and none is done twice, though one of them is killed."""
+"""Eight processes write to one store: no work is lost or done twice, even if one of them is killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPAWN = multiprocessing.get_context("fork")
 
 
 def make_all(root: Path, writer: int, without_locks: bool) -> None:
-    """Make every artifact of a list, in an order of one's own; note who makes what."""
+    """Compute every artifact of a list in a random order, and note which writer computes which."""
     torch.set_num_threads(1)
     if without_locks:
         forbid_locks()
@@ -42,7 +42,7 @@ def make_all(root: Path, writer: int, without_locks: bool) -> None:
 
 
 def note(root: Path, line: str) -> None:
-    """Append a line, at once."""
+    """Append a line in one system call."""
     handle = os.open(root / "notes.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(handle, f"{line}\n".encode())
     os.close(handle)
@@ -76,7 +76,7 @@ def test_eight_writers_of_one_store(tmp_path: Path, without_locks: bool) -> None
 
 
 @pytest.mark.parametrize("without_locks", [False, True], ids=["locks", "leases"])
-def test_what_a_killed_writer_was_making_is_made_by_another(
+def test_another_process_takes_over_from_a_killed_writer(
     tmp_path: Path, without_locks: bool
 ) -> None:
     (tmp_path / "notes.txt").touch()
@@ -131,8 +131,10 @@ def test_a_lease_that_is_refreshed_is_not_taken_over(
             time.sleep(0.05)
 
 
-def test_a_lock_that_does_not_wait_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fcntl, "flock", fcntl.flock)  # put back afterwards
+def test_a_lock_without_waiting_raises_if_it_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", fcntl.flock)  # restored after the test
     forbid_locks()
     with locked(tmp_path / "a"), contextlib.ExitStack() as stack:
         with pytest.raises(BlockingIOError):

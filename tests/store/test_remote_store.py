@@ -1,4 +1,4 @@
-"""A store in an object store: what one machine has made another finds, whole or not at all."""
+"""A store in an object store: another machine finds a complete artifact, or none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOY = {"stage": "toy", "key": 1}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """A server of this machine that speaks S3."""
+    """Start a local S3 server and return its address."""
     pytest.importorskip("s3fs", reason="the extra `cloud` is not installed")
     moto = pytest.importorskip("moto.server", reason="moto is not installed")
     with warnings.catch_warnings():
@@ -40,7 +40,7 @@ def server() -> Iterator[str]:
 def address(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[str]:
-    """An empty place in an object store."""
+    """Return the address of an empty folder in an object store."""
     monkeypatch.setenv("UNSPUR_CACHE", str(tmp_path / "cache"))
     name = tmp_path.name.replace("_", "-").lower()
     if request.param == "s3":
@@ -80,7 +80,7 @@ def forbid(workspace: Workspace) -> tuple[Any, Any]:
     raise AssertionError("this is stored already")
 
 
-def test_what_one_machine_has_made_another_finds(address: str, elsewhere: Any) -> None:
+def test_another_machine_finds_the_artifact(address: str, elsewhere: Any) -> None:
     made: list[int] = []
     open_store(address).make(TOY, count_work(made))
     elsewhere("second")
@@ -94,7 +94,7 @@ def test_what_one_machine_has_made_another_finds(address: str, elsewhere: Any) -
     assert made == [1]
 
 
-def test_an_upload_that_was_cut_off_is_no_artifact(
+def test_an_interrupted_upload_is_not_an_artifact(
     address: str, elsewhere: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = RemoteStore(address)
@@ -112,7 +112,7 @@ def test_an_upload_that_was_cut_off_is_no_artifact(
     elsewhere("second")
     assert not open_store(address).has(open_store(address).path(TOY))
     elsewhere("cache")
-    open_store(address).make(TOY, forbid)  # uploads what is finished here
+    open_store(address).make(TOY, forbid)  # uploads the local artifact
     elsewhere("third")
     open_store(address).make(TOY, forbid)
 

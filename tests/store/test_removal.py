@@ -1,4 +1,4 @@
-"""What a live run works on or has read is not removed; with force it is."""
+"""Artifacts that a live run computes or reads are not removed, unless forced."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ else:
 
 @pytest.fixture
 def hold(tmp_path):
-    """Start another process that makes an artifact of the store, or has found it."""
+    """Return a function that starts another process, which computes an artifact of the store or reads it."""
     started = []
 
     def start(how: str) -> subprocess.Popen[str]:
@@ -58,14 +58,12 @@ def hold(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["makes", "reads"])
-def test_what_another_process_uses_stays_until_that_ends(tmp_path: Path, hold, how: str) -> None:
+def test_an_artifact_in_use_cannot_be_removed(tmp_path: Path, hold, how: str) -> None:
     if how == "reads":
         Store(tmp_path).make(INGREDIENTS, work)
     process = hold(how)
     (path,) = Store(tmp_path).artifacts()
-    with pytest.raises(
-        StoreError, match=r"in use by a run\. Wait .*--force removes it all the same"
-    ):
+    with pytest.raises(StoreError, match=r"in use by a run\. Wait .*--force removes it"):
         remove(path)
     assert path.exists()
     process.kill()
@@ -74,7 +72,7 @@ def test_what_another_process_uses_stays_until_that_ends(tmp_path: Path, hold, h
     assert list(Store(tmp_path).artifacts()) == []
 
 
-def test_force_removes_what_is_in_use(tmp_path: Path, hold) -> None:
+def test_force_removes_an_artifact_in_use(tmp_path: Path, hold) -> None:
     Store(tmp_path).make(INGREDIENTS, work)
     hold("reads")
     (path,) = Store(tmp_path).artifacts()
@@ -82,7 +80,7 @@ def test_force_removes_what_is_in_use(tmp_path: Path, hold) -> None:
     assert list(Store(tmp_path).artifacts()) == []
 
 
-def test_an_artifact_is_free_once_nobody_has_it(tmp_path: Path) -> None:
+def test_an_artifact_can_be_removed_when_nobody_uses_it(tmp_path: Path) -> None:
     artifact = Store(tmp_path).make(INGREDIENTS, work)
     path = artifact.path
     with pytest.raises(StoreError, match="in use"):
@@ -92,26 +90,28 @@ def test_an_artifact_is_free_once_nobody_has_it(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == []  # no lock is left behind
 
 
-# Numbers
+# Results that are not finite
 
 
 @pytest.mark.parametrize(
     ("tensors", "facts", "where"),
     [
-        ({"w": torch.tensor([1.0, torch.nan])}, {}, "look at w"),
-        ({"w": torch.tensor([torch.inf])}, {}, "look at w"),
-        ({"w": torch.tensor([-torch.inf], dtype=torch.bfloat16)}, {}, "look at w"),
-        ({}, {"debiased": {"average": float("nan")}}, r"look at debiased\.average"),
-        ({}, {"rows": [1.0, float("inf")]}, r"look at rows\[1\]"),
+        ({"w": torch.tensor([1.0, torch.nan])}, {}, r": w\."),
+        ({"w": torch.tensor([torch.inf])}, {}, r": w\."),
+        ({"w": torch.tensor([-torch.inf], dtype=torch.bfloat16)}, {}, r": w\."),
+        ({}, {"debiased": {"average": float("nan")}}, r": debiased\.average\."),
+        ({}, {"rows": [1.0, float("inf")]}, r": rows\[1\]\."),
     ],
 )
-def test_what_is_no_number_is_not_promoted(tmp_path: Path, tensors, facts, where: str) -> None:
+def test_results_that_are_not_finite_are_not_stored(
+    tmp_path: Path, tensors, facts, where: str
+) -> None:
     with pytest.raises(TrainingError, match=where):
         Store(tmp_path).make(INGREDIENTS, lambda workspace: (tensors, facts))
     assert Store(tmp_path).find(INGREDIENTS) is None
 
 
-def test_numbers_of_every_kind_are_numbers() -> None:
+def test_finite_numbers_of_every_type_pass() -> None:
     tensors = {
         "w": torch.zeros(2),
         "i": torch.ones(2, dtype=torch.int64),
@@ -132,11 +132,11 @@ def _threads():
 
 
 @pytest.mark.usefixtures("_threads")
-def test_other_threads_are_told_of_when_a_result_is_used(tmp_path: Path) -> None:
+def test_another_number_of_threads_gives_a_warning(tmp_path: Path) -> None:
     torch.set_num_threads(2)
     Store(tmp_path).make(INGREDIENTS, work)
     torch.set_num_threads(1)
-    with pytest.warns(UserWarning, match="made with 2 threads instead of 1; it is used as it is"):
+    with pytest.warns(UserWarning, match="2 threads instead of 1"):
         Store(tmp_path).find(INGREDIENTS)
 
 
@@ -152,12 +152,10 @@ def test_other_threads_do_not_matter_on_a_gpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_threads")
-def test_other_threads_are_told_of_on_resume(tmp_path: Path) -> None:
+def test_another_number_of_threads_on_resume_gives_a_warning(tmp_path: Path) -> None:
     torch.set_num_threads(2)
     Workspace(tmp_path / "a.partial").checkpoint({"x": torch.zeros(3)}, {"step": 3})
     Workspace(tmp_path / "a.partial").resume()
     torch.set_num_threads(1)
-    with pytest.warns(
-        UserWarning, match=r"begun with 2 threads and goes on with 1.*OMP_NUM_THREADS=2"
-    ):
+    with pytest.warns(UserWarning, match=r"2 threads .* with 1.*OMP_NUM_THREADS=2"):
         Workspace(tmp_path / "a.partial").resume()

@@ -27,8 +27,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(value: bool) -> None:
+    if value:
         out.print(f"unspur {VERSION}", highlight=False)
         raise typer.Exit
 
@@ -36,14 +36,14 @@ def _version(asked: bool) -> None:
 @app.callback()
 def unspur(
     version: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.", callback=_version)
+        bool, typer.Option("--version", help="Print the version.", callback=_version)
     ] = False,
 ) -> None:
     """Remove shortcuts from image classifiers."""
 
 
 def main() -> None:
-    """Run the command line; errors become one message and an exit code: 2, 1, or 130 after Ctrl-C."""
+    """Run the command line; an error becomes a message and an exit code: 2, 1, or 130 after Ctrl-C."""
     warnings.showwarning = lambda message, *rest: err.print(f"warning: {message}", markup=False)
     try:
         with explain_system(), several_processes(sys.argv[1:]):
@@ -52,12 +52,12 @@ def main() -> None:
         _say(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        _say_line("stopped. Give the same command again to go on.")
+        _say_line("stopped. Run the same command again to continue.")
         sys.exit(130)
     except Exception as error:
         traceback.print_exc()
         _say_line(
-            f"{type(error).__name__}: this is a fault of unspur. Please report the lines above."
+            f"{type(error).__name__}: this is a bug in unspur. Please report the lines above."
         )
         sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""`unspur audit`: is there a shortcut in these images, and which of them contradict it?"""
+"""`unspur audit`: find out whether images have a shortcut, and which images contradict it."""
 
 from __future__ import annotations
 
@@ -56,33 +56,38 @@ def audit(
     seed: Seed = 0,
     steps: Annotated[
         int,
-        typer.Option(min=0, show_default=False, help="Of each training; by the data unless given."),
+        typer.Option(
+            min=0,
+            show_default=False,
+            help="Steps of each training; by default from the number of images.",
+        ),
     ] = 0,
     explain: Annotated[
         Path | None,
         typer.Option(
             metavar="TABLE",
-            help="Columns that may explain the suspects: a table (.csv) with path and anything else.",
+            help="Table (.csv) with a column `path`; its other columns may explain the suspects.",
         ),
     ] = None,
     power: Annotated[
         bool,
         typer.Option(
-            "--power", help="Plant shortcuts into your images and measure which are found (long)."
+            "--power",
+            help="Add artificial shortcuts to your images and measure which are found (slow).",
         ),
     ] = False,
     power_kinds: Annotated[
-        str, typer.Option(help="What to plant, separated by commas.")
+        str, typer.Option(help="Artificial shortcuts to add, separated by commas.")
     ] = ",".join(KINDS),
     power_rates: Annotated[
-        str, typer.Option(help="Exceptions in percent, separated by commas.")
+        str, typer.Option(help="Shares of conflicting images in percent, separated by commas.")
     ] = USUAL_RATES,
     power_repeats: Annotated[
         int,
         typer.Option(
             min=0,
             show_default=False,
-            help="Times that each is planted; as many as an hour allows (2 to 10) unless given.",
+            help="Repetitions of each; by default as many as fit into an hour (2 to 10).",
         ),
     ] = 0,
     device: Device = None,
@@ -91,7 +96,7 @@ def audit(
     set_: Changes = None,
     quiet: Quiet = False,
 ) -> None:
-    """Say whether there is a shortcut in your images, and which of them contradict it."""
+    """Find out whether your images have a shortcut, and which images contradict it."""
     began = time.perf_counter()
     plan = _power_plan(power_kinds, power_rates, power_repeats) if power else None
     context = workflow.open_audit(
@@ -132,7 +137,7 @@ def _say_cost(context: Context) -> None:
 
 
 def _say(found: Audit, context: Context) -> None:
-    """Print the verdict, the numbers behind it, and a warning of classes full of suspects."""
+    """Print the verdict, the numbers behind it, and a warning about classes full of suspects."""
     _print(found.finding.full_text)
     terminal.out.print(table(found))
     splits = context.splits
@@ -148,13 +153,13 @@ def _say(found: Audit, context: Context) -> None:
 def _say_where(out: Path, report: Path | None, seconds: float) -> None:
     opened = f"Open {report}. " if report else ""
     _print(
-        f"{seconds:.0f} s. {opened}The numbers are in {out / audit_folder.RECORD}, every image with its "
-        f"score in {out / audit_folder.CSV}."
+        f"{seconds:.0f} s. {opened}The numbers are in {out / audit_folder.RECORD}, the scores of all images "
+        f"in {out / audit_folder.CSV}."
     )
 
 
 def _say_next(found: Audit, source: str, out: Path, steps: int) -> None:
-    """Print how to go on."""
+    """Print the next command to run."""
     conclusion = verdict.conclude(found.evidence)
     following = next_step(conclusion, out=str(out), source=source, steps=steps)
     _print(f"{following.text} {following.command}")
@@ -165,7 +170,7 @@ def _print(text: str) -> None:
 
 
 def _power_plan(kinds: str, rates: str, repeats: int) -> PowerPlan:
-    """Return the plan that the options ask for."""
+    """Return the plan of a power measurement from the options."""
     names = tuple(dict.fromkeys(name.strip() for name in kinds.split(",") if name.strip()))
     try:
         shares = tuple(
@@ -173,13 +178,13 @@ def _power_plan(kinds: str, rates: str, repeats: int) -> PowerPlan:
         )
     except ValueError:
         raise UsageError(
-            f"--power-rates {rates!r} is no list of numbers. Give percent, as in 0.5,2,10."
+            f"--power-rates {rates!r} is not a list of numbers. Write percentages, such as 0.5,2,10."
         ) from None
     return PowerPlan(names, shares, repeats)
 
 
 def _power_measure(plan: PowerPlan, *, quiet: bool) -> Callable[[Context], Power]:
-    """Return a function that measures the power of an audit and says how far it is."""
+    """Return a function that measures the power of an audit and prints its progress."""
 
     def say(text: str) -> None:
         if not quiet:
@@ -194,16 +199,16 @@ def _power_measure(plan: PowerPlan, *, quiet: bool) -> Callable[[Context], Power
 
 
 def power_table(power: Power) -> Table:
-    """Return what is found of planted shortcuts as a table."""
-    shown = Table("planted", "exceptions", "found", "95 % interval")
+    """Return a table of how often artificial shortcuts are found."""
+    shown = Table("artificial shortcut", "conflicting", "found", "95 % interval")
     for row in power_words.rows(power):
         shown.add_row(*row)
     return shown
 
 
 def table(found: Audit) -> Table:
-    """Return the numbers behind a verdict, and where it turns, as a table."""
-    shown = Table("measured", "value", "verdict turns at")
+    """Return a table of the numbers behind a verdict and their thresholds."""
+    shown = Table("measured", "value", "verdict changes at")
     for row in verdict.table_rows(found.evidence):
         shown.add_row(*row)
     return shown

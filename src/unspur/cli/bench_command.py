@@ -1,4 +1,4 @@
-"""`unspur bench`: many runs, one table."""
+"""`unspur bench`: run many recipes and seeds, and write one table."""
 
 from __future__ import annotations
 
@@ -38,12 +38,16 @@ COMMAND = ClusterCommand
 def bench(
     names: Annotated[list[str], typer.Argument(help="Recipes by name or file; a * matches names.")],
     out: Annotated[
-        str, typer.Option("--out", help="JSON file, or its address; tables go beside it.")
+        str,
+        typer.Option("--out", help="JSON file, or its address; the tables are written next to it."),
     ],
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
     together: Together = 1,
     part: Annotated[
-        str, typer.Option(help="Do one of several parts of the runs, as 1/8; the last one ends it.")
+        str,
+        typer.Option(
+            help="Run one part of all runs, such as 1/8; the last part writes the tables."
+        ),
     ] = "1/1",
     ray: Ray = "",
     cpus_per_group: CpusPerGroup = 1.0,
@@ -55,13 +59,13 @@ def bench(
     set_: Changes = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run recipes with several seeds (what is stored is not run again) and write tables.
+    """Run recipes with several seeds, and write tables; stored stages are reused.
 
-    The numbers are JSON; beside them go Markdown, CSV and LaTeX.
+    The numbers are written as JSON, the tables as Markdown, CSV and LaTeX.
     """
     changes = recipes.parse_changes(set_ or [])
-    wanted = [recipes.load(each, changes) for name in names for each in recipes.match(name)]
-    many, chosen = ManyRuns(wanted, _numbers(seeds), together), ListPart.parse(part)
+    loaded = [recipes.load(each, changes) for name in names for each in recipes.match(name)]
+    many, chosen = ManyRuns(loaded, _numbers(seeds), together), ListPart.parse(part)
     where = out if is_address(out) else Path(out)
     site, records, began = (
         Site(device, store, data_root, threads),
@@ -81,23 +85,23 @@ def bench(
 def _end(
     many: ManyRuns, finished: FinishedRuns, part: ListPart, out: Path | str, seconds: float
 ) -> None:
-    """Write and print the tables if every run is finished; otherwise say what is missing."""
+    """Write and print the tables if every run is finished; otherwise print how many are missing."""
     if finished.failures:
-        done = f"{len(finished.runs)} of {len(many.wanted)} runs are finished and kept"
+        done = f"{len(finished.runs)} of {len(many.all_runs)} runs are finished and kept"
         raise UnspurError(
-            f"{len(finished.failures)} runs failed; {done}. Give the same command again for the others.\n"
+            f"{len(finished.failures)} runs failed; {done}. Run the same command again for the others.\n"
             + "\n".join(finished.failures)
         )
-    if len(finished.runs) < len(many.wanted):
+    if len(finished.runs) < len(many.all_runs):
         terminal.out.print(
-            f"Part {part.number} of {part.count} is done: {len(finished.runs)} of {len(many.wanted)} runs "
-            "are finished. The part that ends last writes the tables, and so does the same command "
-            "without --part.",
+            f"Part {part.number} of {part.count} is done: {len(finished.runs)} of {len(many.all_runs)} runs "
+            "are finished. The last part to finish writes the tables; the same command without --part does "
+            "so too.",
             markup=False,
         )
         return
-    runs = [finished.runs[place] for place in range(len(many.wanted))]
-    results = benching.put_together(
+    runs = [finished.runs[place] for place in range(len(many.all_runs))]
+    results = benching.combine_runs(
         many.recipes, many.seeds, runs, together=many.together, seconds=seconds
     )
     benching.save(results, out)
@@ -123,5 +127,5 @@ def _numbers(text: str) -> list[int]:
         return list(dict.fromkeys(int(part) for part in text.split(",")))
     except ValueError:
         raise RecipeError(
-            f"--seeds {text}: give whole numbers separated by commas, as in 55,66."
+            f"--seeds {text!r} is not a list of whole numbers. Separate them by commas, as in 55,66."
         ) from None

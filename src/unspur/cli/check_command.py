@@ -1,4 +1,4 @@
-"""`unspur check`: fail where a change of the data or the model brings a shortcut."""
+"""`unspur check`: fail if a change of the data or the model introduces a shortcut."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Format = Literal["auto", "text", "github"]
 def check_data(
     source: Source,
     baseline: Annotated[
-        Path, typer.Option(help="File to compare with; written by the first check.")
+        Path, typer.Option(help="File with the baseline; the first check writes it.")
     ] = Path("check.json"),
     update: Annotated[
-        bool, typer.Option("--update", help="Accept the data and the model as they are now.")
+        bool, typer.Option("--update", help="Accept the current data and model as the baseline.")
     ] = False,
     run: Annotated[
         Path | None, typer.Option(help="Folder of a run: score its model on the data too.")
@@ -47,15 +47,22 @@ def check_data(
     junit: Annotated[Path | None, typer.Option(help="Write the outcome as JUnit XML.")] = None,
     summary: Annotated[
         Path | None,
-        typer.Option(help="Write the outcome as Markdown; GITHUB_STEP_SUMMARY if it is set."),
+        typer.Option(help="Write the outcome as Markdown; by default to $GITHUB_STEP_SUMMARY."),
     ] = None,
     format_: Annotated[
         Format,
-        typer.Option("--format", help="text, or annotations for github; auto sees where it runs."),
+        typer.Option(
+            "--format", help="text, or github for annotations; auto detects GitHub Actions."
+        ),
     ] = "auto",
     seed: Seed = 0,
     steps: Annotated[
-        int, typer.Option(min=0, show_default=False, help="Of each training; by the data if 0.")
+        int,
+        typer.Option(
+            min=0,
+            show_default=False,
+            help="Steps of each training; by default from the number of images.",
+        ),
     ] = 0,
     size: Size = 0,
     model: RunModel = None,
@@ -64,12 +71,12 @@ def check_data(
     trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fail where a change of data brings a shortcut, a model loses accuracy, or a class gains suspects.
+    """Fail if new data have a shortcut, a model loses accuracy, or a class gains suspects.
 
-    Exit code 0: nothing found; 1: an alarm, with its reason; 2: the check could not be made.
+    Exit code 0: no alarm; 1: an alarm, with its reason; 2: the check itself failed.
     """
     began = time.perf_counter()
-    given = CheckInput(
+    inputs = CheckInput(
         source,
         CheckSettings(seed=seed, steps=steps, size=size),
         run,
@@ -79,24 +86,24 @@ def check_data(
     )
     try:
         place = find_place(device, store, terminal.show(quiet=quiet))
-        result = check(given, baseline, place, update=update)
+        result = check(inputs, baseline, place, update=update)
         _write(result.outcome, junit, summary, time.perf_counter() - began)
     except UnspurError as error:
         if not isinstance(error, Interrupted):
-            error.exit_code = 2  # 1 is for alarms alone
+            error.exit_code = 2  # 1 is reserved for alarms
         raise
     _say(result, baseline, github=is_github(format_))
     raise typer.Exit(exit_code(result))
 
 
 def is_github(format_: Format) -> bool:
-    """Return whether the outcome is for GitHub's log."""
+    """Return whether to print annotations for GitHub Actions."""
     found = os.environ.get("GITHUB_ACTIONS") == "true"
     return format_ == "github" or (format_ == "auto" and found)
 
 
 def _write(outcome: CheckOutcome, junit: Path | None, summary: Path | None, seconds: float) -> None:
-    """Write the files for machines."""
+    """Write the files that were asked for: JUnit XML and a Markdown summary."""
     if junit is not None:
         write_output(junit, junit_xml(outcome, seconds))
     if summary is not None:
@@ -116,11 +123,11 @@ def _say(result: CheckResult, baseline: Path, *, github: bool) -> None:
 
 def _last_line(result: CheckResult, baseline: Path) -> str:
     if result.is_new:
-        return f"The baseline is written to {baseline}. Keep it under version control."
+        return f"The baseline was written to {baseline}. Keep it under version control."
     if result.is_idle:
-        return f"Nothing has changed since {baseline} was written: nothing to do."
+        return f"Nothing has changed since {baseline} was written."
     if result.outcome.alarms:
-        return f"If this is meant to be, accept it: unspur check ... --baseline {baseline} --update"
+        return f"To accept this change: unspur check ... --baseline {baseline} --update"
     return "Passed."
 
 

@@ -1,4 +1,4 @@
-"""From the options of a command to the cluster that they ask for."""
+"""Open the cluster that the options of a command describe."""
 
 from __future__ import annotations
 
@@ -17,15 +17,11 @@ def open_pool(
     gpus: float | None,
     show: Callable[[PoolState], None],
 ) -> RayPool:
-    """Return the cluster that options name; a group has a GPU to itself unless they say otherwise."""
+    """Return the cluster of the options; by default every group has one GPU, or none on the CPU."""
     if device is not None and ":" in device:
-        raise UsageError(
-            f"--device {device}: a cluster hands out its GPUs itself. Give --device cuda."
-        )
+        raise UsageError(f"--device {device}: the cluster itself assigns GPUs. Use --device cuda.")
     kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
     if kind == "cpu" and gpus:
-        raise UsageError(
-            f"--gpus-per-group {gpus:g}: the device is the CPU. Give --device cuda as well."
-        )
+        raise UsageError(f"--gpus-per-group {gpus:g}: the device is the CPU. Add --device cuda.")
     share = gpus if gpus is not None else float(kind != "cpu")
     return RayPool(address, cpus, share, show)

@@ -1,4 +1,4 @@
-"""`unspur compare`: several methods on your own images, one table and a page."""
+"""`unspur compare`: train several methods on your own images, and write one table and a page."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from .options import (
     Changes,
     Device,
     OwnModel,
+    Pretrained,
     Quiet,
     Seed,
     Size,
@@ -44,6 +45,7 @@ def compare(
     bias: Bias = None,
     model: OwnModel = None,
     init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
+    pretrained: Pretrained = False,
     size: Size = 0,
     seed: Seed = 0,
     device: Device = None,
@@ -53,38 +55,43 @@ def compare(
     suspects: Annotated[
         Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how long it takes.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print how long it takes.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train several methods on your own images and show their scores beside each other."""
+    """Train several methods on your own images, and compare their scores."""
     images = UserImages(source, bias=bias)
-    opened = workflow.open_comparison(
+    runs_by_method = workflow.open_comparison(
         images,
         command_place(device, store, show(quiet=quiet), threads),
         [name.strip() for name in methods.split(",") if name.strip()],
         model=model,
         init=init,
+        pretrained=pretrained,
         size=size,
         settings={"seed": seed, **recipes.parse_changes(set_ or [])},
         suspects=suspects,
     )
-    _say_plan(opened, dry_run=dry_run)
+    _say_plan(runs_by_method, dry_run=dry_run)
     if dry_run:
         return
     began = time.perf_counter()
-    found = workflow.carry_out_comparison(opened, out, command=command_line(), source=images.source)
+    found = workflow.carry_out_comparison(
+        runs_by_method, out, command=command_line(), source=images.source
+    )
     _say(found, time.perf_counter() - began)
 
 
-def _say_plan(opened: dict[str, Run], *, dry_run: bool) -> None:
-    """Say how long it takes; a stage that methods share counts once."""
-    first = next(iter(opened.values()))
+def _say_plan(runs_by_method: dict[str, Run], *, dry_run: bool) -> None:
+    """Print how long the comparison takes; a stage that methods share counts once."""
+    first = next(iter(runs_by_method.values()))
     err.print(describe(first.context.splits), markup=False)
     costs: dict[Path, float] = {}
-    for run in opened.values():
+    for run in runs_by_method.values():
         rows = estimate(run)
         costs |= {key.path: row.seconds for key, row in zip(run.keys.values(), rows, strict=True)}
-    stages = f"{len(costs)} stages for {len(opened)} methods"
+    stages = f"{len(costs)} stages for {len(runs_by_method)} methods"
     end = "; nothing was run." if dry_run else "."
     terminal.out.print(
         f"{stages}, about {duration(sum(costs.values()))} on {first.context.device}{end}",
@@ -94,25 +101,25 @@ def _say_plan(opened: dict[str, Run], *, dry_run: bool) -> None:
 
 def _say(found: MethodComparison, seconds: float) -> None:
     terminal.out.print(table(found))
-    note = "In per cent; kept: weights."
+    note = "Accuracy in per cent; kept: share of the weights that remain."
     if found.unseen_counts:
-        note += " Suspects and others: images outside training, by what the miner suspects."
+        note += " Suspects and others: held-out images, divided by the flags of the miner."
     terminal.out.print(note, markup=False)
     for line in (f"{comparison_page.headline(found)}.", comparison_page.lead(found)):
         terminal.out.print(line, markup=False, soft_wrap=True)
-    opened = f" Open {found.page}." if found.page else ""
-    text = f"{seconds:.0f} s. Everything is in {found.out}/.{opened}"
+    advice = f" Open {found.page}." if found.page else ""
+    text = f"{seconds:.0f} s. Everything is in {found.out}/.{advice}"
     terminal.out.print(text, markup=False, soft_wrap=True)
 
 
 def table(found: MethodComparison) -> Table:
-    """Return the scores in per cent: true ones where groups are known, then label-free ones."""
+    """Return the scores in per cent: those by true groups if known, then those by suspects."""
     parts = [part for part in PARTS if part in found.unseen_counts]
     metrics = [name for name in found.metrics if name != "average"] or ["average"]
     names = [*(name.replace("_", " ") for name in metrics), *parts, "kept"]
     columns = (Column(name, justify="right") for name in names)
     first = Column("method", no_wrap=True)
-    shown = Table(first, *columns, box=None, padding=(0, 2, 0, 0))  # narrow: it has many columns
+    shown = Table(first, *columns, box=None, padding=(0, 2, 0, 0))  # narrow, for many columns
     for method in found.methods:
         shown.add_row(method.name, *_cells(method, metrics, parts))
     return shown

@@ -33,35 +33,41 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(help=f"{', '.join(groups.RATIOS)}.")]
-Ratio = Annotated[str | None, typer.Option(help="Which of its sets; the first by default.")]
-MADE = {"cmnist": tuple(cmnist.CONFLICTING), "cifar10c": tuple(cifar10c.COUNTS)}
+Ratio = Annotated[
+    str | None,
+    typer.Option(help="Share of conflicting images, such as 1pct; by default the first."),
+]
+RATIOS = {"cmnist": tuple(cmnist.CONFLICTING), "cifar10c": tuple(cifar10c.COUNTS)}
 
 
 @app.command("make", cls=PlainCommand)
 def make(
-    name: Annotated[str, typer.Argument(help="cmnist or cifar10c")],
-    out: Annotated[Path, typer.Option("--out", help="Folder that gets the set.")],
+    name: Annotated[str, typer.Argument(help="cmnist or cifar10c.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the data set.")],
     ratio: Annotated[
-        list[str] | None, typer.Option(help="0.5pct, 1pct, 2pct, 5pct; all by default.")
+        list[str] | None,
+        typer.Option(
+            help="Shares of conflicting images: 0.5pct, 1pct, 2pct, 5pct; by default all."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
-    severity: Annotated[int, typer.Option(help="Of the corruptions, 1 to 5.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice of images.")] = 0,
+    severity: Annotated[int, typer.Option(help="Severity of the corruptions, 1 to 5.")] = 5,
     data_root: Root = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace a set that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace an existing data set.")] = False,
 ) -> None:
-    """Write a benchmark in the public folder layout."""
-    if name not in MADE:
-        raise RecipeError(f"there is no way to make {name!r}. Choose: {', '.join(MADE)}.")
+    """Write a benchmark in the folder layout of its public release."""
+    if name not in RATIOS:
+        raise RecipeError(f"{name!r} cannot be made. Choose one of {', '.join(RATIOS)}.")
     root = mnist.find_root(data_root)
-    for each in ratio or MADE[name]:
-        splits = _made(name, root, each, seed, severity)
+    for each in ratio or RATIOS[name]:
+        splits = _make(name, root, each, seed, severity)
         layout.write(splits, out, each, overwrite=overwrite)
         err.print(f"wrote {out / each}: {len(splits.train)} training images", markup=False)
 
 
 @app.command("list", cls=PlainCommand)
 def list_(data_root: Root = None) -> None:
-    """Say which sets are there, and for the others what is missing and where it belongs."""
+    """List the benchmark sets: which are available, and which files of the others are missing."""
     table = Table("set", "ratios", "state")
     for name, ratios in groups.RATIOS.items():
         table.add_row(name, ", ".join(ratios), groups.state(name, data_root))
@@ -79,12 +85,12 @@ def check(
     data_root: Root = None,
     bias: Bias = None,
 ) -> None:
-    """Load a set and verify its counts; the table of its groups. Every image is opened."""
+    """Load a data set, verify its counts, and print a table of its groups. Every image is opened."""
     if _is_own(name, ratio, data_root):
         splits = UserImages(name, bias=bias).open(budget.of(pick_device()).pixels)
         lines = [describe(splits)]
     else:
-        splits = _loaded(name, ratio, data_root)
+        splits = _load(name, ratio, data_root)
         lines = list(groups.verify(splits))
     for part, rows in groups.tables(splits).items():
         table = Table(*(Column(name, overflow="fold") for name in (part, *rows[0])))
@@ -103,8 +109,8 @@ def show(
     data_root: Root = None,
     columns: Annotated[int, typer.Option(min=1, help="Images of each class in a row.")] = 10,
 ) -> None:
-    """Draw examples: aligned ones above a dotted line, conflicting ones below."""
-    splits = _loaded(name, ratio, data_root)
+    """Draw example images: aligned ones above a dotted line, conflicting ones below."""
+    splits = _load(name, ratio, data_root)
     sheet.save(splits, out, columns=columns)
     err.print(f"wrote {out}", markup=False)
 
@@ -116,7 +122,9 @@ def pack(
     ],
     out: Annotated[Path, typer.Argument(help="New folder for the shards.")],
     bias: Bias = None,
-    per_shard: Annotated[int, typer.Option(min=1, help="Most images in a shard.")] = PER_SHARD,
+    per_shard: Annotated[
+        int, typer.Option(min=1, help="Largest number of images in a shard.")
+    ] = PER_SHARD,
 ) -> None:
     """Write images as WebDataset tar shards with an index, for sets larger than memory."""
     groups = GroupSource.of(bias) if bias else USUAL_GROUPS
@@ -125,7 +133,7 @@ def pack(
 
 @app.command("index", cls=PlainCommand)
 def index(folder: Annotated[Path, typer.Argument(help="Folder of tar shards.")]) -> None:
-    """Make the index of WebDataset shards of another program (again)."""
+    """Write the index of WebDataset shards that another program has made; an old index is replaced."""
     _say_packed(index_shards(folder), folder)
 
 
@@ -134,7 +142,7 @@ def _say_packed(index: ShardIndex, out: Path) -> None:
     err.print(f"{out}: {counts}", markup=False)
 
 
-def _made(name: str, root: Path, ratio: str, seed: int, severity: int) -> Splits:
+def _make(name: str, root: Path, ratio: str, seed: int, severity: int) -> Splits:
     if name == "cifar10c":
         cache = data.cache_folder(root)
         return cifar10c.load(root, ratio, seed=seed, severity=severity, cache=cache)
@@ -142,7 +150,7 @@ def _made(name: str, root: Path, ratio: str, seed: int, severity: int) -> Splits
 
 
 def _is_own(name: str, ratio: str | None, root: Path | None) -> bool:
-    """Return whether a name is a user's own images, not a benchmark set."""
+    """Return whether a name means a user's own images rather than a benchmark set."""
     if ratio is not None or root is not None or name in {*groups.RATIOS, *_added()}:
         return False
     return name.startswith(hub.PREFIX) or Path(name).exists()
@@ -153,11 +161,11 @@ def _added() -> list[str]:
     return [name for name in data.dataset_names() if name not in data.DATASETS]
 
 
-def _loaded(name: str, ratio: str | None, root: Path | None) -> Splits:
+def _load(name: str, ratio: str | None, root: Path | None) -> Splits:
     known = {**groups.RATIOS, **dict.fromkeys(_added(), ("",))}
     if name not in known:
         raise DataError(
-            f"there is no data set {name!r}. Choose one of {', '.join(known)}; or name a folder or a table "
-            "of yours that exists."
+            f"there is no data set {name!r}. Choose one of {', '.join(known)}, or a folder or table of your "
+            "own."
         )
     return data.load(name, root=root, ratio=ratio or known[name][0])

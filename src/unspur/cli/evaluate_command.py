@@ -11,11 +11,11 @@ from rich.table import Column, Table
 from .. import run_api
 from ..report import terminal
 from ..runs.evaluation import Evaluation
-from ..runs.evaluation_files import described, table_of
+from ..runs.evaluation_files import describe_evaluation, table_of
 from .options import Device, Pattern, Root, RunModel, Trust
 
-MOST_ROWS = 40  # of a table in the terminal
-GROUPED = "unbiased: every group counts the same. worst group: the one with the lowest accuracy."
+MOST_ROWS = 40  # rows of a table in the terminal
+GROUPED = "unbiased: the mean over groups. worst group: the group with the lowest accuracy."
 
 
 def evaluate(
@@ -29,14 +29,16 @@ def evaluate(
     ] = None,
     pattern: Pattern = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Write FILE.json, FILE.csv and FILE.md.")
+        Path | None, typer.Option("--out", help="Write the scores to OUT.json, OUT.csv and OUT.md.")
     ] = None,
     device: Device = None,
-    ratio: Annotated[str, typer.Option(help="Which set of a benchmark.")] = "1pct",
+    ratio: Annotated[
+        str, typer.Option(help="Share of conflicting images of a benchmark.")
+    ] = "1pct",
     data_root: Root = None,
     trust: Trust = False,
 ) -> None:
-    """Score a run's model, and the ordinary one beside it, on labelled images."""
+    """Score the debiased and the ordinary model of a run on labelled images."""
     found = run_api.evaluate(
         folder,
         source,
@@ -53,7 +55,7 @@ def evaluate(
 
 
 def _say(found: Evaluation, out: Path | None) -> None:
-    terminal.out.print(described(found), markup=False)
+    terminal.out.print(describe_evaluation(found), markup=False)
     for kind in ("overall", "class", "group"):
         header, *rows = table_of(found, kind)
         if rows:
@@ -63,8 +65,8 @@ def _say(found: Evaluation, out: Path | None) -> None:
         terminal.out.print(GROUPED, markup=False)
     if out is not None:
         base = out.with_suffix("") if out.suffix in (".json", ".csv", ".md") else out
-        said = f"The numbers are in {base}.json and {base}.csv, the tables in {base}.md."
-        terminal.out.print(said, markup=False, soft_wrap=True)
+        text = f"The numbers are in {base}.json and {base}.csv, the tables in {base}.md."
+        terminal.out.print(text, markup=False, soft_wrap=True)
 
 
 def _print_table(header: list[str], rows: list[list[str]]) -> None:
@@ -73,5 +75,5 @@ def _print_table(header: list[str], rows: list[list[str]]) -> None:
         table.add_row(*cells)
     terminal.out.print(table)
     if len(rows) > MOST_ROWS:
-        left = f"{len(rows) - MOST_ROWS} more rows; --out writes all."
+        left = f"{len(rows) - MOST_ROWS} more rows; --out writes all of them."
         terminal.out.print(left, markup=False)

@@ -1,4 +1,4 @@
-"""`unspur export`: a run's model made slim, written in other forms, checked and measured."""
+"""`unspur export`: write a run's model as files to deploy, check them and measure their costs."""
 
 from __future__ import annotations
 
@@ -21,39 +21,50 @@ from .options import Root, RunModel, Trust
 def export(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     out: Annotated[Path | None, typer.Option("--out", help="Folder to write [RUN/export].")] = None,
-    slim: Annotated[bool, typer.Option("--slim", help="Remove dead channels for good.")] = False,
+    slim: Annotated[
+        bool, typer.Option("--slim", help="Remove dead channels: smaller and faster.")
+    ] = False,
     multiple: Annotated[
-        int, typer.Option(min=1, help="Leave channels in multiples of this: odd numbers are slow.")
+        int,
+        typer.Option(
+            min=1, help="Keep the number of channels a multiple of this; other numbers are slow."
+        ),
     ] = BLOCK,
-    safetensors: Annotated[bool, typer.Option("--safetensors", help="Weights (default).")] = False,
-    packed: Annotated[bool, typer.Option("--packed", help="Weights without zeros.")] = False,
-    onnx: Annotated[bool, typer.Option("--onnx", help="For ONNX Runtime.")] = False,
-    pt2: Annotated[bool, typer.Option("--pt2", help="For torch.export.load.")] = False,
-    hub: Annotated[bool, typer.Option("--hub", help="A folder for Hugging Face.")] = False,
+    safetensors: Annotated[
+        bool, typer.Option("--safetensors", help="Write the weights (default).")
+    ] = False,
+    packed: Annotated[
+        bool, typer.Option("--packed", help="Write the weights without zeros.")
+    ] = False,
+    onnx: Annotated[bool, typer.Option("--onnx", help="Write a file for ONNX Runtime.")] = False,
+    pt2: Annotated[bool, typer.Option("--pt2", help="Write a file for torch.export.load.")] = False,
+    hub: Annotated[
+        bool, typer.Option("--hub", help="Add the files that Hugging Face reads.")
+    ] = False,
     license_: Annotated[
-        str, typer.Option("--license", help="Licence on the card, as mit; with --hub.")
+        str, typer.Option("--license", help="The licence on the model card, such as mit.")
     ] = "",
     images: Annotated[
-        Path | None, typer.Option(help="Images to check with; the run's data by default.")
+        Path | None, typer.Option(help="Images for the check; by default the run's data.")
     ] = None,
     model: RunModel = None,
     data_root: Root = None,
     trust: Trust = False,
 ) -> None:
-    """Write a run's model as files to deploy; each is checked against the model."""
+    """Write a run's model as files to deploy, and check each file against the model."""
     chosen = {"safetensors": safetensors, "packed": packed, "onnx": onnx, "pt2": pt2}
-    wanted = tuple(name for name in FORMATS if chosen[name]) or ("safetensors",)
+    kinds = tuple(name for name in FORMATS if chosen[name]) or ("safetensors",)
     network = build_network(folder, model)
     found = check_images(folder, images, data_root, model=network, trust=trust)
     if found.missing:
-        note = f"The run's data is not here ({found.missing}) Checking with noise."
+        note = f"The run's data is not available ({found.missing}) The check uses noise."
         err.print(note, markup=False)
     done = export_model(
         folder,
         out or folder / "export",
         found.images,
         make_slim=slim,
-        wanted=wanted,
+        kinds=kinds,
         multiple=multiple,
         hub=hub,
         license=license_,
@@ -75,7 +86,7 @@ def _print_table(rows: list[list[str]]) -> None:
 
 
 def _lines(done: Exported, folder: Path, checked: str) -> list[str]:
-    """Return what to print below the table: the checks that were passed, and what was removed."""
+    """Return the lines below the table: the results of the checks, and what was removed."""
     lines = [
         f"{name}: logits differ by at most {value:.1e} on {checked}."
         for name, value in done.differences.items()

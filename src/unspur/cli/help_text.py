@@ -1,4 +1,4 @@
-"""Commands: help without a type beside flags, and an option whose value may be left out."""
+"""Classes of commands: help without a type next to flags, and an option whose value may be left out."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typer.core import TyperCommand, TyperGroup
 
 from ..cluster import LOCAL
 
-# What may follow --ray; anything else is the next argument.
+# The addresses that may follow --ray; anything else is the next argument.
 CLUSTER_ADDRESS = re.compile(r"auto|local|[\w.+-]+://.+|[\w.-]+:\d+")
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows no type beside flags."""
+    """A command whose help shows no type next to flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_flag_types(super().get_params(ctx))
 
 
 class ClusterCommand(PlainCommand):
-    """A command whose option --ray may stand without an address."""
+    """A command whose option --ray may have no address."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _with_address(args))
 
 
 def _with_address(args: list[str]) -> list[str]:
-    """Put the address of a local cluster after a --ray that no address follows."""
+    """Add the address of a local cluster after a --ray without an address."""
     found = []
     for this, following in zip(args, [*args[1:], ""], strict=True):
         found.append(this)
@@ -38,7 +38,7 @@ def _with_address(args: list[str]) -> list[str]:
 
 
 class PlainGroup(TyperGroup):
-    """A group of commands whose help shows no type beside flags."""
+    """A group of commands whose help shows no type next to flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_flag_types(super().get_params(ctx))

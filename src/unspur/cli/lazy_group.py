@@ -1,6 +1,6 @@
-"""The commands: their names and one sentence each, and where they are; a file is imported when it is used.
+"""The list of commands: their names, one sentence each, and their files.
 
-So `unspur --help` does not wait for torch.
+A file is imported when its command is used, so that `unspur --help` does not wait for torch.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from .help_text import PlainCommand, PlainGroup
 
 
 class CommandPlace(NamedTuple):
-    """The file of a command in this folder, and what it does in one sentence, as its docstring says.
+    """The file of a command in this folder, and the first sentence of its docstring.
 
-    Its function has the name of the command unless said otherwise. A file may name the kind of its command as
-    COMMAND.
+    `function` is the name of its function, if that is not the name of the command. A file may set the class
+    of its command as COMMAND.
     """
 
     file: str
@@ -31,47 +31,47 @@ COMMANDS = {
     ),
     "debias": CommandPlace(
         "run_commands",
-        "Remove the shortcut from a classifier of your own images, if there is one.",
+        "Train a classifier on your own images, and remove the shortcut if there is one.",
     ),
     "demo": CommandPlace(
-        "run_commands", "Run the whole chain on embedded data, on the CPU, in about a minute."
+        "run_commands", "Run all stages on embedded data, on the CPU, in about a minute."
     ),
     "compare": CommandPlace(
         "compare_command",
-        "Train several methods on your own images and show their scores beside each other.",
+        "Train several methods on your own images, and compare their scores.",
     ),
     "bench": CommandPlace(
         "bench_command",
-        "Run recipes with several seeds (what is stored is not run again) and write tables.",
+        "Run recipes with several seeds, and write tables; stored stages are reused.",
     ),
     "audit": CommandPlace(
         "audit_command",
-        "Say whether there is a shortcut in your images, and which of them contradict it.",
+        "Find out whether your images have a shortcut, and which images contradict it.",
     ),
     "report": CommandPlace(
         "report_command",
-        "Write the page about a run or an audit: verdict, numbers, suspects, pictures, settings.",
+        "Write the report of a run or an audit: verdict, numbers, suspects, pictures, settings.",
     ),
     "review": CommandPlace(
         "review_command",
-        "Go through the suspects in the browser: confirm, clear, relabel or exclude them, then debias.",
+        "Review the suspects in the browser: confirm, clear, relabel or exclude them, then debias.",
     ),
     "probe": CommandPlace(
         "probe_command",
-        "Test a suspicion: change images, and see whether the model goes by what was changed.",
+        "Test a suspicion: change images, and measure how the predictions change.",
     ),
     "check": CommandPlace(
         "check_command",
-        "Fail where a change of data brings a shortcut, a model loses accuracy, or a class gains suspects.",
+        "Fail if new data have a shortcut, a model loses accuracy, or a class gains suspects.",
         "check_data",
     ),
     "export": CommandPlace(
         "export_command",
-        "Write a run's model as files to deploy; each is checked against the model.",
+        "Write a run's model as files to deploy, and check each file against the model.",
     ),
     "reproduce": CommandPlace(
         "reproduce_command",
-        "Run what is missing of the paper's tables and figures, and write their pages.",
+        "Reproduce tables and figures of the paper: run what is missing, and write their pages.",
     ),
     "methods": CommandPlace(
         "list_commands",
@@ -79,29 +79,29 @@ COMMANDS = {
     ),
     "theory": CommandPlace(
         "list_commands",
-        "Compute the paper's bounds and simulations: one page, figures, every number.",
+        "Compute the paper's bounds and simulations, and write a page, figures and all numbers.",
     ),
     "predict": CommandPlace(
-        "predict_command", "Classify images; a CSV of path, class and probability."
+        "predict_command", "Classify images, and print path, class and probability as CSV."
     ),
     "evaluate": CommandPlace(
         "evaluate_command",
-        "Score a run's model, and the ordinary one beside it, on labelled images.",
+        "Score the debiased and the ordinary model of a run on labelled images.",
     ),
     "data": CommandPlace("data_commands", "Make, check and show the benchmark data sets."),
     "recipes": CommandPlace("recipe_commands", "List the built-in recipes, or show one."),
-    "runs": CommandPlace("store_commands", "See and free what is stored."),
+    "runs": CommandPlace("store_commands", "List or remove the stored results of stages."),
 }
 
 
 class LazyGroup(PlainGroup):
-    """A group that knows its commands by name and imports the one that is used."""
+    """A group that lists its commands by name and imports only the one that is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command that has a name and a help text, and cannot be run."""
+        """Return a command for the list, with a name and a help text; it cannot be run."""
         if cmd_name not in COMMANDS:
             return None
         return PlainCommand(cmd_name, help=COMMANDS[cmd_name].help)
@@ -112,7 +112,7 @@ class LazyGroup(PlainGroup):
 
 
 def load_command(name: str) -> Any:
-    """Import a command, or a group of commands, and return what runs it."""
+    """Import a command, or a group of commands, and return its click object."""
     module = import_module(f"{__package__}.{COMMANDS[name].file}")
     app = getattr(module, "app", None)
     if app is None:

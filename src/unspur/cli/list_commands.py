@@ -1,4 +1,4 @@
-"""`unspur methods` and `unspur theory`: the methods there are, and why DCWP works."""
+"""`unspur methods` and `unspur theory`: list the methods, and compute the theory of DCWP."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def methods() -> None:
     output.print(table)
     own = ", ".join(row.name for row in rows if row.own_images)
     output.print(
-        f"On your own images: unspur debias photos/ --method METHOD --out FOLDER ({own}); several: "
-        "unspur compare photos/ --methods erm,jtt,unspur --out FOLDER",
+        f"On your own images: unspur debias photos/ --method METHOD --out FOLDER ({own}). To compare "
+        "several: unspur compare photos/ --methods erm,jtt,unspur --out FOLDER",
         markup=False,
         soft_wrap=True,
     )
-    output.print("Run one on CMNIST with 1 %: unspur run cmnist/1pct-METHOD", markup=False)
-    output.print('Or with plan = "METHOD" in a recipe of yours: unspur run FILE.toml', markup=False)
+    text = "On CMNIST with 1 % conflicting images: unspur run cmnist/1pct-METHOD"
+    output.print(text, markup=False)
+    output.print('In your own recipe, with plan = "METHOD": unspur run FILE.toml', markup=False)
 
 
 def theory(
@@ -43,7 +44,7 @@ def theory(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compute the paper's bounds and simulations: one page, figures, every number."""
+    """Compute the paper's bounds and simulations, and write a page, figures and all numbers."""
     from ..report import theory_page as theory_report
 
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""The options that several commands share."""
 
 from __future__ import annotations
 
@@ -13,27 +13,38 @@ from ..store import refuse_file
 
 
 def check_out(out: Path | None) -> Path | None:
-    """Raise before anything is done if a folder for results cannot be made."""
+    """Raise before any work begins if the folder for results cannot be created."""
     if out is not None:
         refuse_file(out)
     return out
 
 
 Out = Annotated[
-    Path | None, typer.Option("--out", callback=check_out, help="Folder for the result.")
+    Path | None,
+    typer.Option(
+        "--out", callback=check_out, help="Folder for the results; runs/NAME-seedSEED by default."
+    ),
 ]
 StoreAt = Annotated[
     str | None,
     typer.Option(
-        "--store", help="Folder of finished stages (runs/store), or an address as s3://bucket/name."
+        "--store",
+        help="Folder of stored stages, or an address such as s3://bucket/name; by default runs/store.",
     ),
 ]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")]
+Device = Annotated[
+    str | None, typer.Option(help="cpu, cuda, cuda:1 ...; by default a GPU if there is one.")
+]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Threads on a CPU; all cores, or one where the machine is busy."),
+    typer.Option(
+        min=1, help="Threads on a CPU; by default all cores, or one if the machine is busy."
+    ),
 ]
-Root = Annotated[Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")]
+Root = Annotated[
+    Path | None,
+    typer.Option(help="Folder of benchmark data; by default $UNSPUR_DATA, then ./data."),
+]
 LogTo = Annotated[
     str | None,
     typer.Option(
@@ -42,30 +53,32 @@ LogTo = Annotated[
         help="Send losses and scores to tensorboard:FOLDER, wandb:PROJECT or mlflow:EXPERIMENT.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Together = Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")]
 Ray = Annotated[
     str,
     typer.Option(
         "--ray",
         metavar="[ADDRESS]",
-        help="Run groups on a Ray cluster; without an address, on one of this machine.",
+        help="Run groups on a Ray cluster; without an address, on a new one on this machine.",
     ),
 ]
 CpusPerGroup = Annotated[
-    float, typer.Option(min=0.01, help="CPUs, and threads, of a group of runs on a Ray cluster.")
+    float, typer.Option(min=0.01, help="CPUs and threads of a group of runs on a Ray cluster.")
 ]
 GpusPerGroup = Annotated[
     float | None,
-    typer.Option(min=0, help="GPUs of a group on a Ray cluster, as 0.25; 1 if the device is one."),
+    typer.Option(
+        min=0, help="GPUs of a group on a Ray cluster, such as 0.25; by default 1 if on a GPU."
+    ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of all training.")]
+Seed = Annotated[int, typer.Option(help="Seed of training.")]
 Size = Annotated[
     int,
     typer.Option(
         min=0,
         show_default=False,
-        help="Largest side of an image in pixels; by the device unless given.",
+        help="Largest side of an image in pixels; by default depends on the device.",
     ),
 ]
 Model = Annotated[
@@ -75,47 +88,48 @@ OwnModel = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME; by the images' size.",
+        help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME; by default depends on the size "
+        "of the images.",
     ),
 ]
 Pretrained = Annotated[
     bool, typer.Option("--pretrained", help="Start from the network's published weights.")
 ]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Run the file that the folder's network is built from.")
+    bool, typer.Option("--trust", help="Allow running the Python file that builds the network.")
 ]
 RunModel = Annotated[
     str | None,
     typer.Option(
-        "--model", help="file.py:builder of a model that was given as an object in Python."
+        "--model", help="file.py:builder of the network, if the run was made with an nn.Module."
     ),
 ]
 Pattern = Annotated[
     str | None,
-    typer.Option(help="File names with class or group, as in '*_{class}_{group}.png'."),
+    typer.Option(help="Read classes or groups from file names, as in '*_{class}_{group}.png'."),
 ]
 Bias = Annotated[
     str | None,
     typer.Option(
-        help="Where the shortcut is written, for scores: a column, or file names as '*_{group}.png'."
+        help="Column with the bias labels, or a pattern of file names such as '*_{group}.png'."
     ),
 ]
 Prefer = Annotated[
     str,
-    typer.Option(help="Which images matter more: balanced, aligned or conflicting."),
+    typer.Option(help="Which images matter more: aligned, conflicting, or neither (balanced)."),
 ]
 Method = Annotated[
-    str, typer.Option(help="Another method: jtt, dfr-mined, erm ...; `unspur methods` lists them.")
+    str, typer.Option(help="Method: jtt, dfr-mined, erm ...; `unspur methods` lists them.")
 ]
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="Folder of class folders or shards, table (.csv), hf:NAME."
+        metavar="DATA", help="Folder of class folders or shards, table (.csv), or hf:NAME."
     ),
 ]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: key=value.")]
 
 
 def command_line() -> str:
-    """Return what the user typed, for the page to show."""
+    """Return the command line of this process, to show it in the report."""
     return shlex.join(["unspur", *sys.argv[1:]])

@@ -24,7 +24,7 @@ def predict(
     device: Device = None,
     trust: Trust = False,
 ) -> None:
-    """Classify images; a CSV of path, class and probability."""
+    """Classify images, and print path, class and probability as CSV."""
     classifier = open_model(folder, model, trust=trust).to(pick_device(device))
     files = image_files(images)
     writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -34,4 +34,6 @@ def predict(
         writer.writerow([escape_cell(str(file)), escape_cell(label), f"{probability:.4f}"])
         done += 1
     if left := len(files) - done:
-        raise UnspurError(f"{left} of {len(files)} files could not be read and are left out.")
+        raise UnspurError(
+            f"{left} of {len(files)} files could not be read and were left out; see the warnings above."
+        )

@@ -1,4 +1,4 @@
-"""`unspur probe`: hide or exchange something in the images, and see whether the model goes by it."""
+"""`unspur probe`: hide or replace something in images, and measure how the predictions change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..probe.patches import PLACES, read_patch
 from ..report import terminal
 from ..report.probe_page import NUMBERS, PAGE
 from .help_text import PlainCommand
-from .options import Device, Root, RunModel, Seed, Trust, check_out, command_line
+from .options import Device, Root, RunModel, Trust, check_out, command_line
 
 NUMBERS_OF_REGION = re.compile(r"\d+,\d+,\d+,\d+")
 MOST_SENTENCES = 3
@@ -32,7 +32,7 @@ class ProbeCommand(PlainCommand):
 
 
 def join_region(args: list[str]) -> list[str]:
-    """Return arguments with the numbers of a region joined to the word before them."""
+    """Join the numbers of a region to the word `region` before them."""
     joined: list[str] = []
     for arg in args:
         if (
@@ -54,42 +54,46 @@ def probe(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="[DATA]",
-            help="Labelled folder, table or benchmark; the run's own data if left out.",
+            metavar="DATA",
+            help="Labelled folder, table or benchmark; by default the run's data.",
         ),
     ] = None,
     hide_: Annotated[
         list[str] | None,
         typer.Option(
             "--hide",
-            help="border, corners, colour, light, detail, background, text, or region X,Y,W,H.",
+            help="Hide border, corners, colour, light, detail, background, text, or region X,Y,W,H.",
         ),
     ] = None,
     paste: Annotated[Path | None, typer.Option(help="Paste this picture into every image.")] = None,
-    at: Annotated[str, typer.Option(help=f"Where: {', '.join(PLACES)}.")] = "corner",
+    at: Annotated[
+        str, typer.Option(help=f"Where to paste the picture: {', '.join(PLACES)}.")
+    ] = "corner",
     swap_style: Annotated[
-        list[str] | None, typer.Option(help="Give images the style of this class.")
+        list[str] | None, typer.Option(help="Give all images the style of this class.")
     ] = None,
     change: Annotated[
         list[str] | None,
-        typer.Option(help="Your own: file.py:function, from image to image. This runs the file."),
+        typer.Option(
+            help="Your own change: file.py:function, from image to image. This runs the file."
+        ),
     ] = None,
     most: Annotated[
-        int, typer.Option("--images", min=20, help="How many images to score at most.")
+        int, typer.Option("--images", min=20, help="Largest number of images to score.")
     ] = probe_api.MOST,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", callback=check_out, help="Folder for the page; RUN/probe by default."
+            "--out", callback=check_out, help="Folder for the page; by default RUN/probe."
         ),
     ] = None,
     model: RunModel = None,
-    seed: Seed = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random choice of donor images.")] = 0,
     device: Device = None,
     data_root: Root = None,
     trust: Trust = False,
 ) -> None:
-    """Test a suspicion: change images, and see whether the model goes by what was changed."""
+    """Test a suspicion: change images, and measure how the predictions change."""
     changes = _changes(hide_ or [], paste, at, swap_style or [], change or [])
     where = out or folder / "probe"
     found = probe_api.probe(
@@ -113,9 +117,9 @@ def _changes(
     hidden: list[str], paste: Path | None, at: str, styles: list[str], own: list[str]
 ) -> list[Change]:
     if at != "corner" and paste is None:
-        raise UsageError("--at says where to paste a picture. Give --paste FILE too.")
-    pasted = [read_patch(paste, at)] if paste else []
-    return [*map(hide, hidden), *pasted, *map(StyleOf, styles), *map(load_function, own)]
+        raise UsageError("--at is the position of a picture to paste. Add --paste FILE.")
+    patches = [read_patch(paste, at)] if paste else []
+    return [*map(hide, hidden), *patches, *map(StyleOf, styles), *map(load_function, own)]
 
 
 def _follow(title: str) -> None:
@@ -144,7 +148,7 @@ def _say(found: Probe, out: Path) -> None:
 
 
 def terminal_text(text: str) -> str:
-    """Return text that rich prints as it is."""
+    """Escape text, so that rich prints it unchanged."""
     return text.replace("[", "\\[")
 
 

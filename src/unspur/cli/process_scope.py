@@ -1,4 +1,4 @@
-"""What each process does with a command that a launcher such as torchrun has started several times."""
+"""Run a command in several processes that a launcher such as torchrun has started."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from ..parallel import is_launched, launched_rank
 from ..report.console import err, out
 
-TOGETHER = ("run", "debias", "demo", "audit", "compare")  # commands that processes do together
+TOGETHER = ("run", "debias", "demo", "audit", "compare")  # commands that processes run together
 
 
 @contextmanager
 def several_processes(arguments: Sequence[str]) -> Iterator[None]:
-    """Do a command together with the other processes; the first alone does one that cannot be shared.
+    """Run a command together with the other processes; only the first process prints.
 
-    Only the first process prints.
+    A command that cannot be shared is run by the first process alone.
     """
     if not is_launched():
         yield
@@ -28,7 +28,7 @@ def several_processes(arguments: Sequence[str]) -> Iterator[None]:
             sys.exit(0)
         yield
         return
-    from ..parallel import joined  # which needs torch
+    from ..parallel import joined  # imports torch
 
     out.quiet = err.quiet = rank > 0
     with joined():

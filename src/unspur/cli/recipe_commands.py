@@ -1,4 +1,4 @@
-"""`unspur recipes`: list the built-in recipes, or show one with the origin of each value."""
+"""`unspur recipes`: list the built-in recipes, or print one with the origin of each value."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..recipes.catalogue_files import catalogue
-from .help_text import PlainGroup
+from .help_text import PlainCommand, PlainGroup
 from .options import Changes
 
 if TYPE_CHECKING:
     from ..recipes.settings import Recipe
 
-RESULTS = (Path("results"),)  # where results are looked for unless named
+RESULTS = (Path("results"),)  # default folders of results
 
 app = typer.Typer(
     cls=PlainGroup, add_completion=False, invoke_without_command=True, no_args_is_help=False
@@ -28,15 +28,15 @@ def recipes(context: typer.Context) -> None:
         print("\n".join(catalogue().recipes))
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def show(
     name: Annotated[str, typer.Argument(help="A recipe by name (see `unspur recipes`) or file.")],
     set_: Changes = None,
     results: Annotated[
-        Path | None, typer.Option(help="Folder of results, for our numbers with the recipe.")
+        Path | None, typer.Option(help="Folder of records, from which our results are shown.")
     ] = None,
 ) -> None:
-    """Print a whole recipe as TOML, with where each value comes from."""
+    """Print a complete recipe as TOML, with the origin of each value."""
     from ..recipes import loading, parse_changes
     from ..recipes.display import show as show_recipe
 
@@ -48,7 +48,7 @@ def show(
 
 
 def _results(recipe: Recipe, folder: Path) -> str:
-    """Return our results with a recipe and the paper's seeds as a sentence, if there are any."""
+    """Return a sentence with our results of a recipe with the paper's seeds; '' if there are none."""
     from ..recipes.published import METRICS
     from ..reproduce.item import SEEDS
     from ..reproduce.records import Records
@@ -64,7 +64,7 @@ def _results(recipe: Recipe, folder: Path) -> str:
     erm = "ordinary" in summary and recipe.plan != "erm"
     beside = f" (ERM: {percent(summary['ordinary'])})" if erm else ""
     seeds = f"{len(runs)} seed{'s' * (len(runs) > 1)}"
-    minutes = f"{summary['seconds']['mean'] / 60:.1f} minutes a run on {_hardware(runs[0])}"
+    minutes = f"{summary['seconds']['mean'] / 60:.1f} minutes per run on {_hardware(runs[0])}"
     return f"Ours: {percent(summary['debiased'])}{beside}; {seeds}, {minutes}."
 
 

@@ -1,4 +1,4 @@
-"""`unspur report`: the page about a run or an audit, made again from what is stored."""
+"""`unspur report`: write the report of a run or an audit again, from stored results."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from ..runs.finished import is_audit, open_run
 def report(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or an audit.")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the page [RUN/report.html].")
+        Path | None, typer.Option("--out", help="HTML file of the report [RUN/report.html].")
     ] = None,
     store: Annotated[
-        Path | None, typer.Option("--store", help="Folder of finished stages, if it was moved.")
+        Path | None, typer.Option("--store", help="Folder of stored stages, if it was moved.")
     ] = None,
     tsne: Annotated[
-        bool, typer.Option("--tsne", help="Maps of the samples by t-SNE: seconds for each network.")
+        bool,
+        typer.Option(
+            "--tsne", help="Add t-SNE maps of the samples; some seconds for each network."
+        ),
     ] = False,
     tensorboard: Annotated[
-        Path | None, typer.Option(help="Write the course of training for TensorBoard here, too.")
+        Path | None, typer.Option(help="Also write the training curves to this TensorBoard folder.")
     ] = None,
 ) -> None:
-    """Write the page about a run or an audit: verdict, numbers, suspects, pictures, settings."""
+    """Write the report of a run or an audit: verdict, numbers, suspects, pictures, settings."""
     if tensorboard is not None and is_audit(folder):
-        raise UnspurError(f"{folder} is an audit; --tensorboard shows the training of a run.")
+        raise UnspurError(f"{folder} is an audit; --tensorboard is only for runs. Leave it out.")
     if store is not None and not store.is_dir():
-        raise UnspurError(f"there is no folder {store} to take finished stages from.")
+        raise UnspurError(f"--store {store} is not a folder. Name the folder of stored stages.")
     try:
         path = page.write(folder, store, out=out, tsne=tsne)
     except ModuleNotFoundError as error:
@@ -40,5 +43,5 @@ def report(
     terminal.out.print(f"Open {path}.", markup=False, soft_wrap=True)
     if tensorboard is not None:
         write_events(open_run(folder, store), tensorboard)
-        said = f"See training with: tensorboard --logdir {tensorboard}"
-        terminal.out.print(said, markup=False, soft_wrap=True)
+        text = f"To see the training curves: tensorboard --logdir {tensorboard}"
+        terminal.out.print(text, markup=False, soft_wrap=True)

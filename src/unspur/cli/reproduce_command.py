@@ -1,4 +1,4 @@
-"""`unspur reproduce`: every table and figure of the paper, by name."""
+"""`unspur reproduce`: reproduce the tables and figures of the paper by name."""
 
 from __future__ import annotations
 
@@ -25,30 +25,39 @@ from .cluster_options import open_pool
 from .help_text import ClusterCommand
 from .options import CpusPerGroup, Device, GpusPerGroup, Quiet, Ray, Root, StoreAt, Together
 
-QUICK_FOLDER = Path("runs/reproduce-quick")  # apart from the real records and pages
+QUICK_FOLDER = Path("runs/reproduce-quick")  # separate from the real records and pages
 
 
 Names = Annotated[
-    list[str], typer.Argument(metavar="NAME...", help=f"{', '.join([*GROUPS, *ITEMS])}.")
+    list[str], typer.Argument(metavar="NAME", help=f"{', '.join([*GROUPS, *ITEMS])}.")
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Scaled down for a CPU: shows that it works, no more.")
+    bool,
+    typer.Option("--quick", help="Very short runs for a CPU: only a test that everything works."),
 ]
 ResultsAt = Annotated[
     Path | None,
-    typer.Option(help="Folder of the records (results; quick: runs/reproduce-quick/results)."),
+    typer.Option(
+        help="Folder of the records; by default results, with --quick runs/reproduce-quick/results."
+    ),
 ]
 PagesAt = Annotated[
     Path | None,
-    typer.Option(help="Folder of the pages (docs/results; quick: runs/reproduce-quick/pages)."),
+    typer.Option(
+        help="Folder of the pages; by default docs/results, with --quick runs/reproduce-quick/pages."
+    ),
 ]
-Minutes = Annotated[float | None, typer.Option(min=0, help="Begin no run after so many minutes.")]
-Only = Annotated[str, typer.Option(help="Run only recipes of such names, as 'cmnist/1pct-*'.")]
+Minutes = Annotated[
+    float | None, typer.Option(min=0, help="Start no new run after this number of minutes.")
+]
+Only = Annotated[
+    str, typer.Option(help="Run only recipes whose names match, such as 'cmnist/1pct-*'.")
+]
 RunPrecision = Annotated[
-    str, typer.Option(help="fp32, tf32 or bf16, for what is run; the recipe's if not given.")
+    str, typer.Option(help="fp32, tf32 or bf16 for new runs; by default that of the recipe.")
 ]
 NoRun = Annotated[
-    bool, typer.Option("--no-run", help="Run nothing, write the pages of what is on record.")
+    bool, typer.Option("--no-run", help="Run nothing; write the pages from existing records.")
 ]
 
 COMMAND = ClusterCommand
@@ -72,12 +81,12 @@ def reproduce(
     gpus_per_group: GpusPerGroup = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run what is missing of the paper's tables and figures, and write their pages.
+    """Reproduce tables and figures of the paper: run what is missing, and write their pages.
 
-    A run that is on record is not run again.
+    A run that has a record is not run again.
     """
     if quick:
-        torch.set_num_threads(1)  # for networks this small, more threads only wait for each other
+        torch.set_num_threads(1)  # networks this small are slower with more threads
     selected, site = select_items(names), Site(device, store, data_root)
     open_run = site.opener(terminal.show(quiet=quiet))
     options = ReproduceOptions(
@@ -112,13 +121,13 @@ def _report(outcomes: dict[str, ItemOutcome]) -> None:
     terminal.out.print(_table(outcomes))
     left = sum(outcome.wanted - outcome.found for outcome in outcomes.values())
     if left:
-        terminal.out.print(f"{left} runs are left; the pages list them.", markup=False)
+        terminal.out.print(f"{left} runs are still missing; the pages list them.", markup=False)
     for name, outcome in outcomes.items():
         for problem in outcome.problems:
             err.print(f"{name}: {problem}", markup=False, soft_wrap=True)
     failed = [name for name, outcome in outcomes.items() if outcome.problems]
     if failed:
-        raise UnspurError(f"not everything could be made: {', '.join(failed)}; see above.")
+        raise UnspurError(f"some items failed: {', '.join(failed)}. The reasons are above.")
 
 
 def _table(outcomes: dict[str, ItemOutcome]) -> Table:

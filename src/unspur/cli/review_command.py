@@ -1,4 +1,4 @@
-"""`unspur review`: go through the suspects of a run or an audit in the browser."""
+"""`unspur review`: review the suspects of a run or an audit in the browser."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from .options import RunModel, Trust
 def review(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or an audit.")],
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any that is free.")
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")
     ] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
     ] = True,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Look, but change and write nothing.")
+        bool, typer.Option("--read-only", help="Show the page without allowing changes.")
     ] = False,
     images: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="The images, if they are not where the run found them."),
+        typer.Option(metavar="DATA", help="Folder or table of the images, if they were moved."),
     ] = None,
     model: RunModel = None,
     trust: Trust = False,
 ) -> None:
-    """Go through the suspects in the browser: confirm, clear, relabel or exclude them, then debias."""
+    """Review the suspects in the browser: confirm, clear, relabel or exclude them, then debias."""
     need_server()
     desk = open_desk(folder, images=images, model=model, trust=trust, read_only=read_only)
     server = open_server(desk, port)
     counts = desk.review.replay.counts()
     _say(f"{counts['suspects']:,} suspects among {counts['images']:,} images in {folder}.")
     _say(f"Open {server.url}")
-    _say("The page is served to this computer alone. Ctrl-C ends it; every decision is saved.")
+    _say("Only this computer can open the page. Ctrl-C stops it; every decision is saved.")
     server.run(lambda: _open(server.url) if browser else None)
 
 
 def _open(url: str) -> None:
-    """Open the page; without a browser the address that was printed is enough."""
+    """Open the page in the browser, if there is one; the address was printed too."""
     webbrowser.open(url)
 
 

@@ -1,4 +1,4 @@
-"""`unspur run`, `debias` and `demo`: a recipe, your own images, embedded digits; from data to a folder."""
+"""`unspur run`, `debias` and `demo`: run a recipe, debias your own images, or run the demonstration."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ from .options import (
 
 def run(
     name: Annotated[str, typer.Argument(help="A recipe by name (see `unspur recipes`) or file.")],
-    seed: Annotated[int | None, typer.Option(help="Seed of all training.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of training; by default that of the recipe.")
+    ] = None,
     device: Device = None,
     threads: Threads = None,
     out: Out = None,
@@ -55,7 +57,7 @@ def run(
     data_root: Root = None,
     set_: Changes = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and how long it takes.")
+        bool, typer.Option("--dry-run", help="Only print the stages and how long they take.")
     ] = False,
     log_to: LogTo = None,
     quiet: Quiet = False,
@@ -74,7 +76,7 @@ def run(
 
 def debias(
     source: Source,
-    out: Annotated[Path, typer.Option("--out", callback=check_out, help="Folder for the result.")],
+    out: Annotated[Path, typer.Option("--out", callback=check_out, help="Folder for the results.")],
     model: OwnModel = None,
     init: Annotated[str, typer.Option(help="Weights to start from: .safetensors or .pth.")] = "",
     pretrained: Pretrained = False,
@@ -91,13 +93,15 @@ def debias(
     method: Method = own_methods.DEFAULT,
     prefer: Prefer = "balanced",
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Do not ask first whether there is a shortcut.")
+        bool, typer.Option("--anyway", help="Debias without an audit for a shortcut.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how long it takes.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print how long it takes.")
+    ] = False,
     log_to: LogTo = None,
     quiet: Quiet = False,
 ) -> None:
-    """Remove the shortcut from a classifier of your own images, if there is one."""
+    """Train a classifier on your own images, and remove the shortcut if there is one."""
     images = UserImages(source, bias=bias)
     with _tracker(log_to, dry_run=dry_run) as on_log:
         opened = workflow.open_debias(
@@ -128,26 +132,26 @@ def _tracker(log_to: str | None, *, dry_run: bool) -> AbstractContextManager[Tra
 
 
 def demo(
-    out: Annotated[Path, typer.Option(callback=check_out, help="Folder for the result.")] = Path(
+    out: Annotated[Path, typer.Option(callback=check_out, help="Folder for the results.")] = Path(
         "runs/demo"
     ),
     store: StoreAt = None,
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run the whole chain on embedded data, on the CPU, in about a minute."""
+    """Run all stages on embedded data, on the CPU, in about a minute."""
     place = command_place("cpu", store, show(quiet=quiet), threads)
     _finish(workflow.open_recipe(recipes.load("demo"), place), out)
 
 
 def _finish(opened: Run, folder: Path, *, source: str = "") -> None:
-    """Run the plan, write the folder, say what came of it."""
+    """Run the plan, write the folder and print the results."""
     began = time.perf_counter()
     opened.check()
     opened.settle()
     stored = opened.stored
     outcome = workflow.carry_out(
-        opened, folder, command=command_line(), source=source, scored=_say_scores
+        opened, folder, command=command_line(), source=source, on_scores=_say_scores
     )
     _say_where(outcome, folder, stored, time.perf_counter() - began)
 
@@ -160,7 +164,7 @@ def _say_scores(outcome: Outcome) -> None:
 
 
 def _size_lines(outcome: Outcome) -> list[str]:
-    """Return size and speed before and after, where something was pruned."""
+    """Return sentences on size and speed before and after, if something was pruned."""
     found = outcome.size_and_speed
     by_channel = outcome.context.recipe.prune.unit == "channel"
     return found.lines(on_channels=by_channel) if found else []
@@ -169,14 +173,14 @@ def _size_lines(outcome: Outcome) -> list[str]:
 def _say_where(outcome: Outcome, folder: Path, stored: list[str], seconds: float) -> None:
     reused = [name for name in stored if name in outcome.results]
     if reused:
-        terminal.out.print(f"Already stored, not run again: {', '.join(reused)}.", markup=False)
+        terminal.out.print(f"Reused from the store: {', '.join(reused)}.", markup=False)
     opened = f" Open {outcome.page}." if outcome.page else ""
     text = f"{seconds:.0f} s. Everything is in {folder}/.{opened}"
     terminal.out.print(text, markup=False, soft_wrap=True)
 
 
 def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
-    """Show every stage: is it stored, and what would it cost?"""
+    """Print every stage, whether it is stored, and its expected costs."""
     table = Table("stage", "steps", "stored", "about", "disk")
     found = workflow.announce(opened)
     for row in found.stages:
@@ -187,7 +191,7 @@ def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
     _say_judge(found)
     end = "; nothing was run." if dry_run else "."
     early = (
-        f", {duration(found.least_seconds)} if the audit soon sees no shortcut"
+        f", {duration(found.least_seconds)} if the audit finds early that there is no shortcut"
         if found.audit
         else ""
     )
@@ -196,7 +200,7 @@ def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
 
 
 def _where(opened: Run) -> str:
-    """Name the device, and the threads on a CPU."""
+    """Return the name of the device, with the number of threads on a CPU."""
     if opened.context.device.type != "cpu":
         return str(opened.context.device)
     threads = torch.get_num_threads()
@@ -204,12 +208,12 @@ def _where(opened: Run) -> str:
 
 
 def _say_judge(found: Announcement) -> None:
-    """Say what the judge costs, if one is asked."""
+    """Print the costs of the judge, if there is one."""
     if found.audit is None:
         return
     terminal.out.print(
-        f"First an audit asks if there is a shortcut: at most {found.audit.trainings} trainings of "
-        f"{found.audit.steps} steps, about {duration(found.audit.seconds)}. --anyway leaves it out.",
+        f"First an audit checks whether there is a shortcut: at most {found.audit.trainings} trainings of "
+        f"{found.audit.steps} steps, about {duration(found.audit.seconds)}. --anyway skips it.",
         markup=False,
         soft_wrap=True,
     )

@@ -1,4 +1,4 @@
-"""`unspur runs`: see and free what is stored."""
+"""`unspur runs`: list or remove the stored results of stages."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ from .help_text import PlainCommand, PlainGroup
 from .options import StoreAt
 
 app = typer.Typer(
-    cls=PlainGroup, add_completion=False, help="See and free what is stored.", no_args_is_help=True
+    cls=PlainGroup,
+    add_completion=False,
+    help="List or remove the stored results of stages.",
+    no_args_is_help=True,
 )
 
 
 @app.command("list", cls=PlainCommand)
 def runs_list(store: StoreAt = None) -> None:
-    """List what is stored."""
+    """List the stored results of stages."""
     table = Table(Column("stage", no_wrap=True), "state", "size", "seconds", "made")
     total = 0
     for path in open_store(store or default_store()).artifacts():
         total += (bytes_ := stored.folder_size(path))
         state, about = _state(path)
         seconds = str(about.get("seconds", "–"))
-        made = about.get("made", "–").replace("T", " ")[:16]
-        table.add_row(path.name.partition(".")[0], state, size(bytes_), seconds, made)
+        date = about.get("made", "–").replace("T", " ")[:16]
+        table.add_row(path.name.partition(".")[0], state, size(bytes_), seconds, date)
     console.out.print(table)
     console.out.print(f"{size(total)} in {store or default_store()}", markup=False)
 
@@ -39,40 +42,44 @@ def runs_list(store: StoreAt = None) -> None:
 @app.command("rm", cls=PlainCommand)
 def runs_rm(
     names: Annotated[
-        list[str] | None, typer.Argument(help="As listed, or the start of it.")
+        list[str] | None, typer.Argument(help="Names from `unspur runs list`, or their beginnings.")
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
-    unfinished: Annotated[bool, typer.Option(help="What is in progress or damaged.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Remove everything.")] = False,
+    unfinished: Annotated[
+        bool, typer.Option(help="Remove what is in progress or damaged.")
+    ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also what a live run is using: that run ends with an error."),
+        typer.Option(
+            "--force", help="Also remove what a live run is using; that run ends with an error."
+        ),
     ] = False,
     store: StoreAt = None,
 ) -> None:
-    """Free what is stored and in use by no run; it is made again when a run needs it."""
+    """Remove stored results that no run is using; they are computed again when a run needs them."""
     if not (all_ or unfinished or names) or any(not name.strip() for name in names or []):
         raise UsageError(
-            "say what to remove: a name from `unspur runs list`, --unfinished or --all."
+            "nothing to remove was named. Give a name from `unspur runs list`, --unfinished or --all."
         )
-    doomed = _matches(
+    selected = _matches(
         open_store(store or default_store()), names or [], all_=all_, unfinished=unfinished
     )
     freed, problems = 0, []
-    for path in doomed:
+    for path in selected:
         size_ = stored.folder_size(path)
         try:
             stored.remove(path, force=force)
             freed += size_
         except StoreError as error:
             problems.append(str(error))
-    err.print(f"removed {len(doomed) - len(problems)}, freed {size(freed)}", markup=False)
+    err.print(f"removed {len(selected) - len(problems)}, freed {size(freed)}", markup=False)
     if problems:
         raise StoreError("\n".join(problems))
 
 
 def _matches(where: Store, names: list[str], *, all_: bool, unfinished: bool) -> list[Path]:
     """Return the folders to remove; raise if a name matches none."""
-    doomed = [
+    selected = [
         path
         for path in where.artifacts()
         if all_
@@ -80,9 +87,9 @@ def _matches(where: Store, names: list[str], *, all_: bool, unfinished: bool) ->
         or any(path.name.startswith(n) for n in names)
     ]
     for name in names:
-        if not any(path.name.startswith(name) for path in doomed):
-            raise UsageError(f"nothing stored begins with {name!r}. See `unspur runs list`.")
-    return doomed
+        if not any(path.name.startswith(name) for path in selected):
+            raise UsageError(f"no stored result begins with {name!r}. See `unspur runs list`.")
+    return selected
 
 
 def _state(path: Path) -> tuple[str, dict[str, Any]]:

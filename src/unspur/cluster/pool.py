@@ -1,4 +1,4 @@
-"""A pool does tasks and yields their results as they come; the simplest pool is this process."""
+"""A pool runs tasks and yields their results as they finish; the simplest pool is this process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class TaskFailure:
-    """The result of a task that failed; the other tasks go on."""
+    """The result of a task that failed; the other tasks continue."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class PoolState:
-    """How far the tasks of a pool are."""
+    """The progress of a pool: how many tasks are in each state."""
 
     running: int
     waiting: int
@@ -26,17 +26,17 @@ class PoolState:
 
 
 class Pool(Protocol):
-    """Does tasks: calls of one function with different arguments, which must be picklable."""
+    """Runs tasks: calls of one function with different arguments, which must be picklable."""
 
     def run(
         self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
     ) -> Iterator[tuple[int, Any | TaskFailure]]:
-        """Yield the number and the result of every task, in the order in which they end."""
+        """Yield the index and the result of every task, in the order in which they finish."""
         ...
 
 
 class SerialPool:
-    """Does one task after another in this process; an error ends them all."""
+    """Runs one task after another in this process; an error stops all of them."""
 
     def run(
         self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]

@@ -13,41 +13,42 @@ from .export import BLOCK
 from .measure import latencies
 
 WHOLE_CHANNELS = (
-    "Masks on single weights leave nearly every channel alive. With --set prune.unit=channel whole channels "
-    "go, and `unspur export --slim` makes a smaller and faster model of it; `unspur export --packed` leaves "
-    "zeros out of the file."
+    "Masks on single weights remove hardly any whole channel. With --set prune.unit=channel whole channels "
+    "are removed, and `unspur export --slim` writes a smaller and faster model. `unspur export --packed` "
+    "leaves zeros out of the file."
 )
 
 
 @dataclass(frozen=True)
 class SizeAndSpeed:
-    """Bytes of the weights, and milliseconds for one image on the CPU."""
+    """The bytes of the weights, and the milliseconds for one image on the CPU."""
 
     bytes: int
     milliseconds: float
 
     def __str__(self) -> str:
-        return f"{self.bytes / 1e6:.1f} MB, {self.milliseconds:.1f} ms an image"
+        return f"{self.bytes / 1e6:.1f} MB, {self.milliseconds:.1f} ms per image"
 
 
 @dataclass(frozen=True)
 class BeforeAfter:
-    """The ordinary network, and the debiased one without its dead channels."""
+    """The costs of the ordinary network, and of the debiased one without its dead channels."""
 
     before: SizeAndSpeed
     after: SizeAndSpeed
     removed: int  # channels and heads
 
     def as_json(self) -> dict[str, Any]:
-        """Return the numbers as run.json has them."""
+        """Return the numbers for run.json."""
         return asdict(self)
 
     def lines(self, *, on_channels: bool) -> list[str]:
-        """Say what changed, and what would help where only single weights are gone."""
+        """Return sentences on what changed, and on what would help if only single weights were removed."""
         text = f"Before: {self.before}. After: {self.after} (torch, CPU)."
         if self.removed:
             text += (
-                f" That is without {self.removed} dead channels: `unspur export --slim` writes it."
+                f" This is measured without {self.removed} dead channels: `unspur export --slim` writes "
+                "such a model."
             )
         return [text] if on_channels else [text, WHOLE_CHANNELS]
 
@@ -55,10 +56,10 @@ class BeforeAfter:
 def compare(
     ordinary: nn.Module, debiased: nn.Module, x: Tensor, *, seconds: float = 0.3
 ) -> BeforeAfter:
-    """Measure both networks side by side; `x` is network input. Neither is changed."""
+    """Measure both networks in turn, without changing them; `x` is network input."""
     whole, slimmed = ordinary.eval(), copy.deepcopy(debiased).eval()
     removed = 0
-    if _has_empty_rows(slimmed):  # to look for dead channels takes seconds
+    if _has_empty_rows(slimmed):  # otherwise skip the search for dead channels, which takes seconds
         removed = sum(gone for gone, _ in slim(slimmed, x, multiple=BLOCK).removed.values())
     models = {"before": whole, "after": slimmed}
     times = latencies(models, x, seconds=seconds, batches=(1,))
@@ -67,7 +68,7 @@ def compare(
 
 
 def _has_empty_rows(model: nn.Module) -> bool:
-    """Return whether some weight has an output without any input."""
+    """Return whether some layer has an output whose weights are all zero."""
     weights = (p.detach() for p in model.parameters() if p.dim() > 1)
     return any(bool((w.flatten(1) == 0).all(1).any()) for w in weights)
 

@@ -42,9 +42,9 @@ def card(
     license: str = "",
     intervals: Intervals | None = None,
 ) -> str:
-    """Return the text of a README; with `hub`, the front matter that Hugging Face reads comes first.
+    """Return the text of a README; with `hub` it begins with the front matter that Hugging Face reads.
 
-    `intervals` of the scores are given where the predictions of the run are still stored.
+    `intervals` are known only while the predictions of the run are stored.
     """
     head = HUB.format(license=json.dumps(license)) if license else HUB.format(license="unknown")
     version = about.get("unspur", "")
@@ -72,8 +72,8 @@ def card(
 def _title(run: Mapping[str, Any], version: str) -> str:
     if run.get("model") == "ordinary":
         return (
-            f"An image classifier trained with unspur {version} in the ordinary way: the model before a "
-            "shortcut was removed, to compare with."
+            f"An ordinary image classifier trained with unspur {version}: the model before the shortcut was "
+            "removed, for comparison."
         )
     return f"An image classifier from which a shortcut was removed with unspur {version}."
 
@@ -81,7 +81,7 @@ def _title(run: Mapping[str, Any], version: str) -> str:
 def _verdict(scores: Mapping[str, Any]) -> str:
     mined = scores.get("mining")
     if not mined:
-        return "No search for a shortcut was part of this run."
+        return "This run did not search for a shortcut."
     return plain(mined["text"])
 
 
@@ -115,7 +115,7 @@ def _data(about: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[str]:
     yield f"- input: {shape[0]} × {shape[1]} × {shape[2]}, " + (
         "bytes 0 to 255, divided by 255"
         if about_input["scale"] == 255
-        else "floats as they were trained on"
+        else "floats, as in training"
     )
     if about_input["mean"]:
         mean, deviation = about_input["mean"], about_input["std"]
@@ -128,16 +128,16 @@ def _masks(scores: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _limits(scores: Mapping[str, Any]) -> Iterator[str]:
-    yield "It knows the classes above and nothing else; any image gets one of them."
+    yield "The model knows only the classes above; every image is assigned to one of them."
     if scores["debiased"]["unbiased"] is None:
         yield (
-            "Nobody labelled the shortcut, so no accuracy here is free of it; suspects are what "
-            "contradicts a model that was made biased, not the truth."
+            "The shortcut was not labelled, so no accuracy here is corrected for it. Suspects are images "
+            "that a deliberately biased network gets wrong, not the truth."
         )
     else:
-        yield "Accuracy by group holds for the shortcut that was labelled in the test data, and for no other."
-    yield "A second shortcut, or one shared by nearly all training images, is not found by this method."
-    yield "Latency depends on the machine; compare the columns, not the milliseconds."
+        yield "Accuracy by group is about the shortcut that is labelled in the test data, and no other."
+    yield "This method does not find a second shortcut, or one that nearly all training images follow."
+    yield "Latency depends on the machine; compare the columns with each other."
 
 
 def _markdown(rows: list[list[str]]) -> str:
@@ -147,11 +147,11 @@ def _markdown(rows: list[list[str]]) -> str:
 
 
 def plain(text: object) -> str:
-    """Return text that Markdown and HTML show as it is, in one line: names of classes and data can be any."""
+    """Return text in one line, escaped for Markdown and HTML: names of classes can contain anything."""
     line = html.escape(" ".join(str(text).split()), quote=False)
     return re.sub(r"([\\`*\[\]|])", r"\\\1", line)
 
 
 def percent(value: float | None) -> str:
-    """Return a share as a percentage, or a dash for none."""
+    """Return a share as a percentage, or a dash for None."""
     return "–" if value is None else f"{100 * value:.1f} %"

@@ -1,4 +1,4 @@
-"""Find images to check an export with: those named, the data of the run, or noise."""
+"""Find images to check an export with: those of an option, those of the run's data, or noise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COUNT = 64
 
 @dataclass(frozen=True)
 class CheckImages:
-    """Images as the data of a model held them; `missing` says why they are noise, if they are."""
+    """Images before preprocessing; if they are noise, `missing` says why."""
 
     images: Tensor
     missing: str = ""
@@ -42,11 +42,11 @@ def check_images(
     model: nn.Module | None = None,
     trust: bool = False,
 ) -> CheckImages:
-    """Load images for the model of a run: from the folder that was named, or of the run's data.
+    """Load images for the model of a run: from the folder `named`, or from the run's data.
 
-    A user's images are looked for where the run found them, those of a benchmark below `root`. Where the
-    run's data is not at hand, the images are noise. `model` and `trust` are as for `unspur.load`; `model` is
-    not changed.
+    A user's images are looked for where the run found them, those of a benchmark below `root`. If the run's
+    data is not available, the images are noise. `model` and `trust` are as for `unspur.load`; `model` is not
+    changed.
     """
     classifier = load(folder, copy.deepcopy(model), trust=trust)
     try:
@@ -60,7 +60,7 @@ def check_images(
 
 
 def _part(folder: Path, named: Path | None, root: Path | None, model: Classifier) -> data.Part:
-    """Load the test split, or what there is instead."""
+    """Load the test split of a benchmark (or another split if it has none), or a user's images."""
     if named is None:
         settings = recipes.load(str(folder / "recipe.toml")).data
         if settings.name != "given":
@@ -78,16 +78,18 @@ def _benchmark(settings: DataSettings, root: Path | None) -> data.Part:
 
 
 def find_source(folder: Path) -> str:
-    """Return where a run found the user's images, or raise if it does not say."""
+    """Return where a run found the user's images; raise DataError if they were not files."""
     folder = folder.parent if folder.name == ORDINARY else folder
     source = read_json(folder / "run.json").get("source", "")
     if not source:
-        raise DataError("it was given to the run. Name a folder of it with --images.")
+        raise DataError(
+            "the run got its data from Python, not from files. Name a folder of images with --images."
+        )
     return str(source) if is_remote(source) else os.path.normpath(folder / source)
 
 
 def _noise(folder: Path, shape: tuple[int, int, int]) -> Tensor:
-    """Return random images: bytes, or floats where the model was trained on floats."""
+    """Return random images: bytes, or floats if the model was trained on floats."""
     g = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (COUNT, *shape), generator=g, dtype=torch.uint8)
     return images if read_description(folder)["input"]["scale"] == 255 else images / 255

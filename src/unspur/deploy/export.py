@@ -1,4 +1,4 @@
-"""Write the model of a run as files to deploy, slim if asked for; each file is checked before it counts."""
+"""Write the model of a run as files to deploy, optionally slim; each file is checked against the model."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from . import formats
 from .export_report import measure_models, write_json, write_report
 from .staging import seal_export, stage_folder
 
-BLOCK = 4  # channels are left in multiples of this; ONNX Runtime is slow with other numbers
-EXACT = 1e-5  # how much the logits of a slim model may differ
+BLOCK = (
+    4  # the number of channels stays a multiple of this; ONNX Runtime is slow with other numbers
+)
+EXACT = 1e-5  # largest allowed difference of the logits of a slim model
 FORMATS = ("safetensors", "packed", "onnx", "pt2")
 
 
 @dataclass
 class Exported:
-    """The result of an export: its folder, what was removed, largest differences of logits, the table."""
+    """The result of an export: folder, what was removed, largest differences of logits, table of costs."""
 
     out: Path
     slimmed: Slimmed | None
@@ -45,7 +47,7 @@ def export(
     images: Tensor,
     *,
     make_slim: bool,
-    wanted: tuple[str, ...],
+    kinds: tuple[str, ...],
     multiple: int = BLOCK,
     hub: bool = False,
     license: str = "",
@@ -53,9 +55,10 @@ def export(
     trust: bool = False,
     seconds: float = 1.0,
 ) -> Exported:
-    """Write the model of a run to a folder; `images` are some of its data, as they are stored.
+    """Write the model of a run to a folder in the formats `kinds`.
 
-    The folder appears whole or not at all. `model` and `trust` are as for `unspur.load`.
+    `images` are some images of its data before preprocessing, to check the files with. The folder is written
+    atomically. `model` and `trust` are as for `unspur.load`.
     """
     whole = runs.load(folder, model, trust=trust)
     check_finite("the model", whole.state_dict())
@@ -64,8 +67,8 @@ def export(
     if make_slim:
         _slim(whole, exported, images, done)
     with stage_folder(out) as stage:
-        about = _write_bundle(folder, stage, exported, done.slimmed, wanted)
-        done.differences |= _write_formats(stage, exported, images, about, wanted)
+        about = _write_bundle(folder, stage, exported, done.slimmed, kinds)
+        done.differences |= _write_formats(stage, exported, images, about, kinds)
         rebuilt = copy.deepcopy(exported.model) if model is not None else None
         back = _read_back(stage, exported, images, rebuilt, trust=trust)
         done.differences["read back"] = back
@@ -76,7 +79,7 @@ def export(
 
 
 def _slim(whole: Classifier, exported: Classifier, images: Tensor, done: Exported) -> None:
-    """Remove the dead channels of the exported model, in place, and check that logits stay."""
+    """Remove the dead channels of the exported model, in place, and check that its logits do not change."""
     x = exported.preprocess(images[:4])
     done.slimmed = slim(exported.model, x, multiple=done.multiple)
     limit = _limit(whole, images)
@@ -86,7 +89,7 @@ def _slim(whole: Classifier, exported: Classifier, images: Tensor, done: Exporte
 
 @torch.no_grad()
 def _limit(model: nn.Module, images: Tensor) -> float:
-    """Return how much logits may differ: 1e-5, or in proportion where the largest is above 1."""
+    """Return how much logits may differ: 1e-5, times the largest logit if that is above 1."""
     return EXACT * max(1.0, float(model(images).abs().max()))
 
 
@@ -95,16 +98,16 @@ def _write_bundle(
     stage: Path,
     exported: Classifier,
     slimmed: Slimmed | None,
-    wanted: tuple[str, ...],
+    kinds: tuple[str, ...],
 ) -> dict[str, Any]:
-    """Write what `unspur.load` needs, and where the model came from."""
+    """Write the files that `unspur.load` needs, and those that say where the model came from."""
     about = read_description(folder)
     weights = plain_zeros(exported.model.state_dict())
     if slimmed is not None:
         about["slim"] = {"heads": {**about.get("slim", {}).get("heads", {}), **slimmed.heads}}
-    if "packed" in wanted:
+    if "packed" in kinds:
         about["packed_sha256"] = write_packed(stage / PACKED, weights)
-    if "safetensors" in wanted or "packed" not in wanted:
+    if "safetensors" in kinds or "packed" not in kinds:
         about["sha256"] = write_tensors(stage / "model.safetensors", weights)
     write_json(stage / "model.json", about)
     for name in ("scores.json", "recipe.toml", "run.json"):
@@ -118,16 +121,16 @@ def _write_formats(
     exported: Classifier,
     images: Tensor,
     about: Mapping[str, Any],
-    wanted: tuple[str, ...],
+    kinds: tuple[str, ...],
 ) -> dict[str, float]:
-    """Write the other forms; return by how much the logits of each file differ from the model's."""
+    """Write the ONNX and .pt2 files; return how much the logits of each differ from the model's."""
     differences = {}
-    if "onnx" in wanted:
+    if "onnx" in kinds:
         notes = {"classes": about["classes"], "input": about["input"], "producer": "unspur"}
         formats.write_onnx(exported, images[:4], stage / "model.onnx", notes)
         run = formats.open_onnx(stage / "model.onnx")
         differences["onnx"] = formats.agree("the ONNX file", exported, run, images)
-    if "pt2" in wanted:
+    if "pt2" in kinds:
         formats.write_pt2(exported, images[:4], stage / "model.pt2")
         run = formats.open_pt2(stage / "model.pt2")
         differences["pt2"] = formats.agree("the .pt2 file", exported, run, images)
@@ -137,14 +140,14 @@ def _write_formats(
 def _read_back(
     stage: Path, exported: Classifier, images: Tensor, model: nn.Module | None, *, trust: bool
 ) -> float:
-    """Load what was written and compare it; the logits must be the same."""
+    """Load the written files and compare; the logits must be identical."""
     seal_export(stage)
     back = runs.load(stage, model, trust=trust)
-    return formats.agree("what was written", exported, back, images, limit=0.0)
+    return formats.agree("the exported folder", exported, back, images, limit=0.0)
 
 
 def _slim_facts(done: Exported) -> dict[str, Any]:
-    """Return what export.json says about removed channels."""
+    """Return the entries of export.json about removed channels."""
     slimmed = done.slimmed
     return {
         "removed": {} if slimmed is None else slimmed.removed,

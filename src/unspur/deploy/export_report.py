@@ -1,4 +1,4 @@
-"""Measure an exported model beside the whole one; write the table of costs, export.json and the card."""
+"""Compare the costs of the exported model and of the whole one; write the table, export.json and the card."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from . import card, formats, measure
 WHAT = {
     "model.safetensors": "weights",
     PACKED: "the same weights, zeros left out",
-    "model.onnx": "for ONNX Runtime: images as the data held them in, logits out, any batch size",
-    "model.pt2": "for torch.export.load: the same",
+    "model.onnx": "for ONNX Runtime: images before preprocessing in, logits out, any batch size",
+    "model.pt2": "for torch.export.load: the same inputs and outputs",
     "model.json": "how to build the network, classes, preprocessing",
     "scores.json": "what was measured",
     "recipe.toml": "every setting of the run",
-    "run.json": "where it came from",
-    "export.json": "the costs above and the checks that were passed",
+    "run.json": "the run that the model comes from",
+    "export.json": "the costs above and the results of the checks",
     MANIFEST: "checksums of all files; `unspur.load` checks them",
 }
-LARGE_FILES = ("safetensors", "onnx", "pt2")  # kinds that Hugging Face stores with Git LFS
+LARGE_FILES = ("safetensors", "onnx", "pt2")  # suffixes that Hugging Face stores with Git LFS
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """Costs of the whole and the exported model, bytes by file, latency in ONNX Runtime."""
+    """The costs of the whole and of the exported model, bytes by file, latencies in ONNX Runtime."""
 
     costs: Mapping[str, measure.ModelCost]
     sizes: Mapping[str, int]
@@ -50,7 +50,7 @@ def measure_models(
     images: Tensor,
     seconds: float,
 ) -> Measurements:
-    """Measure what the whole and the exported model cost."""
+    """Measure the costs of the whole and of the exported model."""
     models = {"whole": whole.model, "exported": exported.model}
     costs = measure.costs(models, whole.preprocess(images), seconds=seconds)
     files = [p for p in sorted(stage.glob("model.*")) if p.suffix != ".json"]
@@ -113,7 +113,7 @@ def _export_json(
 def _onnx_times(
     stage: Path, whole: Classifier, images: Tensor, seconds: float
 ) -> dict[str, dict[int, float]]:
-    """Return the latency of both models in ONNX Runtime; nothing if there is no ONNX file."""
+    """Return the latencies of both models in ONNX Runtime; empty if there is no ONNX file."""
     if not (stage / "model.onnx").exists():
         return {}
     beside = stage / "whole.onnx"
@@ -128,7 +128,7 @@ def _onnx_times(
 
 
 def _table(measurements: Measurements, scores: Mapping[str, Any]) -> list[list[str]]:
-    """Return both models side by side, with the ratio, and the accuracy before and after from the scores."""
+    """Return a table of both models with the ratio of their costs, and the accuracy before and after."""
     kind, before, after = _accuracy(scores)
     name = f"{kind} accuracy, ordinary and debiased"
     return [
@@ -183,6 +183,6 @@ def _row(name: str, whole: float, exported: float, form: Callable[[float], str])
 
 
 def _accuracy(scores: Mapping[str, Any]) -> tuple[str, float | None, float | None]:
-    """Return the kind of accuracy that counts, then that of the ordinary and of the debiased model."""
+    """Return which accuracy is reported, its value for the ordinary model, and for the debiased one."""
     kind = "average" if scores["debiased"]["unbiased"] is None else "unbiased"
     return kind, (scores.get("ordinary") or {}).get(kind), scores["debiased"][kind]

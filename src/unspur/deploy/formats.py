@@ -1,4 +1,4 @@
-"""Write a classifier as a file that runs without its Python code, and compare the two."""
+"""Write a classifier as a file that runs without its Python code, and compare their outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLOSE = 1e-3  # a larger difference of logits is more than rounding
 
 
 def write_onnx(model: nn.Module, images: Tensor, path: Path, notes: dict[str, Any]) -> None:
-    """Write an ONNX file: any number of images as bytes in, logits out; `notes` go to its metadata."""
+    """Write an ONNX file: a batch of images in, logits out; `notes` are stored as its metadata."""
     import_extra("onnx", "onnxscript", "onnxruntime")
     batch = torch.export.Dim("batch", min=1)
     with _quiet():
@@ -35,7 +35,7 @@ def write_onnx(model: nn.Module, images: Tensor, path: Path, notes: dict[str, An
                 dynamic_shapes=({0: batch},),
                 verbose=False,
             )
-        except Exception as error:  # the exporter has no common kind of error
+        except Exception as error:  # the exporter's errors have no common class
             raise ModelError(_refusal("ONNX", error)) from error
     for key, value in notes.items():
         program.model.metadata_props[key] = value if isinstance(value, str) else json.dumps(value)
@@ -43,11 +43,11 @@ def write_onnx(model: nn.Module, images: Tensor, path: Path, notes: dict[str, An
 
 
 def open_onnx(path: Path, *, threads: int | None = None) -> Run:
-    """Return an ONNX file as a function of images."""
+    """Open an ONNX file, and return a function from images to logits."""
     runtime = import_extra("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = threads or torch.get_num_threads()
-    # Threads that wait by spinning would slow down whatever is timed next to this.
+    # Spinning threads would slow down the other models that are timed in turn.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
@@ -58,7 +58,7 @@ def open_onnx(path: Path, *, threads: int | None = None) -> Run:
 
 
 def write_pt2(model: nn.Module, images: Tensor, path: Path) -> None:
-    """Write a program of torch.export, which torch loads without the model's code."""
+    """Write a torch.export program, which torch loads without the model's code."""
     batch = torch.export.Dim("batch", min=1)
     with _quiet():
         try:
@@ -69,7 +69,7 @@ def write_pt2(model: nn.Module, images: Tensor, path: Path) -> None:
 
 
 def open_pt2(path: Path) -> Run:
-    """Return a program of torch.export as a function of images."""
+    """Open a torch.export program, and return a function from images to logits."""
     with _quiet():
         run: Run = torch.export.load(path).module()
     return run
@@ -77,7 +77,7 @@ def open_pt2(path: Path) -> Run:
 
 @torch.no_grad()
 def difference(one: Run, other: Run, images: Tensor) -> float:
-    """Return the largest difference of logits on some images, all in one batch and one alone."""
+    """Return the largest difference of logits, for all images in one batch and for a single image."""
     batch = (one(images) - other(images)).abs().max()
     single = (one(images[:1]) - other(images[:1])).abs().max()
     return max(float(batch), float(single))
@@ -88,14 +88,14 @@ def agree(what: str, one: Run, other: Run, images: Tensor, *, limit: float = CLO
     largest = difference(one, other, images)
     if not largest <= limit:
         raise UnspurError(
-            f"{what} does not compute what the model computes: logits differ by up to {largest:.2g}. "
+            f"{what} does not give the outputs of the model: logits differ by up to {largest:.2g}. "
             "Nothing was written."
         )
     return largest
 
 
 def import_extra(*names: str) -> ModuleType:
-    """Import packages of the extra `deploy`; return the last of them."""
+    """Import packages of the extra `deploy`, and return the last one."""
     import importlib
 
     module = None

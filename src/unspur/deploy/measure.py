@@ -1,4 +1,4 @@
-"""Measure what a model costs: parameters, multiply–adds, time."""
+"""Measure the costs of a model: parameters, multiply–adds, latency."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ BATCHES = (1, 32)
 
 @dataclass(frozen=True)
 class ModelCost:
-    """The cost of a model; milliseconds by batch size."""
+    """The costs of a model; `milliseconds` is by batch size."""
 
     parameters: int
     multiply_adds: int
     milliseconds: Mapping[int, float]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the numbers as export.json has them."""
+        """Return the numbers for export.json."""
         times = {str(batch): round(ms, 4) for batch, ms in self.milliseconds.items()}
         return {
             "parameters": self.parameters,
@@ -37,7 +37,7 @@ class ModelCost:
 def costs(
     models: Mapping[str, nn.Module], x: Tensor, *, seconds: float = 1.0
 ) -> dict[str, ModelCost]:
-    """Measure the costs of several models side by side; `x` is network input."""
+    """Measure the costs of several models in turn; `x` is network input."""
     times = latencies(models, x, seconds=seconds)
     return {
         name: ModelCost(
@@ -57,21 +57,21 @@ def latencies(
 ) -> dict[str, dict[int, float]]:
     """Return the median milliseconds of a forward pass at each batch size.
 
-    The models take turns, so that a busy moment of the machine slows all of them. Each runs for about
-    `seconds` at each batch size (by default BATCHES), and nine times at least.
+    The models run alternately, so that other load on the machine affects all of them. Each runs for about
+    `seconds` at each batch size (by default BATCHES), and at least nine times.
     """
     medians: dict[str, dict[int, float]] = {name: {} for name in runs}
     for batch in batches or BATCHES:
         images = x.repeat(-(-batch // len(x)), *[1] * (x.dim() - 1))[:batch].contiguous()
-        taken: dict[str, list[float]] = {name: [] for name in runs}
+        times: dict[str, list[float]] = {name: [] for name in runs}
         for run in runs.values():
-            run(images)  # the first time sets things up
+            run(images)  # warm-up
         end = time.perf_counter() + seconds * len(runs)
-        while time.perf_counter() < end or len(next(iter(taken.values()))) < 9:
+        while time.perf_counter() < end or len(next(iter(times.values()))) < 9:
             for name, run in runs.items():
                 began = time.perf_counter()
                 run(images)
-                taken[name].append(1000 * (time.perf_counter() - began))
-        for name, each in taken.items():
+                times[name].append(1000 * (time.perf_counter() - began))
+        for name, each in times.items():
             medians[name][batch] = median(each)
     return medians

@@ -1,4 +1,4 @@
-"""Write a folder so that it appears whole or not at all."""
+"""Write the folder of an export atomically."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ CARD_FILES = ("README.md", ".gitattributes")  # a person may change these
 
 @contextmanager
 def stage_folder(out: Path) -> Iterator[Path]:
-    """Yield a folder beside `out` and move it there when all went well. An older export is replaced.
+    """Yield a temporary folder, and rename it to `out` if no error was raised. An older export is replaced.
 
-    Only one process at a time does so; the folder is sealed before it is moved.
+    The folder is sealed before it is renamed. Only one process at a time can write to `out`.
     """
     out = out.absolute()
     stage, old = (out.with_name(f"{out.name}{end}") for end in (".partial", ".old"))
     if out.exists() and not (out / "export.json").exists():
-        raise StoreError(f"{out} is there and is no export. Give another --out.")
+        raise StoreError(f"{out} exists and is not an export. Choose another --out.")
     make_folder(out.parent)
     with claim(out, out.with_name(f"{out.name}.lock")):
         try:

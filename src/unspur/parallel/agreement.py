@@ -1,6 +1,7 @@
-"""What processes tell each other: a result of the first, a decision of all, an object of each.
+"""Exchange Python objects between processes: a result of the first, a decision of all, an object of each.
 
-Imports torch when there is somebody to talk to: the store needs these functions, and a list of it no torch.
+Torch is imported only if there are other processes: the store uses these functions, and commands that list
+its content should start without torch.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 def from_first(work: Callable[[], T]) -> T:
-    """Do some work in the first process and return its result in all; what it raises is raised in all."""
+    """Call `work` in the first process only, and return its result, or raise its error, in all processes."""
     team = current()
     if team is None:
         return work()
@@ -32,14 +33,14 @@ def from_first(work: Callable[[], T]) -> T:
 
 
 def only_first(work: Callable[[], T]) -> T | None:
-    """Do some work in the first process and keep its result there; what it raises is raised in all."""
-    kept: list[T] = []
-    from_first(lambda: kept.append(work()))
-    return kept[0] if kept else None
+    """Call `work` in the first process only, and return None in the others; raise its error in all."""
+    results: list[T] = []
+    from_first(lambda: results.append(work()))
+    return results[0] if results else None
 
 
 def attempt(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
-    """Return the result of some work, and what it raised."""
+    """Call `work`; return its result and None, or None and the exception."""
     try:
         return work(), None
     except Exception as error:
@@ -47,7 +48,7 @@ def attempt(work: Callable[[], T]) -> tuple[T | None, Exception | None]:
 
 
 def sendable(outcome: tuple[Any, Exception | None]) -> tuple[Any, Exception | None]:
-    """Replace an error that is not ours, and perhaps cannot be sent, by one with its text."""
+    """Replace a foreign exception, which may not be picklable, by a RuntimeError with its text."""
     value, error = outcome
     if error is None or isinstance(error, UnspurError):
         return outcome
@@ -55,7 +56,7 @@ def sendable(outcome: tuple[Any, Exception | None]) -> tuple[Any, Exception | No
 
 
 def broadcast(value: T, group: dist.ProcessGroup) -> T:
-    """Return the value of a group's first process in all of them."""
+    """Return the value of a group's first process, in all processes of the group."""
     import torch.distributed as dist
 
     box: list[Any] = [value]
@@ -64,7 +65,7 @@ def broadcast(value: T, group: dist.ProcessGroup) -> T:
 
 
 def first_says(value: T) -> T:
-    """Return the first process's value in all processes."""
+    """Return the first process's value, in all processes."""
     team = current()
     return value if team is None else broadcast(value, team.control)
 
@@ -76,7 +77,7 @@ def any_of(flag: bool) -> bool:
 
 
 def largest(numbers: Sequence[float], team: Team) -> list[float]:
-    """Return the largest of each number over all processes."""
+    """Return the maximum of each number over all processes."""
     import torch
     import torch.distributed as dist
 

@@ -1,4 +1,4 @@
-"""What processes exchange of tensors: rows of a batch, sums, gradients."""
+"""Exchange tensors between processes: rows of a batch, sums, gradients."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from .team import Rows, Team
 
-BUCKET = 25 * 2**20  # bytes of gradients that are reduced at once
+BUCKET = 25 * 2**20  # bytes of gradients in one all-reduce
 
 
 def gather_rows(own: Tensor, rows: Rows) -> Tensor:
-    """Return the rows of all processes in order; no gradient."""
+    """Return the rows of all processes in order, without a gradient."""
     longest = max(rows.counts)
     padded = own.new_zeros(longest, *own.shape[1:])
     padded[: len(own)] = own
@@ -25,10 +25,11 @@ def gather_rows(own: Tensor, rows: Rows) -> Tensor:
 
 
 class GatheredRows(torch.autograd.Function):
-    """Rows of all processes, in order, with their gradient.
+    """The rows of all processes, in order, with a gradient.
 
-    Every process computes the same loss of the gathered rows, so each has the whole gradient of it and sends
-    nothing back: it takes its own rows, times the number of processes, as gradients of weights are averaged.
+    Every process computes the same loss from the gathered rows, so each one has the complete gradient and
+    sends nothing back. It takes the gradient of its own rows, multiplied by the number of processes because
+    the gradients of the weights are averaged later.
     """
 
     @staticmethod
@@ -43,7 +44,7 @@ class GatheredRows(torch.autograd.Function):
 
 
 class ProcessSum(torch.autograd.Function):
-    """A sum over all processes that each of them uses; so its gradient is a sum over all of them too."""
+    """A sum over all processes. Each process uses it, so its gradient is also summed over all processes."""
 
     @staticmethod
     def forward(ctx: Any, own: Tensor) -> Tensor:
@@ -60,7 +61,7 @@ class ProcessSum(torch.autograd.Function):
 
 @torch.no_grad()
 def average_gradients(parameters: Sequence[nn.Parameter], team: Team) -> None:
-    """Replace every gradient by its mean over the processes, some megabytes at a time."""
+    """Replace every gradient by its mean over the processes, in buckets of some megabytes."""
     for bucket in _buckets([p.grad for p in parameters if p.grad is not None]):
         flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
         dist.all_reduce(flat)
@@ -71,7 +72,7 @@ def average_gradients(parameters: Sequence[nn.Parameter], team: Team) -> None:
 
 
 def _buckets(gradients: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Yield gradients in order, in lists of one type and of about BUCKET bytes."""
+    """Yield the gradients in order, in lists of one dtype and of about BUCKET bytes."""
     bucket: list[Tensor] = []
     for gradient in gradients:
         full = sum(g.numel() * g.element_size() for g in bucket) >= BUCKET

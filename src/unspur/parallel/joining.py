@@ -1,4 +1,4 @@
-"""Join the other processes of a job, as torchrun and other launchers describe it, and leave it again."""
+"""Join the other processes of a job that torchrun or another launcher has started, and leave it again."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .launch import is_launched
 from .lifeline import Lifeline
 from .team import Team, current, working_in
 
-# The lifeline finds out who has died; the others may wait for the first process as long as it works.
+# Long, because processes wait for the first one as long as it works. The lifeline detects dead processes.
 WAIT = timedelta(days=7)
 
 
 @contextmanager
 def joined() -> Iterator[Team | None]:
-    """Work together with the other processes of the job for the length of the block, if there are any.
+    """Work together with the other processes of the job, if there are any, within the block.
 
-    All processes must do the same within it. If one of them fails or dies, it ends in all of them.
+    All processes must execute the same code within the block. If one of them fails or dies, all of them stop.
     """
     if current() is not None or not is_launched():
         yield current()
@@ -36,19 +36,19 @@ def joined() -> Iterator[Team | None]:
     team = _join()
     with Lifeline(team.rank, team.size) as lifeline, working_in(team):
         try:
-            yield from _until_all_end(team)
+            yield from _wait_for_all(team)
         except BaseException as error:
-            atexit.unregister(_leave)  # which could wait for a process that is no longer there
+            atexit.unregister(_leave)  # it could wait for a process that has died
             if (cause := _explain(error, lifeline, team)) is None:
                 raise
             raise cause from error
 
 
-def _until_all_end(team: Team) -> Iterator[Team]:
-    """Yield the team, and wait at the end: what the first process writes is there when any goes on."""
+def _wait_for_all(team: Team) -> Iterator[Team]:
+    """Yield the team, and wait for all processes at the end, so that all files of the first are written."""
     try:
         yield team
-    except SystemExit as end:  # how a command ends
+    except SystemExit as end:  # the normal end of a command
         if end.code:
             raise
         any_of(False)
@@ -57,7 +57,7 @@ def _until_all_end(team: Team) -> Iterator[Team]:
 
 
 def _explain(error: BaseException, lifeline: Lifeline, team: Team) -> TrainingError | None:
-    """Tell the other processes of an error; or return theirs, where that was the cause of this one."""
+    """Report an error to the other processes, or return their error if it was the cause of this one."""
     if isinstance(error, SystemExit) and not error.code:
         return None
     if _is_broken(error):
@@ -71,7 +71,7 @@ def _explain(error: BaseException, lifeline: Lifeline, team: Team) -> TrainingEr
 
 
 def _is_broken(error: BaseException) -> bool:
-    """Return whether an exchange failed because another process is no longer there."""
+    """Return whether an error means that another process has died or disconnected."""
     if isinstance(error, dist.DistError):
         return True
     text = str(error).lower()
@@ -79,7 +79,7 @@ def _is_broken(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(sign in text for sign in signs)
 
 
-@cache  # a second group of the same processes could meet keys of the first
+@cache  # a second group of the same processes could read keys of the first
 def _join() -> Team:
     """Connect to the other processes."""
     if not dist.is_initialized():
@@ -88,14 +88,14 @@ def _join() -> Team:
     size = dist.get_world_size()
     here = int(os.environ.get("LOCAL_WORLD_SIZE", size))
     control = dist.new_group(backend="gloo", timeout=WAIT)
-    groups: Any = dist.new_subgroups  # which has no types
+    groups: Any = dist.new_subgroups  # has no type annotations
     node, _ = groups(group_size=here, backend="gloo", timeout=WAIT)
     rank, nccl = dist.get_rank(), "nccl" in dist.get_backend_config()
     return Team(rank, size, control, node, rank % here, node_size=here, can_be_captured=nccl)
 
 
 def _backend() -> str:
-    """Return how tensors travel: NCCL between GPUs; gloo on CPUs, or where processes share a GPU."""
+    """Return the backend: NCCL between GPUs; gloo on CPUs, or if processes share a GPU."""
     here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
     has_gpus = torch.cuda.is_available() and torch.cuda.device_count() >= here
     return "cpu:gloo,cuda:nccl" if has_gpus and dist.is_nccl_available() else "gloo"

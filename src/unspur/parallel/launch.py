@@ -1,4 +1,4 @@
-"""What a launcher such as torchrun says of this process in its environment."""
+"""Read from the environment how a launcher such as torchrun has started this process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def launched_rank() -> int:
-    """Return the rank that a launcher such as torchrun gave this process; 0 without one."""
+    """Return the rank that a launcher such as torchrun gave this process; 0 without a launcher."""
     return int(os.environ["RANK"]) if is_launched() else 0
 
 

@@ -1,8 +1,8 @@
-"""Find out which process of a job has died, and end the others.
+"""Find out which process of a job has died, and stop the others.
 
-Every process counts up in the launcher's key-value store once a second. The first watches all others, the
-others watch the first. A collective that waits for a dead process may wait for ever, so a process whose
-main thread is stuck in one is ended from here.
+Every process increments a counter in the launcher's key-value store once a second. The first process watches
+all others, the others watch the first. A collective operation may wait for a dead process for ever, so a
+process whose main thread is stuck in one is stopped from here.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any
 
 import torch.distributed as dist
 
-BEAT = 1.0  # seconds between two signs of life
-LOST = 20.0  # seconds without one after which a process counts as dead
-GRACE = 5.0  # seconds in which a process may end by itself after another has
-AGAIN = "Give the same command again to go on from the last checkpoint."
-_scopes = 0  # how many lifelines this process has had: all processes count alike
+BEAT = 1.0  # seconds between two heartbeats
+LOST = 20.0  # seconds without a heartbeat after which a process is considered dead
+GRACE = 5.0  # seconds for a process to end by itself after another has ended
+AGAIN = "Run the same command again to continue from the last checkpoint."
+_scopes = 0  # how many lifelines this process has had; the same number in all processes
 
 
 class Lifeline:
-    """Signs of life of all processes, for the length of a block."""
+    """The heartbeats of all processes, within a block."""
 
     def __init__(self, rank: int, size: int):
         global _scopes
@@ -52,20 +52,18 @@ class Lifeline:
     ) -> None:
         self.done.set()
         self.thread.join()
-        with contextlib.suppress(
-            RuntimeError
-        ):  # the store may be gone with the process that held it
+        with contextlib.suppress(RuntimeError):  # the process that served the store may have ended
             self.store.add(self._key("left", self.rank), 1)
 
     def report(self, text: str) -> None:
-        """Tell the others that this process ends with an error."""
+        """Tell the other processes that this one ends with an error."""
         with self.lock:
             if not self.store.check([f"unspur/{self.scope}/failed"]):
                 self.store.set(f"unspur/{self.scope}/failed", f"{self.rank} {text}")
             self.store.add(self._key("left", self.rank), 1)
 
     def has_first_left(self) -> bool:
-        """Wait a little, and return whether the first process has ended its work, with an error or not."""
+        """Wait a few seconds, and return whether the first process has ended, with an error or without."""
         end = time.monotonic() + GRACE / 2
         while time.monotonic() < end:
             with self.lock:
@@ -75,7 +73,7 @@ class Lifeline:
         return False
 
     def find_culprit(self) -> str | None:
-        """Wait until it is known which process has failed or died; None if all are alive."""
+        """Wait until it is known which process has failed or died, and describe it; None if all are alive."""
         end = time.monotonic() + LOST + GRACE
         while time.monotonic() < end:
             if found := self._failure() or self._loss():
@@ -84,19 +82,19 @@ class Lifeline:
         return None
 
     def _watch(self) -> None:
-        """Count up and watch until the block ends, or end this process because another has ended."""
+        """Send heartbeats and watch the other processes; stop this process if another has ended."""
         while not self.done.wait(BEAT):
             try:
                 with self.lock:
                     self.store.add(self._key("beat", self.rank), 1)
                 found = self._failure() or self._loss()
-            except RuntimeError:  # the store has gone with the process that held it
+            except RuntimeError:  # the process that served the store has ended
                 found = f"The launcher, or process 0 of {self.size}, has ended. {AGAIN}"
             if found and not self.done.wait(GRACE):
                 _end(found)
 
     def _failure(self) -> str | None:
-        """Return what another process has reported, if one has."""
+        """Return the error that another process has reported, or None."""
         key = f"unspur/{self.scope}/failed"
         with self.lock:
             if not self.store.check([key]):
@@ -105,7 +103,7 @@ class Lifeline:
         return None if int(rank) == self.rank else f"process {rank} of {self.size} stopped: {text}"
 
     def _loss(self) -> str | None:
-        """Return which watched process has given no sign of life for long, if one has."""
+        """Return which watched process has sent no heartbeat for too long, or None."""
         now = time.monotonic()
         for rank in self.watched:
             with self.lock:
@@ -115,10 +113,11 @@ class Lifeline:
             if beats != self.seen.get(rank, (-1, now))[0]:
                 self.seen[rank] = beats, now
             elif now - self.seen[rank][1] > LOST:
-                return self._obituary(rank)
+                return self._report_death(rank)
         return None
 
-    def _obituary(self, rank: int) -> str:
+    def _report_death(self, rank: int) -> str:
+        """Tell the other processes that one has died, and return the message."""
         key = self._key("who", rank)
         with self.lock:
             who = f" ({self.store.get(key).decode()})" if self.store.check([key]) else ""
@@ -127,7 +126,7 @@ class Lifeline:
         return text
 
     def report_for(self, rank: int, text: str) -> None:
-        """Tell the others which process has died."""
+        """Tell the other processes which one has died."""
         with self.lock:
             self.store.set(f"unspur/{self.scope}/failed", f"{rank} {text}")
 
@@ -136,13 +135,13 @@ class Lifeline:
 
 
 def _connect() -> Any:
-    """Return a connection of its own to the launcher's store: no other thread may keep it waiting."""
+    """Return a separate connection to the launcher's store, so that no other thread blocks it."""
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     client: Any = dist.TCPStore  # type: ignore[attr-defined]
     return client(host, port, is_master=False, timeout=timedelta(seconds=60))
 
 
 def _end(text: str) -> None:
-    """End this process now; its main thread may be stuck in an exchange."""
+    """Stop this process at once; its main thread may be stuck in a collective operation."""
     print(text, file=sys.stderr, flush=True)
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Open something large once on each machine: tensors lie in shared memory that all its processes map."""
+"""Load large data once per machine: its tensors are in shared memory that all processes map."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .agreement import attempt, broadcast, sendable
 from .team import alone, current
 
 T = TypeVar("T")
-LEAST = 2**16  # bytes of a tensor that is worth sharing
+LEAST = 2**16  # bytes of the smallest tensor that is worth sharing
 
 
 def open_once(work: Callable[[], T]) -> T:
-    """Do some work in one process of each machine; all get its result, with large tensors in shared memory.
+    """Call `work` in one process per machine; return its result in all, with large tensors in shared memory.
 
-    What the work raises is raised in all processes.
+    If `work` raises an error, it is raised in all processes.
     """
     team = current()
     if team is None:
@@ -50,7 +50,7 @@ def _dump(value: object, files: list[IO[bytes]]) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles objects, with large tensors in files of their own."""
+    """Pickles objects, with large tensors in separate files in memory."""
 
     def __init__(self, data: io.BytesIO, files: list[IO[bytes]]):
         super().__init__(data)
@@ -59,21 +59,21 @@ class _Pickler(pickle.Pickler):
     def persistent_id(self, value: Any) -> Any:
         if not isinstance(value, Tensor) or value.numel() * value.element_size() < LEAST:
             return None
-        laid = value.detach().contiguous(memory_format=_layout(value))
-        self.files.append(_memory_file(laid.numel() * laid.element_size()))
-        place = _path(self.files[-1]), laid.dtype, tuple(laid.shape), laid.stride()
-        _mapped(*place, shared=True).copy_(laid)
+        source = value.detach().contiguous(memory_format=_layout(value))
+        self.files.append(_memory_file(source.numel() * source.element_size()))
+        place = _path(self.files[-1]), source.dtype, tuple(source.shape), source.stride()
+        _map_tensor(*place, shared=True).copy_(source)
         return place
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads objects back; large tensors are mapped, and may be changed without a change for others."""
+    """Reads objects back. Large tensors are mapped privately: a change is not seen by other processes."""
 
     def persistent_load(self, place: Any) -> Tensor:
-        return _mapped(*place, shared=False)
+        return _map_tensor(*place, shared=False)
 
 
-def _mapped(
+def _map_tensor(
     path: str, dtype: torch.dtype, shape: tuple[int, ...], stride: tuple[int, ...], *, shared: bool
 ) -> Tensor:
     count = torch.Size(shape).numel()
@@ -82,12 +82,12 @@ def _mapped(
 
 
 def _layout(value: Tensor) -> torch.memory_format:
-    """Return the layout that networks on a CPU want images in, so that nobody copies them again."""
+    """Return the memory format that networks on a CPU use for images, so that they are not copied later."""
     return torch.channels_last if value.ndim == 4 else torch.contiguous_format
 
 
 def _memory_file(count: int) -> IO[bytes]:
-    """Open a file of so many bytes that is never written to a disk, if the system allows it."""
+    """Open a file of `count` bytes, in memory if the system supports it."""
     if hasattr(os, "memfd_create"):
         file: IO[bytes] = os.fdopen(os.memfd_create("unspur"), "r+b")
     else:

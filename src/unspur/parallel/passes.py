@@ -1,4 +1,4 @@
-"""A pass through a data set without training: every process takes a share, all get the whole result."""
+"""Divide a pass over data without training: every process computes a part, and all get the whole result."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _passes: list[SharedPass] = []
 
 
 class SharedPass:
-    """The sources that a pass goes through, one after another, and how many samples each has."""
+    """A pass over one or more sources: the size of each, in the order in which they are read."""
 
     def __init__(self, team: Team):
         self.team = team
         self.totals: list[int] = []
 
     def share(self, where: Tensor) -> Tensor:
-        """Return this process's part of the samples of the next source."""
+        """Return this process's part of `where`, the samples of the next source."""
         self.totals.append(len(where))
         return where[self.team.rows(len(where)).slice]
 
@@ -40,7 +40,7 @@ class SharedPass:
 
 @contextmanager
 def shared_pass() -> Iterator[SharedPass | None]:
-    """Share the passes through data within the block; None for one process."""
+    """Divide the pass within the block over the processes; yields None if there is only one process."""
     team = current()
     if team is None:
         yield None
@@ -53,5 +53,5 @@ def shared_pass() -> Iterator[SharedPass | None]:
 
 
 def own_share(where: Tensor) -> Tensor:
-    """Return this process's part of some samples in a shared pass; all of them outside of one."""
+    """Return this process's part of the samples `where` in a shared pass, and all of them otherwise."""
     return _passes[-1].share(where) if _passes else where

@@ -1,8 +1,8 @@
-"""A training step of several processes: networks see this process's rows, losses see the whole batch.
+"""A training step over several processes: networks see this process's rows, losses see the whole batch.
 
-Within `sharded_step` the outermost module that is called on images runs on the rows of this process, and its
-output is the rows of all processes, with their gradient. So a method's loss is that of the whole batch, in
-every process, and no method needs to know. Batch norm takes its statistics over all processes.
+Within `sharded_step` the outermost module that is called on images runs on the rows of this process. Its
+output is gathered from all processes, with gradients. So every process computes a method's loss of the whole
+batch, and methods need no code for it. Batch norm takes its statistics over all processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _steps: list[ShardedStep] = []
 
 
 class ShardedStep:
-    """The hooks of one step. Modules inside a network are left alone, as is `method` itself."""
+    """The hooks of one step. They ignore modules inside a network and `method` itself."""
 
     def __init__(self, rows: Rows, method: nn.Module | None, *, whole_images: bool):
         self.rows, self.method, self.whole_images = rows, method, whole_images
@@ -33,7 +33,7 @@ class ShardedStep:
         self.gathers = False
 
     def enter(self, module: nn.Module, args: Any) -> Any:
-        """Give a network the rows of this process."""
+        """Replace the images of a network's input by the rows of this process."""
         if module is self.method:
             return None
         self.depth += 1
@@ -44,7 +44,7 @@ class ShardedStep:
         return (images[rows.slice], *args[1:]) if len(images) == rows.total else None
 
     def leave(self, module: nn.Module, args: Any, output: Any) -> Any:
-        """Gather the output of a network."""
+        """Gather the output of a network from all processes."""
         if module is self.method:
             return None
         self.depth -= 1
@@ -54,7 +54,7 @@ class ShardedStep:
         return self.gather(output)
 
     def gather(self, output: Any) -> Any:
-        """Return the rows of all processes, of a tensor or of each in a tuple."""
+        """Return the rows of all processes, for a tensor or for each tensor of a tuple."""
         if isinstance(output, tuple | list):
             return tuple(self.gather(each) for each in output)
         if not isinstance(output, Tensor):
@@ -70,9 +70,10 @@ def _are_images(x: object) -> bool:
 def sharded_step(
     team: Team, total: int, method: nn.Module | None = None, *, whole_images: bool = False
 ) -> Iterator[None]:
-    """Divide a batch of `total` images over the team for the length of the block.
+    """Divide a batch of `total` images over the team within the block.
 
-    With `whole_images` sources give every process all images of the batch: for losses that mix them.
+    With `whole_images` the data sources give every process all images of the batch, which losses that mix
+    images need.
     """
     step = ShardedStep(team.rows(total), method, whole_images=whole_images)
     hooks = register_module_forward_pre_hook(step.enter), register_module_forward_hook(step.leave)
@@ -87,7 +88,7 @@ def sharded_step(
 
 
 def own_rows(total: int) -> Rows | None:
-    """Return this process's rows of the batch in a sharded step; None outside of one."""
+    """Return this process's rows of the batch in a sharded step, and None otherwise."""
     if not _steps or _steps[-1].rows.total != total:
         return None
     return _steps[-1].rows
@@ -99,11 +100,11 @@ def wants_whole_images() -> bool:
 
 
 def gather_batch(own: Tensor, rows: Rows) -> Tensor:
-    """Return the pixels of the whole batch from those of every process."""
+    """Return the pixels of the whole batch, given those of this process's rows."""
     return gather_rows(own, rows)
 
 
 def gather_features(features: Tensor) -> Tensor:
-    """Return features of the whole batch from those that a network computed of this process's rows."""
+    """Return the features of the whole batch, given those of this process's rows."""
     found: Tensor = _steps[-1].gather(features) if _steps else features
     return found

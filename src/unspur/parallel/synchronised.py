@@ -1,7 +1,7 @@
-"""Layers whose result depends on the whole batch: batch norm, and the noise of dropout.
+"""Synchronise the layers whose result depends on the whole batch: batch norm, and the noise of dropout.
 
-A TorchFunctionMode sees the calls of torch.nn.functional that layers end in, so that a user's own modules and
-those of timm are covered too, and no module has to be replaced.
+A TorchFunctionMode intercepts the functions of torch.nn.functional that layers call. So modules of users and
+of timm are covered too, and no module has to be replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .team import Rows
 
 
 class SynchronisedLayers(TorchFunctionMode):
-    """Compute batch norm in training mode and dropout as of the whole batch."""
+    """Computes batch norm in training mode and dropout as for the whole batch."""
 
     def __init__(self, rows: Rows):
         super().__init__()
@@ -52,7 +52,7 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalise by the statistics of all processes; as torch does, if not in training."""
+    """Normalise by the statistics of all processes in training; otherwise do what torch does."""
     if not training:
         return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
     statistics = running_mean, running_var
@@ -61,9 +61,8 @@ def batch_norm(
         apply: Any = SyncBatchNorm.apply
         found: Tensor = apply(input, weight, bias, *statistics, eps, momentum, group, size)
         return found
-    return _on_cpu(
-        input, weight, bias, statistics, momentum, eps
-    )  # which torch has no function for
+    # SyncBatchNorm of torch has no implementation for CPUs.
+    return _on_cpu(input, weight, bias, statistics, momentum, eps)
 
 
 def _on_cpu(
@@ -74,7 +73,7 @@ def _on_cpu(
     momentum: float,
     eps: float,
 ) -> Tensor:
-    """Compute synchronised batch norm by sums that are differentiable; two passes, for exactness."""
+    """Compute synchronised batch norm from differentiable sums, in two passes for numerical accuracy."""
     x = input if input.dtype == torch.float64 else input.float()
     over = [0, *range(2, x.ndim)]
     shape = [1, -1, *[1] * (x.ndim - 2)]
@@ -107,9 +106,9 @@ def _update(
 def dropout(
     rows: Rows, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Drop entries as one process would of the whole batch, where rows are samples.
+    """Apply dropout as one process would to the whole batch, if the rows of the input are samples.
 
-    Every process draws for all rows, so that the noise does not depend on how many processes there are.
+    Every process draws random numbers for all rows, so the noise does not depend on the number of processes.
     """
     if not training or not 0 < p < 1 or len(input) != len(rows):
         return F.dropout(input, p, training, inplace)

@@ -1,6 +1,6 @@
-"""The processes that work on one command together, and which of them this one is.
+"""The team: the processes that work on one command together, and the rank of this one.
 
-Without a team (one process, or outside of `joined`) every function here says: one process, the first.
+Without a team (a single process, or outside of `joined`) the functions here describe one process, the first.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Team:
     size: int
     control: dist.ProcessGroup
     node: dist.ProcessGroup
-    node_rank: int  # of this process on its machine
-    node_size: int = 1  # processes on its machine
-    can_be_captured: bool = False  # whether a CUDA graph can record exchanges
+    node_rank: int  # rank of this process among those of its machine
+    node_size: int = 1  # number of processes on this machine
+    can_be_captured: bool = False  # whether a CUDA graph can record the communication
 
     def rows(self, total: int) -> Rows:
         """Return the rows of a batch that belong to this process."""
@@ -36,7 +36,7 @@ class Team:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows from `start` to `stop` of `total`; `counts` says how many every process has."""
+    """The rows from `start` to `stop` out of `total`; `counts` has the number of rows of every process."""
 
     start: int
     stop: int
@@ -52,7 +52,7 @@ class Rows:
 
 
 def rows_of(total: int, rank: int, size: int) -> Rows:
-    """Divide rows evenly, in order; the first processes have one more where a remainder is left."""
+    """Divide rows evenly, in order; the first processes have one more if there is a remainder."""
     counts = tuple(total // size + (number < total % size) for number in range(size))
     start = sum(counts[:rank])
     return Rows(start, start + counts[rank], total, counts)
@@ -62,7 +62,7 @@ _active: list[Team | None] = [None]  # the innermost scope is the last
 
 
 def current() -> Team | None:
-    """Return the team this process works in now; None if it works alone."""
+    """Return the current team of this process; None if it works alone."""
     return _active[-1]
 
 
@@ -83,7 +83,7 @@ def is_first() -> bool:
 
 @contextmanager
 def working_in(team: Team | None) -> Iterator[None]:
-    """Work in a team, or alone, for the length of the block."""
+    """Work in a team, or alone, within the block."""
     _active.append(team)
     try:
         yield
@@ -92,5 +92,5 @@ def working_in(team: Team | None) -> Iterator[None]:
 
 
 def alone() -> AbstractContextManager[None]:
-    """Work as if there were one process: for what the first process does while the others wait."""
+    """Work as if there were only one process: for work of the first process while the others wait."""
     return working_in(None)

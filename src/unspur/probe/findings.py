@@ -35,6 +35,7 @@ class ModelEffect:
     pull: PairedShare
     towards: str  # the class that gains most images, if the cue does not come from a class
     classes: tuple[ClassEffect, ...]
+    flipped: int  # images whose prediction the change changes, right or wrong
 
     @property
     def is_claimed(self) -> bool:

@@ -137,7 +137,9 @@ def _on_model(
     pull, towards = _pull(trial, answers, len(classes), comparisons)
     present = sorted({*labels.tolist()})
     by_class = tuple(_on_class(label, labels, answers, classes) for label in present)
-    return ModelEffect(right, pull, "" if towards is None else classes[towards], by_class)
+    flipped = int((answers.plain != answers.changed).sum())
+    name = "" if towards is None else classes[towards]
+    return ModelEffect(right, pull, name, by_class, flipped)
 
 
 def _pull(

@@ -74,6 +74,12 @@ class FileImages:
         return path
 
 
+def to_picture(image: Tensor) -> Image.Image:
+    """Return an image (C, H, W) as a picture in RGB."""
+    pixels = thumbnails.colours(image[None])[0].byte()
+    return Image.fromarray(np.ascontiguousarray(pixels.permute(1, 2, 0).numpy()))
+
+
 class PartImages:
     """Images of a split; `places` has the index of each row, None if it is not in the split."""
 
@@ -82,8 +88,7 @@ class PartImages:
 
     def show(self, row: int, side: int) -> Image.Image:
         """Return an image in RGB, its longer side at most `side` pixels."""
-        pixels = thumbnails.colours(self._take(row)[None])[0].byte()
-        image = Image.fromarray(np.ascontiguousarray(pixels.permute(1, 2, 0).numpy()))
+        image = to_picture(self._take(row))
         image.thumbnail((side, side), Image.Resampling.BILINEAR)
         return image
 

@@ -61,6 +61,10 @@ class NetworkViews:
                 self._networks, self.missing = {}, f"The network cannot be loaded: {error}"
         return self._networks
 
+    def load_again(self) -> dict[str, Classifier]:
+        """Load networks that only the caller uses, so that no hook of this object sees their inputs."""
+        return dict(self._load())
+
     def predictions(self, row: int) -> list[dict[str, Any]]:
         """Return the predicted class of each network, and its probability."""
         with self._lock:
@@ -97,16 +101,22 @@ class NetworkViews:
             if self._features is None:
                 model = list(self.networks().values())[-1]
                 step = max(1, -(-len(candidates) // MOST_FEATURES))
-                self._features = Features(model, self.images, list(candidates)[::step])
+                rows = list(candidates)[::step]
+                self._features = Features(model, self.images, rows, self._lock)
                 threading.Thread(target=self._features.compute, daemon=True).start()
             return self._features
 
 
 class Features:
-    """The normalised input of a network's head for some rows."""
+    """The normalised input of a network's head for some rows.
 
-    def __init__(self, model: Classifier, images: ImageSource, rows: list[int]):
-        self.model, self.images, self.rows = model, images, rows
+    `compute` holds `lock` while the network runs, since its hook would also see the inputs of other threads.
+    """
+
+    def __init__(
+        self, model: Classifier, images: ImageSource, rows: list[int], lock: threading.Lock
+    ):
+        self.model, self.images, self.rows, self.lock = model, images, rows, lock
         self.problem, self.progress, self.done = "", 0.0, False
         self._head = ""
         self._matrix = torch.empty(0)
@@ -118,7 +128,8 @@ class Features:
             for start in range(0, len(self.rows), CHUNK):
                 some = [row for row in self.rows[start : start + CHUNK] if self._can_read(row)]
                 if some:
-                    parts.append(self._of(some))
+                    with self.lock:
+                        parts.append(self._of(some))
                     kept += some
                 self.progress = (start + CHUNK) / len(self.rows)
             self.rows, self._matrix = kept, torch.cat(parts)

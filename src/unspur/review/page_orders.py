@@ -1,4 +1,4 @@
-"""Requests of the page that change something: decide, undo, start and stop debiasing.
+"""Requests of the page that change something: decide, undo, start and stop work.
 
 Each function gets the JSON object `body` of a request and returns the answer.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from ..errors import StoreError, UsageError
 from .decision_log import KINDS, Decision
+from .region_job import parse_region
+from .region_sample import sample_rows
 from .review_desk import MOST_CHANGES, Answer, ReviewDesk
 
 
@@ -15,15 +17,18 @@ def decide(desk: ReviewDesk, body: Answer) -> Answer:
     kind = body.get("kind")
     if kind not in KINDS or kind in ("undo", "edit"):
         raise UsageError(f"{kind!r} is not a kind of decision. Reload the page.")
-    label, note, key, page = (
-        str(body.get(name) or "") for name in ("label", "note", "key", "page")
-    )
+    label, note, key, page = (_text(body, name) for name in ("label", "note", "key", "page"))
     if kind == "relabel" and label not in desk.classes:
         raise UsageError(f"There is no class {label!r}. Choose one of the list.")
     names, rows = desk.review.replay.table.names, _requested_rows(desk, body)
     images = [names[row] for row in rows]
     seq = desk.review.decide(Decision(0, kind, images, label, note, key=key, page=page))
     return {"decision": seq, **_changed(desk, rows)}
+
+
+def _text(body: Answer, name: str) -> str:
+    """Return a value as text that can be written in UTF-8."""
+    return str(body.get(name) or "").encode("utf-8", "replace").decode()
 
 
 def _changed(desk: ReviewDesk, rows: list[int]) -> Answer:
@@ -54,8 +59,7 @@ def _rows_of_ranges(desk: ReviewDesk, body: Answer) -> list[int]:
 
 def undo(desk: ReviewDesk, body: Answer) -> Answer:
     """Undo the last decision of a page."""
-    page, key = str(body.get("page") or ""), str(body.get("key") or "")
-    last = desk.review.undo(page, key)
+    last = desk.review.undo(_text(body, "page"), _text(body, "key"))
     rows = [desk.review.replay.rows[name] for name in last.names]
     return {"undone": last.kind, **_changed(desk, rows)}
 
@@ -77,3 +81,19 @@ def stop_debias(desk: ReviewDesk, body: Answer) -> Answer:
     """Stop the debias command as Ctrl-C does."""
     desk.job.stop()
     return desk.job.state()
+
+
+def start_region(desk: ReviewDesk, body: Answer) -> Answer:
+    """Hide a region in a sample of images, and compare the predictions; nothing is written."""
+    model = desk.regions.model()
+    region = parse_region(body.get("region"), model.shape)
+    with desk.review.lock:
+        sample = sample_rows(desk.review.replay, model.classes)
+    desk.regions.start(region, sample, desk.images)
+    return desk.regions.state()
+
+
+def stop_region(desk: ReviewDesk, body: Answer) -> Answer:
+    """Stop the test of a region."""
+    desk.regions.stop()
+    return desk.regions.state()

@@ -7,7 +7,9 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from ..errors import UnspurError, UsageError
-from .picture_cache import LARGE, THUMBNAIL, EncodedPicture
+from .image_sources import to_picture
+from .picture_cache import LARGE, THUMBNAIL, EncodedPicture, encode
+from .region_answer import probe_command
 from .review_desk import MOST_CHANGES, Answer, ReviewDesk
 from .row_queries import MOST_ROWS, RowQuery, describe_row, select, typical_rows
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-SCRIPTS = ("review", "server", "single", "grid", "chooser", "debias", "elements")
+SCRIPTS = ("review", "server", "single", "grid", "chooser", "debias", "region", "elements")
 ASSETS = {
     "": ("review.html", "text/html"),
     "review.css": ("review.css", "text/css"),
@@ -68,7 +70,7 @@ def list_rows(desk: ReviewDesk, request: Request) -> Answer:
 
 
 def _whole(text: str) -> int:
-    if not text.isdigit() or len(text) > 9:
+    if not (text.isascii() and text.isdigit()) or len(text) > 9:
         raise UsageError(f"{text!r} is not a position in a list. Give a whole number.")
     return int(text)
 
@@ -182,3 +184,21 @@ def show_report(desk: ReviewDesk, request: Request) -> Response:
         raise UsageError("There is no report yet. Wait until the debias command has finished.")
     policy = {"content-security-policy": REPORT_POLICY}
     return Response(page.read_bytes(), media_type="text/html", headers=policy)
+
+
+def describe_region(desk: ReviewDesk, request: Request) -> Answer:
+    """Return the size of the images that the networks see, and the state of the test of a region."""
+    job = desk.regions.state()
+    if "region" in job:
+        job["command"] = probe_command(desk.review.folder, job["region"])
+    return {**desk.regions.about(), "job": job}
+
+
+def show_flip(desk: ReviewDesk, request: Request) -> Response:
+    """Return an image whose prediction changes if a region is hidden, before or after the change."""
+    values = request.path_params
+    flip = desk.regions.flip(int(values["test"]), int(values["place"]))
+    if values["side"] not in ("before", "after"):
+        raise UsageError("There is no such picture.")
+    pixels = flip.picture if values["side"] == "before" else flip.changed
+    return _send(encode(to_picture(pixels)))

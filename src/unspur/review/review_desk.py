@@ -1,4 +1,4 @@
-"""The objects that all requests share: the review, its images, its networks, its debias command."""
+"""The objects that all requests share: the review, images, networks, the debias command."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from .debias_job import DebiasJob
 from .image_sources import ImageSource
 from .network_views import NetworkViews
 from .picture_cache import PictureCache
+from .region_job import RegionJob
 from .review_folder import Review
 from .row_queries import Selections, describe_row
 from .suspect_table import SuspectTable
@@ -32,6 +33,10 @@ class ReviewDesk:
     find_images: Callable[[SuspectTable], ImageSource] | None = None
     pictures: PictureCache = field(default_factory=PictureCache)
     selections: Selections = field(default_factory=Selections)
+    regions: RegionJob = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.regions = RegionJob(self.views)
 
     @property
     def table_name(self) -> str:

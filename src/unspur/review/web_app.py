@@ -33,6 +33,8 @@ QUESTIONS: dict[str, Question] = {
     "/api/detail/{row:int}": page_questions.describe_detail,
     "/api/neighbours/{row:int}": page_questions.find_neighbours,
     "/api/debias": page_questions.preview_debias,
+    "/api/region": page_questions.describe_region,
+    "/flip/{test:int}/{place:int}/{side}": page_questions.show_flip,
     "/image/{row:int}": page_questions.show_image,
     "/thumbnail/{row:int}": page_questions.show_thumbnail,
     "/look/{network}/{row:int}": page_questions.show_look,
@@ -45,6 +47,8 @@ ORDERS: dict[str, Order] = {
     "/api/undo": page_orders.undo,
     "/api/debias/start": page_orders.start_debias,
     "/api/debias/stop": page_orders.stop_debias,
+    "/api/region/start": page_orders.start_region,
+    "/api/region/stop": page_orders.stop_region,
 }
 FULL = (28, 122, 27)  # no space left, quota exceeded, file too large
 

@@ -33,6 +33,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 MOST_BYTES = 2**24  # largest size of a request
+MOST_CHARACTERS = 500  # of a path; Python refuses to read numbers of thousands of digits
 
 
 class WebGuard:
@@ -68,6 +69,8 @@ class WebGuard:
         token = scope["path"].split("/")[1] if scope["path"].count("/") else ""
         if not secrets.compare_digest(token.encode(), self.token.encode()):
             return "Open the address that `unspur review` printed: it ends with a token."
+        if len(scope["path"]) > MOST_CHARACTERS:
+            return "The address is too long. Reload the page."
         return self._unsafe(scope["method"], headers)
 
     def _unsafe(self, method: str, headers: dict[str, str]) -> str:

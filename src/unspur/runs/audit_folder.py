@@ -1,10 +1,10 @@
-"""The folder of an audit: written once, and read for every report of it.
+"""Write and read the folder of an audit.
 
 audit.json             verdict, evidence, thresholds, classes, settings, times, versions
-suspects.csv           every training sample with its score and flag, to be corrected and given to debias
-pictures.safetensors   the pictures of the report, and what is known of them
+suspects.csv           every training sample with its score and flag; can be corrected and passed to debias
+pictures.safetensors   the pictures of the report, with their captions
 manifest.json          the checksum of every file above; written last
-report.html            all of it on one page
+report.html            the report
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from .suspects_csv import write_suspects
 
 RECORD, PICTURES = "audit.json", "pictures.safetensors"
 AUDIT_FILES = (RECORD, PICTURES)
-FEWEST_RIGHT = 3  # examples that a network behind a view gets right, to show only those
+FEWEST_RIGHT = 3  # show only suspects that the network of a view gets right, if there are so many
 
 
 def save(audit: Audit, context: Context, out: Path, *, command: str = "", source: str = "") -> None:
     """Write the folder of an audit: audit.json, suspects.csv for debias, and pictures for the report.
 
-    `command` is the command line and `source` the data as named on it; the report needs them to say how to
-    go on.
+    `command` is the command line and `source` the data as named on it; the report uses them to suggest the
+    next command.
     """
     check_finite("the audit", {"score": audit.suspects.score}, audit.as_json())
     make_folder(out)
@@ -81,7 +81,7 @@ def save(audit: Audit, context: Context, out: Path, *, command: str = "", source
             "name": context.splits.name,
             "digest": context.splits.train.digest,
             "source": source,
-            **_seen_from(out, source),
+            **_relative_source(out, source),
         },
         "network": dict(context.builder.how),
         "settings": context.recipe.model_dump(mode="json", include=SETTINGS),
@@ -98,19 +98,19 @@ def save(audit: Audit, context: Context, out: Path, *, command: str = "", source
 SETTINGS: dict[str, Any] = {
     **dict.fromkeys(("seed", "model", "mine", "pretrain", "precision", "deterministic"), True),
     "data": {"augment", "mean", "std"},
-    "finetune": {"share", "cap"},  # how often suspects are drawn for the taught network
+    "finetune": {"share", "cap"},  # how often the network that learns from suspects sees them
 }
 
 
-def _seen_from(out: Path, source: str) -> dict[str, str]:
-    """Return where the user's images are, seen from the folder; nothing for data of Python or of a hub."""
+def _relative_source(out: Path, source: str) -> dict[str, str]:
+    """Return the path of the user's images relative to the folder, as `where`; empty if there is none."""
     if not source or is_remote(source):
         return {}
     return {"where": os.path.relpath(source, out)}
 
 
 def _truth(audit: Audit, context: Context) -> dict[str, Any] | None:
-    """Return precision and recall of the flags; None where the bias is not labelled."""
+    """Return precision and recall of the flags; None without bias labels."""
     conflicting = context.splits.conflicting("train")
     if conflicting is None:
         return None
@@ -119,55 +119,55 @@ def _truth(audit: Audit, context: Context) -> dict[str, Any] | None:
 
 
 def _classes(audit: Audit, context: Context) -> list[dict[str, Any]]:
-    """Count the suspects of each class, and say which class most of them are taken for."""
+    """Count the suspects of each class, and return which class the miner predicts most often for them."""
     targets, names = context.splits.train.targets, context.splits.classes
     rows = []
     for label, name in enumerate(names):
         members = targets == label
-        taken_for = audit.suspects.predicted[members & audit.mistakes]
-        taken = torch.bincount(taken_for, minlength=len(names))
+        predicted = audit.suspects.predicted[members & audit.mistakes]
+        counts = torch.bincount(predicted, minlength=len(names))
         rows.append(
             {
                 "name": name,
                 "samples": int(members.sum()),
-                "suspects": int(taken.sum()),
+                "suspects": int(counts.sum()),
                 "flagged": int((members & audit.suspects.conflict).sum()),
-                "taken_for": names[int(taken.argmax())] if bool(taken.any()) else None,
-                "taken": int(taken.max()),
+                "taken_for": names[int(counts.argmax())] if bool(counts.any()) else None,
+                "taken": int(counts.max()),
             }
         )
     return rows
 
 
 def pictures_of(audit: Audit, context: Context) -> Pictures:
-    """Return the page's pictures: a gallery, and suspects through the views that show the shortcut."""
+    """Return the pictures of the report: a gallery, and suspects in the views that show the shortcut."""
 
-    def says(index: Tensor) -> dict[str, list[int]]:
+    def predictions(index: Tensor) -> dict[str, list[int]]:
         return {name: p.predicted[index].tolist() for name, p in audit.predictions.items()}
 
     marks = {"insisted": audit.insisted, "mistaken": audit.mistakes}
     views, splits = Pictures(), context.splits
     for view in revealing_views(audit.evidence):
         among = _examples(audit, context, view)
-        views |= pictures_through(context, view, audit.suspects, among, says)
+        views |= pictures_through(context, view, audit.suspects, among, predictions)
     names = {"classes": list(splits.classes), "bias_classes": list(splits.bias_classes)}
-    pictures = Pictures({}, names) | gallery(context, audit.suspects, says, marks)
+    pictures = Pictures({}, names) | gallery(context, audit.suspects, predictions, marks)
     return pictures | Pictures(views.images, {"views": views.notes})
 
 
 def _examples(audit: Audit, context: Context, view: str) -> Tensor:
-    """Select suspects that a network behind a view gets right or, if these are few, the insisted ones."""
+    """Select what the network of a view gets right or, if that includes few suspects, the insisted ones."""
     right = audit.predictions[view].predicted == context.splits.train.targets
     enough = int((right & audit.suspects.conflict).sum()) >= FEWEST_RIGHT
     return right if enough else audit.insisted
 
 
-# -- read back ----------------------------------------------------------------------------------------
+# -- reading ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SavedAudit:
-    """An audit as read from its folder; without pictures, facts and tensors are empty."""
+    """An audit as read from its folder; without pictures, `facts` and `tensors` are empty."""
 
     folder: Path
     about: dict[str, Any]
@@ -178,12 +178,12 @@ class SavedAudit:
 
 
 def read(folder: Path) -> SavedAudit:
-    """Read the folder of an audit; pictures may be missing, but what is there must be whole."""
+    """Read the folder of an audit. The pictures may be missing; all other files must be undamaged."""
     path = folder / RECORD
     check_folder(folder, RECORD, optional=(PICTURES,))
     about = read_json(path)
     if wrong := [name for name, kind in KINDS.items() if not isinstance(about.get(name), kind)]:
-        raise _damaged(path, f"look at {', '.join(wrong)}")
+        raise _damaged(path, f"wrong entries: {', '.join(wrong)}")
     try:
         evidence = _evidence(about["evidence"])
         thresholds = Thresholds.from_record(about["thresholds"])
@@ -193,7 +193,7 @@ def read(folder: Path) -> SavedAudit:
     return SavedAudit(folder, about, evidence, thresholds, facts, tensors)
 
 
-# What audit.json holds.
+# The entries of audit.json and their types.
 KINDS: dict[str, Any] = {
     **dict.fromkeys(("verdict", "text", "device", "command", "pictures"), str),
     **dict.fromkeys(("evidence", "thresholds", "data", "network", "settings", "with"), dict),
@@ -221,7 +221,7 @@ def _evidence(table: Mapping[str, Any]) -> Evidence:
 
 
 def _border(table: Mapping[str, Any] | None) -> BorderEvidence | None:
-    """Read the evidence of the border; audits of earlier versions have none."""
+    """Read the evidence of image borders; audits of earlier versions have none."""
     if not table:
         return None
     separation = Statistic(**table["separation"]) if table["separation"] else None

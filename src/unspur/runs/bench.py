@@ -1,4 +1,4 @@
-"""Many runs, one table: every recipe with every seed, means beside the published numbers."""
+"""Run every recipe with every seed, and compare the means with the published numbers in one table."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = [
     "MODELS",
     "PUBLISHED",
     "bench",
+    "combine_runs",
     "group_runs",
     "markdown",
     "percent",
     "pivot",
-    "put_together",
     "row_of",
     "run_group",
     "run_of",
@@ -49,14 +49,14 @@ def bench(
     *,
     together: int = 1,
 ) -> dict[str, Any]:
-    """Run every recipe with every seed, `together` of them at once; what is stored is not run again."""
+    """Run every recipe with every seed, `together` of them at the same time; stored stages are reused."""
     recipes, seeds = list(recipes), list(seeds)
     runs: list[dict[str, Any]] = []
     began = time.perf_counter()
     for group in group_runs(seeded_recipes(recipes, seeds), together):
         runs += run_group([open_run(each) for each in group])
     seconds = time.perf_counter() - began
-    return put_together(recipes, seeds, runs, together=together, seconds=seconds)
+    return combine_runs(recipes, seeds, runs, together=together, seconds=seconds)
 
 
 def seeded_recipes(recipes: Iterable[Recipe], seeds: Sequence[int]) -> list[Recipe]:
@@ -64,15 +64,15 @@ def seeded_recipes(recipes: Iterable[Recipe], seeds: Sequence[int]) -> list[Reci
     return [each.seeded(seed) for each in recipes for seed in seeds]
 
 
-def run_group(opened: Sequence[stages.Run]) -> list[dict[str, Any]]:
-    """Run several plans of the same stages side by side; return the runs as the results hold them."""
-    for each in opened:
+def run_group(runs: Sequence[stages.Run]) -> list[dict[str, Any]]:
+    """Run several plans with the same stages side by side; return the entry of each in the results."""
+    for each in runs:
         each.ready()
-    finished = stages.run_together(opened)
-    return [run_of(e, scores) for e, (_, scores) in zip(opened, finished, strict=True)]
+    finished = stages.run_together(runs)
+    return [run_of(e, scores) for e, (_, scores) in zip(runs, finished, strict=True)]
 
 
-def put_together(
+def combine_runs(
     recipes: Sequence[Recipe],
     seeds: Sequence[int],
     runs: Sequence[dict[str, Any]],
@@ -96,7 +96,7 @@ def put_together(
 
 
 def run_of(run: stages.Run, scores: Artifact) -> dict[str, Any]:
-    """Return one run as the results hold it."""
+    """Return the entry of one run in the results."""
     context = run.context
     metric = METRICS.get(context.recipe.data.name, "unbiased")
     return {
@@ -108,13 +108,13 @@ def run_of(run: stages.Run, scores: Artifact) -> dict[str, Any]:
 
 
 def row_of(recipe: Recipe, runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the runs of one recipe as the results hold them."""
+    """Return the entry of one recipe in the results: its runs and their means."""
     summary = summarise(runs, metric=METRICS.get(recipe.data.name, "unbiased"))
     return {"recipe": recipe.model_dump(mode="json"), "runs": runs, "summary": summary}
 
 
 def _intervals(scores: Artifact, metric: str) -> dict[str, list[float]]:
-    """Return 95 % bootstrap intervals, over test samples, of each network's accuracy and of the gain."""
+    """Return 95 % bootstrap intervals (over test samples) of each network's accuracy and of the gain."""
     intervals = bootstrap(scores.tensors)
     chosen = {name: each[metric] for name, each in intervals.accuracy.items() if metric in each}
     chosen |= {"gain": intervals.gain[metric]} if metric in intervals.gain else {}
@@ -122,14 +122,14 @@ def _intervals(scores: Artifact, metric: str) -> dict[str, list[float]]:
 
 
 def group_runs(runs: Iterable[Recipe], size: int) -> Iterator[list[Recipe]]:
-    """Yield neighbours with the same plan, at most `size` of them at a time."""
+    """Yield groups of consecutive runs with the same plan, of at most `size` runs."""
     for _, same in itertools.groupby(runs, key=lambda each: each.plan):
         while some := list(itertools.islice(same, size)):
             yield some
 
 
 def summarise(runs: list[dict[str, Any]], *, metric: str = "unbiased") -> dict[str, Any]:
-    """Return mean and standard deviation over seeds of what the table shows."""
+    """Return the mean and standard deviation over seeds of every number in the table."""
     values_by_name = {
         model: [run[model][metric] for run in runs]
         for model in MODELS
@@ -147,7 +147,7 @@ def summarise(runs: list[dict[str, Any]], *, metric: str = "unbiased") -> dict[s
 
 
 def spent(results: dict[str, Any]) -> str:
-    """Return how long the runs took, and how much of it went into compiling and recording steps."""
+    """Return a sentence on how long the runs took, and how much of it was compiling and capturing steps."""
     runs = [run["run"] for row in results["results"] for run in row["runs"]]
     seconds = sum(run["seconds"] for run in runs)
     setup = sum(s.get("setup_seconds", 0.0) for run in runs for s in run["stages"].values())
@@ -157,14 +157,14 @@ def spent(results: dict[str, Any]) -> str:
 
 
 def save(results: dict[str, Any], out: Path | str) -> None:
-    """Write the numbers as JSON, and tables beside them as Markdown, CSV and LaTeX."""
+    """Write the results as JSON, and the tables as Markdown, CSV and LaTeX next to it."""
     save_numbers(results, replace_suffix(out, ".json"))
     for suffix, render in {".md": markdown, ".csv": comma_separated, ".tex": latex}.items():
         write_anywhere(replace_suffix(out, suffix), render(results).encode())
 
 
 def save_numbers(results: dict[str, Any], out: Path | str) -> None:
-    """Write the numbers alone, as JSON."""
+    """Write only the results, as JSON."""
     write_anywhere(out, (json.dumps(results, indent=1) + "\n").encode())
 
 

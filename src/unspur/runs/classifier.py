@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,7 @@ from ..training.prediction import predict
 from .model_description import MODEL, read_description
 from .run_folder import ORDINARY
 
-# Options of timm that fetch weights or read them from a file; the weights are in the folder.
+# Options of timm that load weights. They are left out, because the weights are in the folder.
 WEIGHT_OPTIONS = (
     "pretrained",
     "pretrained_cfg",
@@ -34,7 +35,7 @@ WEIGHT_OPTIONS = (
     "checkpoint_path",
     "cache_dir",
 )
-# What building a network with wrong options, and loading weights into it, may raise.
+# Errors of building a network with wrong options, and of loading weights into it.
 MISFITS = (
     RuntimeError,
     ValueError,
@@ -44,11 +45,10 @@ MISFITS = (
     ArithmeticError,
     MemoryError,
 )
-# Weights that may be built for each one that is stored, and besides: 200 MB do no harm.
+# How many weights may be allocated per stored weight, and in addition (200 MB, which are harmless).
 FACTOR, SLIM_FACTOR, SPARE = 8, 1000, 50_000_000
-TIMM_NAME = re.compile(
-    r"[\w.\-]+"
-)  # neither a hub nor a folder, from which timm would load a network
+# A plain name: timm would load a network from a name with a hub or a folder in it.
+TIMM_NAME = re.compile(r"[\w.\-]+")
 
 
 class Classifier(nn.Module):
@@ -64,12 +64,12 @@ class Classifier(nn.Module):
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return logits of images (N, C, H, W) as the data held them: uint8, or floats as in training."""
+        """Return the logits of images (N, C, H, W) before preprocessing: uint8, or floats as in training."""
         logits: Tensor = self.model(self.preprocess(images))
         return logits
 
     def read(self, path: Path | str) -> Tensor:
-        """Read an image file as uint8 (C, H, W), decoded and resized as images in files are for training."""
+        """Read an image file as uint8 (C, H, W), decoded and resized as in training."""
         channels, high, wide = self.shape
         try:
             image = torch.from_numpy(pixels.read(path, (high, wide), self.crop).copy())
@@ -87,11 +87,11 @@ class Classifier(nn.Module):
 
 
 def score(model: Classifier, splits: Splits) -> Accuracy:
-    """Return every accuracy of a loaded model on the test split of a data set (or what it has instead)."""
+    """Return the accuracies of a model on the test split of a data set, or on another split without one."""
     if model.shape != splits.train.shape or len(model.classes) != len(splits.classes):
         raise DataError(
-            f"the model takes {model.shape} images of {len(model.classes)} classes; {splits.name} has "
-            f"{splits.train.shape} images of {len(splits.classes)}."
+            f"the model takes {model.shape} images of {len(model.classes)} classes, and {splits.name} has "
+            f"{splits.train.shape} images of {len(splits.classes)} classes."
         )
     name = evaluation_split(splits)
     part = splits.parts()[name]
@@ -101,11 +101,14 @@ def score(model: Classifier, splits: Splits) -> Accuracy:
 
 
 def load(folder: Path | str, model: nn.Module | None = None, *, trust: bool = False) -> Classifier:
-    """Load the model of a run, of its `ordinary` folder or of an export, checked to be whole.
+    """Load the model of a run, of its `ordinary` folder or of an export, and verify the checksums.
 
-    `model` is the network to load the weights into; it is needed only where the run was given one as an
-    object. No code that the folder names is run, unless you `trust` it: then the file that a network was
-    built from is run again, if it is the same as at that time.
+    Args:
+        folder: The folder of a run or of an export.
+        model: A network of the same kind, which is copied; needed only if the run was made with an
+            nn.Module.
+        trust: Whether to run the Python file that built the network (`file.py:builder`). It must not have
+            changed since. Without `trust`, loading a folder never runs code.
     """
     folder = Path(folder)
     _refuse_absent(folder)
@@ -126,7 +129,7 @@ def load(folder: Path | str, model: nn.Module | None = None, *, trust: bool = Fa
 
 
 def _name_file(error: ModelError, path: Path) -> ModelError:
-    """Return an error about a network with the file that describes the network."""
+    """Add the file that describes the network to the message of an error."""
     if str(path.parent) in str(error):
         return error
     named = ModelError(f"{path}: its network cannot be built: {error}")
@@ -135,22 +138,22 @@ def _name_file(error: ModelError, path: Path) -> ModelError:
 
 
 def _most_weights(about: Mapping[str, Any], weights: Mapping[str, Tensor]) -> int:
-    """Return how many weights may be built for those that are stored.
+    """Return how many weights building the network may allocate, in relation to the stored ones.
 
-    The builder makes a network more than once, and what is slim now was built before its channels were
-    removed.
+    The limit is larger because the builder may build a network more than once, and because a slim network is
+    first built with all its channels.
     """
     stored = sum(tensor.numel() for tensor in weights.values())
     return SPARE + stored * (SLIM_FACTOR if about.get("slim") else FACTOR)
 
 
 def _refuse_absent(folder: Path) -> None:
-    """Say why a run has no folder of its ordinary model."""
+    """Raise an error that says why a run has no folder of its ordinary model."""
     run = folder.parent
     if folder.name == ORDINARY and not folder.exists() and (run / MODEL).exists():
         raise StoreError(
-            f"{run} has no {ORDINARY} model of its own: the model of that run is the ordinary one, or its "
-            f"plan trains none. Load {run} instead."
+            f"{run} has no separate {ORDINARY} model: the model of that run is the ordinary one, or its "
+            f"plan does not train one. Load {run} instead."
         )
 
 
@@ -171,10 +174,10 @@ def _build(
     only_logits = how.get("output") == "logits"
     if model is not None:
         model = models.return_logits(model) if only_logits else model
-        return _paired(models.copies_of(model), how) if how.get("paired") else model
+        return _paired(models.copies_of(model), how) if how.get("paired") else copy.deepcopy(model)
     if how.get("given"):
         raise ModelError(
-            f"{folder} was made from a model object ({how['name']}). Build it again and pass it: "
+            f"{folder} was made with an nn.Module ({how['name']}). Build it again and pass it: "
             "unspur.load(folder, model=...)."
         )
     _refuse_code(how, folder, trust=trust)
@@ -187,11 +190,11 @@ def _build(
 
 
 def _refuse_code(how: Mapping[str, Any], folder: Path, *, trust: bool) -> None:
-    """Raise if building the network would run code that the user has not said to trust."""
+    """Raise ModelError if building the network would run code that the user does not trust."""
     name: str = how["name"]
     if name.startswith(models.TIMM) and not TIMM_NAME.fullmatch(name.removeprefix(models.TIMM)):
         raise ModelError(
-            f"{folder}: {name!r} is no name of a network in timm, but leads elsewhere."
+            f"{folder}: {name!r} is not the name of a network in timm. Names of other sources are refused."
         )
     if not models.in_file(name):
         return
@@ -203,8 +206,8 @@ def _refuse_code(how: Mapping[str, Any], folder: Path, *, trust: bool) -> None:
         )
     if how.get("sha256") is None:
         raise ModelError(
-            f"{folder} does not record what {name} was, so that it cannot be trusted. Give the command of "
-            f"the run again, or {passing}."
+            f"{folder} has no checksum of {name}, so it is not known whether the file has changed. Run the "
+            f"command of the run again, or {passing}."
         )
 
 

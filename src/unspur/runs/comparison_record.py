@@ -1,4 +1,4 @@
-"""Several methods on the same images: the scores of each with intervals, as a table, as JSON."""
+"""The comparison of several methods on the same images: their scores and gains, with intervals."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..store import Artifact
 from .evaluation import AccuracyShare
 from .intervals import METRICS, Interval, bootstrap, wilson
 
-PARTS = ("suspects", "others")  # of the images outside training, by the suspects of the miner
+PARTS = ("suspects", "others")  # the held-out images, divided by the flags of the miner
 
 
 @dataclass(frozen=True)
 class ComparedMethod:
-    """One method: what it needs, its scores by name, its gain over the baseline, and what it cost.
+    """One method: what it needs, its scores by name, its gain over the baseline, and its costs.
 
-    `unseen` are accuracies on images outside training, suspects of the miner and others, which need no group
-    labels; `gain` and `unseen_gain` are differences to the baseline with paired intervals.
+    `unseen` are accuracies on held-out images, for suspects and for others, which need no bias labels. `gain`
+    and `unseen_gain` are differences to the baseline with paired intervals.
     """
 
     name: str
@@ -40,7 +40,7 @@ class ComparedMethod:
 
 @dataclass(frozen=True)
 class MethodComparison:
-    """The methods of a comparison on the same images, in the order they were asked for."""
+    """The methods of a comparison on the same images, in the given order."""
 
     data: str
     evaluated_on: str
@@ -57,12 +57,12 @@ class MethodComparison:
 
     @property
     def metrics(self) -> list[str]:
-        """The accuracies that are known."""
+        """The names of the accuracies that are known."""
         return [name for name in METRICS if name in self.methods[0].scores]
 
     @property
     def deciding(self) -> str:
-        """The score that tells most of a shortcut: true groups where known, otherwise suspects."""
+        """The score that shows a shortcut best: of true groups if they are known, otherwise of suspects."""
         for name in ("conflicting", "worst_group"):
             if name in self.metrics:
                 return name
@@ -73,27 +73,27 @@ class MethodComparison:
         return {key: value for key, value in found.items() if key not in ("out", "page")}
 
 
-def scores_together(scored: Mapping[str, Artifact]) -> dict[str, dict[str, AccuracyShare]]:
-    """Return each accuracy of each method, from what `evaluate` stores of the same images."""
-    intervals = bootstrap(_together(scored)).accuracy
+def scores_together(artifacts: Mapping[str, Artifact]) -> dict[str, dict[str, AccuracyShare]]:
+    """Return the accuracies of each method with intervals, from the artifacts of `evaluate`."""
+    intervals = bootstrap(_together(artifacts)).accuracy
     return {
         name: {
             metric: AccuracyShare(artifact.facts["debiased"][metric], interval)
             for metric, interval in intervals[name].items()
             if artifact.facts["debiased"][metric] is not None
         }
-        for name, artifact in scored.items()
+        for name, artifact in artifacts.items()
     }
 
 
 def gains(
-    scored: Mapping[str, Artifact], baseline: str
+    artifacts: Mapping[str, Artifact], baseline: str
 ) -> dict[str, dict[str, tuple[float, Interval]]]:
-    """Return the gain of each method over the baseline, with paired intervals; none for itself."""
+    """Return the gain of each method over the baseline, with paired intervals; empty for the baseline."""
     found: dict[str, dict[str, tuple[float, Interval]]] = {}
-    tensors, before = _together(scored), scored[baseline].facts["debiased"]
+    tensors, before = _together(artifacts), artifacts[baseline].facts["debiased"]
     known = {name: t for name, t in tensors.items() if not name.startswith("predicted.")}
-    for name, artifact in scored.items():
+    for name, artifact in artifacts.items():
         after = artifact.facts["debiased"]
         pair = {"ordinary": baseline, "debiased": name}
         predicted = {f"predicted.{role}": tensors[f"predicted.{who}"] for role, who in pair.items()}
@@ -105,18 +105,18 @@ def gains(
     return found
 
 
-def _together(scored: Mapping[str, Artifact]) -> dict[str, Tensor]:
+def _together(artifacts: Mapping[str, Artifact]) -> dict[str, Tensor]:
     """Return the labels of the scored images, and the predictions of every method."""
-    first = next(iter(scored.values())).tensors
+    first = next(iter(artifacts.values())).tensors
     found = {name: t for name, t in first.items() if not name.startswith("predicted.")}
     return found | {
         f"predicted.{name}": artifact.tensors["predicted.debiased"]
-        for name, artifact in scored.items()
+        for name, artifact in artifacts.items()
     }
 
 
 def unseen_shares(right: Tensor, suspects: Tensor) -> dict[str, AccuracyShare]:
-    """Return the accuracy on suspects and on others; a part without images is left out."""
+    """Return the accuracy on suspects and on others; leave out a part without images."""
     found = {}
     for name, among in zip(PARTS, (suspects, ~suspects), strict=True):
         if count := int(among.sum()):

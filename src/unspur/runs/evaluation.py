@@ -22,7 +22,7 @@ Kind = Literal["overall", "class", "group"]
 
 @dataclass(frozen=True)
 class AccuracyShare:
-    """The share of images that a model gets right, and its 95 % interval."""
+    """The accuracy of a model on some images, and its 95 % interval; `note` names the worst group."""
 
     value: float
     interval: Interval
@@ -31,18 +31,18 @@ class AccuracyShare:
 
 @dataclass(frozen=True)
 class EvaluationRow:
-    """One line of the table: what is scored, how many images, and the accuracy of each model."""
+    """One row of the table: a score, a class or a group, its number of images, the accuracy of each model."""
 
     kind: Kind
     name: str
     images: int
     accuracy: Mapping[str, AccuracyShare]
-    gain: tuple[float, Interval] | None = None  # of the debiased over the ordinary model
+    gain: tuple[float, Interval] | None = None  # gain of the debiased over the ordinary model
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of models on labelled images; `predicted` are numbers of classes, in the images' order."""
+    """The scores of models on labelled images; `predicted` has class indices in the order of the images."""
 
     data: str
     split: str
@@ -61,7 +61,7 @@ def score_models(
     images: LabelledImages,
     device: torch.device,
 ) -> Evaluation:
-    """Score models by name; those called "ordinary" and "debiased" are compared with each other."""
+    """Score models by name; the gain of the model "debiased" over the model "ordinary" is added."""
     for model in models.values():
         _check_fit(model, images)
     first = next(iter(models.values()))
@@ -80,8 +80,8 @@ def score_models(
 def _check_fit(model: Classifier, images: LabelledImages) -> None:
     if model.shape != images.part.shape:
         raise DataError(
-            f"the model takes {model.shape} images of {len(model.classes)} classes; {images.name} has "
-            f"{images.part.shape} images of {len(images.classes)}."
+            f"the model takes {model.shape} images of {len(model.classes)} classes, and {images.name} has "
+            f"{images.part.shape} images of {len(images.classes)} classes."
         )
 
 
@@ -104,7 +104,7 @@ def _overall(images: LabelledImages, predicted: Mapping[str, Tensor]) -> list[Ev
             name: AccuracyShare(each[metric][0], intervals.accuracy[name][metric], each[metric][1])
             for name, each in values.items()
         }
-        if metric == "worst_group":  # a bootstrap has no width where none of a small group is right
+        if metric == "worst_group":  # a bootstrap interval has no width if all of a group are wrong
             accuracy = {name: _worst(images, predicted[name], s) for name, s in accuracy.items()}
         gain = _gain(metric, accuracy, intervals)
         rows.append(
@@ -128,19 +128,19 @@ def _tensors(images: LabelledImages, predicted: Mapping[str, Tensor]) -> dict[st
 
 
 def _counts(images: LabelledImages) -> dict[str, int]:
-    """Return how many images enter each accuracy that can be given."""
+    """Return the number of images behind each accuracy that can be computed."""
     count = len(images.part)
     found = {"average": count}
     if images.groups is not None:
         found |= {"unbiased": count, "worst_group": count}
     if images.conflict is not None:
-        odd = int(images.conflict.sum())
-        found |= {"aligned": count - odd, "conflicting": odd}
+        conflicting = int(images.conflict.sum())
+        found |= {"aligned": count - conflicting, "conflicting": conflicting}
     return {metric: number for metric, number in found.items() if number}
 
 
 def _accuracies(images: LabelledImages, predicted: Tensor) -> dict[str, tuple[float, str]]:
-    """Return each accuracy of a model, the worst group with its name."""
+    """Return the accuracies of a model, each with a note: the name of the worst group, or ''."""
     right = predicted == images.part.targets
     found = {"average": (_share(right), "")}
     if images.groups is not None:
@@ -156,7 +156,7 @@ def _accuracies(images: LabelledImages, predicted: Tensor) -> dict[str, tuple[fl
 
 
 def _worst(images: LabelledImages, predicted: Tensor, share: AccuracyShare) -> AccuracyShare:
-    """Return the accuracy of a model's worst group with Wilson's interval."""
+    """Return the accuracy of a model's worst group with a Wilson interval."""
     among = _groups(images)[share.note]
     hits = int((predicted == images.part.targets)[among].sum())
     return replace(share, interval=wilson(hits, int(among.sum())))
@@ -167,7 +167,7 @@ def _share(right: Tensor) -> float:
 
 
 def _groups(images: LabelledImages) -> dict[str, Tensor]:
-    """Return which images are in each group of one class and one bias, by the names of both."""
+    """Return which images are in each group, by the names of its class and its bias label."""
     assert images.groups is not None
     found: dict[str, Tensor] = {}
     for label, name in enumerate(images.classes):

@@ -1,4 +1,4 @@
-"""An evaluation as JSON, as CSV, and as a table to read."""
+"""Write an evaluation as JSON, as CSV and as Markdown tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUFFIXES = (".json", ".csv", ".md")
 
 
 def save_evaluation(found: Evaluation, path: Path) -> list[Path]:
-    """Write the numbers as JSON and CSV and the table as Markdown, beside each other; return the files."""
+    """Write the numbers as JSON and CSV, and the tables as Markdown; return the three files."""
     base = path.with_suffix("") if path.suffix in SUFFIXES else path
     base.parent.mkdir(parents=True, exist_ok=True)
     texts = (json.dumps(as_json(found), indent=1) + "\n", as_csv(found), as_markdown(found))
@@ -29,7 +29,7 @@ def save_evaluation(found: Evaluation, path: Path) -> list[Path]:
 
 
 def as_json(found: Evaluation) -> dict[str, Any]:
-    """Return the numbers as plain tables; a share of no image is null."""
+    """Return the numbers for JSON; the accuracy on no images is null."""
     return {
         "data": found.data,
         "split": found.split,
@@ -71,8 +71,8 @@ def as_csv(found: Evaluation) -> str:
 
 
 def as_markdown(found: Evaluation) -> str:
-    """Return the tables of an evaluation, with what was scored above them."""
-    lines = [described(found), ""]
+    """Return the tables of an evaluation, with a line above them that says what was scored."""
+    lines = [describe_evaluation(found), ""]
     for kind in ("overall", "class", "group"):
         header, *rows = table_of(found, kind)
         if rows:
@@ -80,14 +80,14 @@ def as_markdown(found: Evaluation) -> str:
     return "\n".join([*lines, "Brackets: 95 % intervals over images.", ""])
 
 
-def described(found: Evaluation) -> str:
-    """Say what was scored."""
+def describe_evaluation(found: Evaluation) -> str:
+    """Return a line that says which images were scored."""
     part = f" of the {found.split} split" if found.split else ""
     return f"{found.data}: {found.images:,} images{part}."
 
 
 def table_of(found: Evaluation, kind: Kind) -> list[list[str]]:
-    """Return the rows of a kind as text, a header first."""
+    """Return the rows of one kind as text, with a header."""
     rows = [row for row in found.rows if row.kind == kind]
     gains = any(row.gain for row in rows)
     first = "accuracy" if kind == "overall" else kind

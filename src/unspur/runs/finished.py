@@ -1,4 +1,4 @@
-"""A run as its folder and the store tell it."""
+"""Read a finished run from its folder and from the store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Finished:
 
 
 def is_audit(folder: Path) -> bool:
-    """Return whether a folder is an audit's, not a run's; raise if it is neither."""
+    """Return True for the folder of an audit, False for that of a run; raise StoreError for any other."""
     kind = kind_of(folder)
     if kind is not None:
         return kind == "audit"
@@ -51,11 +51,11 @@ def is_audit(folder: Path) -> bool:
 
 
 def open_run(folder: Path, store: Path | None = None) -> Finished:
-    """Read a run's folder and what the store still has of its stages."""
+    """Read a run's folder, and those of its stages that are still in the store."""
     check_folder(folder, "run.json")
     record = read_json(folder / "run.json")
     names = _artifact_names(folder / "run.json", record)
-    stages = _stored(store or folder / str(record.get("store", "../store")), names)
+    stages = _open_stages(store or folder / str(record.get("store", "../store")), names)
     return Finished(
         folder=folder,
         about=read_description(folder),
@@ -88,8 +88,8 @@ def _artifact_names(path: Path, record: Mapping[str, Any]) -> dict[str, str]:
     return names
 
 
-def _stored(store: Path, names: Mapping[str, str]) -> dict[str, Artifact]:
-    """Return those of the artifacts that are stored and whole."""
+def _open_stages(store: Path, names: Mapping[str, str]) -> dict[str, Artifact]:
+    """Return the artifacts that are stored and undamaged."""
     stages: dict[str, Artifact] = {}
     for stage, name in names.items():
         with contextlib.suppress(StoreError):

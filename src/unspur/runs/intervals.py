@@ -1,7 +1,8 @@
-"""How far an accuracy can be trusted: bootstrap intervals over the samples that were scored.
+"""Bootstrap intervals of accuracies, over the samples that were scored.
 
-All accuracies depend on a sample through its group and through which networks get it right. So a resample
-is one draw from a multinomial over those, exactly; networks are compared on the same draws.
+A sample enters an accuracy only by its group and by which networks get it right. So a bootstrap resample is
+exactly one draw from a multinomial distribution over these kinds of samples. Networks are compared on the
+same draws.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Intervals:
-    """95 % intervals of each network's accuracies, and of the gain of the debiased over the ordinary."""
+    """The 95 % intervals of each network's accuracies, and of the debiased network's gain."""
 
     accuracy: dict[str, dict[str, Interval]]
     gain: dict[str, Interval]
 
 
 def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0) -> Intervals:
-    """Compute intervals from what `evaluate` stores: targets, predictions, and bias and conflict if known."""
+    """Compute intervals from the tensors of `evaluate`: targets, predictions, bias and conflict if known."""
     cells, conflict = _cells(tensors)
     grouped = "bias" in tensors
     truth = tensors["targets"].numpy()
@@ -68,7 +69,7 @@ def share_interval(share: float, count: int, *, seed: int = 0) -> Interval:
 
 
 def _cells(tensors: Mapping[str, Tensor]) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Return the number of each sample's group, and which groups conflict (None without bias labels)."""
+    """Return the index of each sample's group, and which groups are conflicting (None if not known)."""
     targets = tensors["targets"].numpy().astype(np.int64)
     if "bias" not in tensors:
         return np.zeros_like(targets), None
@@ -82,7 +83,7 @@ def _cells(tensors: Mapping[str, Tensor]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def _draws(cells: NDArray[np.int64], right: NDArray[np.bool_], seed: int) -> list[Array]:
-    """Return resampled counts (draw, group): of samples, then of those each network gets right."""
+    """Return resampled counts (draw, group): of all samples, then of those that each network gets right."""
     bits = (right.T * 2 ** np.arange(len(right))).sum(1)
     kinds, counts = np.unique(cells * 2 ** len(right) + bits, return_counts=True)
     group, bits = kinds >> len(right), kinds & (2 ** len(right) - 1)
@@ -93,19 +94,19 @@ def _draws(cells: NDArray[np.int64], right: NDArray[np.bool_], seed: int) -> lis
 
 
 def _worst(cells: NDArray[np.int64], correct: NDArray[np.bool_]) -> int:
-    """Return the group with a network's lowest accuracy."""
+    """Return the index of the group with the lowest accuracy."""
     return int(np.argmin(np.bincount(cells, correct) / np.bincount(cells)))
 
 
 def _by_group(total: Array, hits: Array, worst: int) -> dict[str, Array]:
-    """Return the mean over groups and the accuracy of the group that is worst in the data, by draw."""
-    with np.errstate(invalid="ignore"):  # a group that a draw left out is NaN, and not counted
+    """Return the mean over groups, and the accuracy of the group that is worst in the data, by draw."""
+    with np.errstate(invalid="ignore"):  # a group without samples in a draw is NaN, and not counted
         each = hits / total
     return {"unbiased": np.nansum(each, axis=1) / (total > 0).sum(1), "worst_group": each[:, worst]}
 
 
 def _by_conflict(total: Array, hits: Array, conflict: NDArray[np.bool_]) -> dict[str, Array]:
-    """Return the accuracy of the samples that follow the shortcut and of those that contradict it."""
+    """Return the accuracies on aligned and on conflicting samples, for every draw."""
     with np.errstate(invalid="ignore"):
         return {
             name: hits[:, chosen].sum(1) / total[:, chosen].sum(1)

@@ -1,6 +1,7 @@
 """model.json: how to build a network, its classes, its input and the checksums of its weights.
 
-Every value is checked when it is read, so that a wrong one is an error that names it, not a wrong prediction.
+Every value is checked when it is read. So a wrong value raises an error that names it, instead of causing
+wrong predictions.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ..store import damage, read_json
 
 FORMAT = 1
 MODEL = "model.json"
-MOST_VALUES = 2**27  # of one image: three channels of 6,688 x 6,688 pixels
+MOST_VALUES = 2**27  # values of one image: three channels of 6,688 x 6,688 pixels
 Checksum = Annotated[str, Field(strict=True, pattern="^[0-9a-f]{64}$")]
 Size = Annotated[int, Field(strict=True, ge=1, le=2**16)]
 Name = Annotated[str, Field(strict=True, min_length=1)]
@@ -37,13 +38,13 @@ class _Table(BaseModel):
 
 
 class BuilderDescription(_Table):
-    """How a network is built: by name with options, or not at all where the user gave it."""
+    """How a network is built: by name with options, or by the user if it was given as a module."""
 
     name: Name
     options: dict[StrictStr, Any] = {}
     given: StrictBool = False
     paired: StrictStr | None = None
-    sha256: Checksum | None = None  # of the file, where the name leads to one
+    sha256: Checksum | None = None  # of the Python file, if the name is one
     output: Literal["logits"] | None = None  # set if its own output is an object with `.logits`
 
 
@@ -66,13 +67,13 @@ class InputDescription(_Table):
 
 
 class SlimDescription(_Table):
-    """The attention heads that a slim network has left, by layer."""
+    """The number of attention heads that each layer of a slim network has kept."""
 
     heads: dict[StrictStr, Size]
 
 
 class ModelDescription(_Table):
-    """What model.json says."""
+    """The content of model.json."""
 
     format: Literal[1]
     unspur: StrictStr
@@ -85,7 +86,7 @@ class ModelDescription(_Table):
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Read model.json and check every value of it."""
+    """Read model.json and check every value."""
     path = folder / MODEL
     about = read_json(path)
     if about.get("format") != FORMAT:

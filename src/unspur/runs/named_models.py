@@ -1,8 +1,7 @@
-"""The models of a run's folder for further use: the debiased one, and the ordinary one beside it."""
+"""Open the models of a run's folder: the debiased one and the ordinary one."""
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 
 from torch import nn
@@ -18,9 +17,10 @@ ORDINARY = "ordinary"  # the folder of the ordinary model within the folder of a
 def open_model(
     folder: Path | str, model: nn.Module | str | None = None, *, trust: bool = False
 ) -> Classifier:
-    """Load the model of a run; `model` builds its network: a module, or a name such as `file.py:builder`.
+    """Load the model of a run.
 
-    `trust` is as for `unspur.load`.
+    `model` is its network, if the folder does not say how to build it: a module, or a name such as
+    `file.py:builder`. `trust` is as for `unspur.load`.
     """
     return load(folder, build_network(Path(folder), model), trust=trust)
 
@@ -28,9 +28,9 @@ def open_model(
 def open_models(
     folder: Path | str, model: nn.Module | str | None = None, *, trust: bool = False
 ) -> dict[str, Classifier]:
-    """Return the ordinary model, if the run's folder has it, and the debiased one, by these names.
+    """Return the models of a run as "ordinary" and "debiased", as far as its folder has them.
 
-    The model of a run that saw no sign of a shortcut is the ordinary one.
+    If the run found no shortcut, its only model is the ordinary one.
     """
     folder = Path(folder)
     name = ORDINARY if _is_ordinary(folder) else "debiased"
@@ -48,11 +48,11 @@ def _is_ordinary(folder: Path) -> bool:
 
 
 def build_network(folder: Path, model: nn.Module | str | None) -> nn.Module | None:
-    """Return a new network for the weights of a folder; None if the folder says how to build it."""
+    """Return a network for the weights of a folder; None if the folder says how to build it."""
     if model is None:
         return None
     if isinstance(model, nn.Module):
-        return copy.deepcopy(model)  # the caller's model keeps its weights
+        return model  # loading copies it
     classes = read_json(folder / "model.json").get("classes")
     if not isinstance(classes, list):
         raise StoreError(f"{folder / 'model.json'} is damaged (no classes).")

@@ -1,8 +1,8 @@
-"""What a person changed among the suspects of an earlier run or audit, and what it did to the scores.
+"""Describe how a person has corrected the suspects of an earlier run or audit, and how the scores changed.
 
-The corrected table is compared with the one that the review kept from before it or, without a review, with
-the suspects of the run in whose folder the table lies. Scores are compared on images that both runs were
-scored on and neither was trained on, with the labels as they are now.
+The corrected table is compared with the copy that the review made before it or, without a review, with the
+suspects of the run in the same folder. Scores are compared on images that both runs were scored on and
+neither was trained on, with the corrected labels.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from .intervals import bootstrap
 from .suspects_csv import read_suspects
 
 BEFORE_REVIEW = "suspects-before-review.csv"
-EXAMPLES = 100  # changed images that the report names
-FEWEST = 5  # images of a part that is scored apart
+EXAMPLES = 100  # changed images that the report lists
+FEWEST = 5  # images in a part that has its own score
 
 
 def person_changes(context: Context, scores: Artifact) -> dict[str, Any] | None:
-    """Return the corrections of a run in numbers, with examples and the change of the scores."""
-    given = context.corrections
-    if given is None:
+    """Return the counts of a run's corrections, with examples and the change of the scores."""
+    corrections = context.corrections
+    if corrections is None:
         return None
-    folder = Path(given.source).parent
+    folder = Path(corrections.source).parent
     earlier = _earlier_run(folder)
     machine = _machine_flags(context, folder, earlier)
-    changed = _changed(context, given, machine)
+    changed = _changed(context, corrections, machine)
     return {
-        "file": given.source,
-        "suspects": int(given.conflict.sum()),
-        "excluded": int(given.excluded.sum()),
-        "relabelled": len(given.labels),
-        "notes": len(given.notes),
-        "flags": None if machine is None else _flag_changes(given, machine),
+        "file": corrections.source,
+        "suspects": int(corrections.conflict.sum()),
+        "excluded": int(corrections.excluded.sum()),
+        "relabelled": len(corrections.labels),
+        "notes": len(corrections.notes),
+        "flags": None if machine is None else _flag_changes(corrections, machine),
         "changed": len(changed),
-        "examples": _examples(context, given, changed),
+        "examples": _examples(context, corrections, changed),
         "scores": compare_scores(context, scores, earlier, folder),
     }
 
 
 def _earlier_run(folder: Path) -> Finished | None:
-    """Open the run in whose folder the table lies; None for an audit or any other folder."""
+    """Open the run in the folder of the table; return None for an audit or any other folder."""
     try:
         return open_run(folder) if (folder / "run.json").is_file() else None
     except StoreError:
@@ -61,7 +61,7 @@ def _earlier_run(folder: Path) -> Finished | None:
 
 
 def _machine_flags(context: Context, folder: Path, earlier: Finished | None) -> Tensor | None:
-    """Return the flags before the person changed them; None if they are not known any more."""
+    """Return the flags before the corrections; None if they are no longer known."""
     kept, names = folder / BEFORE_REVIEW, sample_names(context.splits.train)
     if kept.is_file():
         try:
@@ -74,40 +74,42 @@ def _machine_flags(context: Context, folder: Path, earlier: Finished | None) -> 
     return flags if flags is not None and len(flags) == len(names) else None
 
 
-def _flag_changes(given: Corrections, machine: Tensor) -> dict[str, int]:
-    kept = given.conflict & machine
+def _flag_changes(corrections: Corrections, machine: Tensor) -> dict[str, int]:
+    kept = corrections.conflict & machine
     return {
         "kept": int(kept.sum()),
-        "cleared": int((machine & ~given.conflict & ~given.excluded).sum()),
-        "added": int((given.conflict & ~machine).sum()),
+        "cleared": int((machine & ~corrections.conflict & ~corrections.excluded).sum()),
+        "added": int((corrections.conflict & ~machine).sum()),
     }
 
 
-def _changed(context: Context, given: Corrections, machine: Tensor | None) -> dict[int, str]:
-    """Say of every image that the person changed how: new labels first, then exclusions, then flags."""
+def _changed(context: Context, corrections: Corrections, machine: Tensor | None) -> dict[int, str]:
+    """Describe the change of every corrected image: new labels first, then exclusions, then flags."""
     classes = context.splits.classes
-    what = {i: f"label {classes[new.after]}" for i, new in given.labels.items()}
-    what |= dict.fromkeys(given.excluded.nonzero().flatten().tolist(), "left out")
+    what = {i: f"label {classes[new.after]}" for i, new in corrections.labels.items()}
+    what |= dict.fromkeys(corrections.excluded.nonzero().flatten().tolist(), "left out")
     if machine is not None:
-        changed = (machine != given.conflict) & ~given.excluded
+        changed = (machine != corrections.conflict) & ~corrections.excluded
         for i in changed.nonzero().flatten().tolist():
-            flag = "an exception" if given.conflict[i] else "not an exception"
+            flag = "an exception" if corrections.conflict[i] else "not an exception"
             what[i] = f"{what[i]}, {flag}" if i in what else flag
     return what
 
 
 def _examples(
-    context: Context, given: Corrections, changed: Mapping[int, str]
+    context: Context, corrections: Corrections, changed: Mapping[int, str]
 ) -> list[dict[str, str]]:
-    """Name the first images that the person changed."""
+    """Return the first corrected images with their labels, changes and notes."""
     classes, targets = context.splits.classes, context.splits.train.targets
     names = sample_names(context.splits.train)
     return [
         {
             "name": names[i],
-            "label": classes[given.labels[i].before if i in given.labels else int(targets[i])],
+            "label": classes[
+                corrections.labels[i].before if i in corrections.labels else int(targets[i])
+            ],
             "what": text,
-            "note": given.notes.get(i, ""),
+            "note": corrections.notes.get(i, ""),
         }
         for i, text in list(changed.items())[:EXAMPLES]
     ]
@@ -119,9 +121,9 @@ def _examples(
 def compare_scores(
     context: Context, scores: Artifact, earlier: Finished | None, folder: Path
 ) -> dict[str, Any]:
-    """Return the accuracy before and after on the same images, or `missing`: why it is not known."""
+    """Return the accuracy before and after on the same images, or why it is not known (`missing`)."""
     if earlier is None:
-        return {"missing": f"{folder} holds no run, so there are no scores from before."}
+        return {"missing": f"{folder} is not the folder of a run, so there are no earlier scores."}
     evaluated = earlier.stages.get("evaluate")
     if evaluated is None or "predicted.debiased" not in evaluated.tensors:
         return {"missing": f"the predictions of the run in {folder} are no longer stored."}
@@ -144,29 +146,30 @@ def compare_scores(
 
 
 def _common(context: Context, earlier: Tensor) -> tuple[Tensor, Tensor, Tensor | None] | None:
-    """Select the images that both runs were scored on, among those of each; None if they do not match.
+    """Select the images that both runs were scored on; return None if their images do not match.
 
-    The third mask says which of them the person flags; None outside the training split.
+    Returns a mask over the scored images of the earlier run, one over those of this run, and the person's
+    flags of the common images (None outside the training split).
     """
-    scorer, given = Scorer(context), context.corrections
-    assert given is not None
+    scorer, corrections = Scorer(context), context.corrections
+    assert corrections is not None
     if scorer.among is None:
         targets = context.splits.parts()[scorer.split].targets.cpu()
         everything = torch.ones(len(targets), dtype=torch.bool)
         return (everything, everything, None) if torch.equal(targets, earlier) else None
     original = context.splits.train.targets.clone()
-    for index, new in given.labels.items():
+    for index, new in corrections.labels.items():
         original[index] = new.before
     splits = replace(context.splits, train=with_targets(context.splits.train, original))
     held = replace(context, corrections=None, splits=splits).held_out
     if not torch.equal(original[held].cpu(), earlier):
         return None
     both = held & scorer.among
-    return both[held], both[scorer.among], given.conflict[both]
+    return both[held], both[scorer.among], corrections.conflict[both]
 
 
 def _parts(tensors: Mapping[str, Tensor], flagged: Tensor | None) -> dict[str, dict[str, Any]]:
-    """Return count, accuracies and the interval of their difference for all images and by flag."""
+    """Return the count, both accuracies and the interval of the gain, for all images and by flag."""
     everything = torch.ones(len(tensors["targets"]), dtype=torch.bool)
     masks = {"all": everything}
     if flagged is not None:

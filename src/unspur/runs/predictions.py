@@ -11,11 +11,11 @@ from ..data.custom import class_folders
 from ..errors import DataError
 from .classifier import Classifier
 
-AT_ONCE = 256  # images
+AT_ONCE = 256  # images in one batch
 
 
 class Prediction(NamedTuple):
-    """An image file, the class that a model gives it, and the probability of that class."""
+    """An image file, its predicted class, and the probability of that class."""
 
     path: Path
     label: str
@@ -23,17 +23,17 @@ class Prediction(NamedTuple):
 
 
 def image_files(paths: Iterable[Path | str]) -> list[Path]:
-    """Return image files: those named, and all below folders that are named."""
+    """Return the given image files, and all image files in the given folders."""
     found: list[Path] = []
     for path in map(Path, paths):
         found += class_folders.images(path) if path.is_dir() else [path]
     if not found:
-        raise DataError(f"no image files under {', '.join(map(str, paths))}.")
+        raise DataError(f"there are no image files in {', '.join(map(str, paths))}.")
     return found
 
 
 def predictions(model: Classifier, files: list[Path]) -> Iterator[Prediction]:
-    """Yield the prediction for every file; warn of one that cannot be read and leave it out."""
+    """Yield the prediction for every file; leave out unreadable files, with a warning."""
     for start in range(0, len(files), AT_ONCE):
         yield from _predicted(model, files[start : start + AT_ONCE])
 

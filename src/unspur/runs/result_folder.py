@@ -1,4 +1,4 @@
-"""Write the folder of a run or an audit alone: one process at a time, one kind of result a folder."""
+"""Claim the folder of a run or an audit: one process at a time, and one kind of result per folder."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ WORDS: dict[Kind, str] = {
 
 @contextlib.contextmanager
 def write_alone(out: Path | None, kind: Kind) -> Iterator[None]:
-    """Claim a folder before any work is done for it; nothing to do without one.
+    """Claim a folder before the work for it begins; does nothing if `out` is None.
 
-    Raises StoreError if another process is writing it, or if it holds something else. What a process that
-    died has left of unfinished files is removed.
+    Raises StoreError if another process is writing it, or if it contains another kind of result. Temporary
+    files of killed processes are removed.
     """
     if out is None:
         yield
@@ -42,30 +42,30 @@ def write_alone(out: Path | None, kind: Kind) -> Iterator[None]:
             sweep(out)
             yield
     finally:
-        with contextlib.suppress(OSError):  # of an empty folder: nothing was written
+        with contextlib.suppress(OSError):  # removes the folder only if it is empty
             out.rmdir()
 
 
 @contextlib.contextmanager
 def write_together(out: Path | None, kind: Kind) -> Iterator[None]:
-    """Claim a folder for a team of processes, of which the first writes it."""
-    with contextlib.ExitStack() as claimed:
-        from_first(lambda: claimed.enter_context(write_alone(out, kind)))
+    """Claim a folder for a team of processes, in which the first process writes."""
+    with contextlib.ExitStack() as stack:
+        from_first(lambda: stack.enter_context(write_alone(out, kind)))
         yield
 
 
 def refuse_other(out: Path, kind: Kind) -> None:
-    """Raise StoreError if a folder holds a result of another kind."""
-    there = kind_of(out)
-    if there is not None and there != kind:
+    """Raise StoreError if a folder contains a result of another kind."""
+    current = kind_of(out)
+    if current is not None and current != kind:
         raise StoreError(
-            f"{out} holds the files of {WORDS[there]}, which would be mixed with those of {WORDS[kind]}. "
-            "Give another --out."
+            f"{out} contains {WORDS[current]}, whose files would be mixed with those of {WORDS[kind]}. "
+            "Choose another --out."
         )
 
 
 def kind_of(folder: Path) -> Kind | None:
-    """Return what a folder holds, by its manifest or, if that is missing or damaged, by its files."""
+    """Return the kind of result in a folder, from its manifest or, if it is unreadable, from its files."""
     with contextlib.suppress(StoreError):
         if (kind := folder_kind(folder)) is not None:
             return kind
@@ -80,7 +80,7 @@ def remove_earlier(out: Path, names: Iterable[str]) -> None:
 
 
 def save_skipped(splits: Splits, folder: Path) -> None:
-    """List the images that could not be read in skipped.csv; remove the list of an earlier run."""
+    """Write the images that could not be read to skipped.csv; without any, remove that of an earlier run."""
     path = folder / SKIPPED
     if not splits.skipped:
         path.unlink(missing_ok=True)

@@ -1,16 +1,16 @@
-"""What a run leaves in its folder, and the model back from it.
+"""Write the folder of a run.
 
-model.safetensors    plain state-dict names, pruned weights exactly zero
+model.safetensors    the weights with plain state-dict names; pruned weights are exactly zero
 masks.safetensors    `<weight>_mask` for every masked weight, as torch's own pruning names them
 model.json           how to build the network, classes, preprocessing
 scores.json          what was measured
-suspects.csv         which training samples contradict the shortcut, to be looked at and given back
-suspects.parquet     the same where there are more than 100,000 of them
-recipe.toml          every setting, resolved
-run.json             which artifacts of the store it was made of, with times and versions
+suspects.csv         all training samples with score and flag; can be corrected and passed to debias
+suspects.parquet     the same, if there are more than 100,000 samples
+recipe.toml          the value of every setting
+run.json             the artifacts in the store that the run consists of, with times and versions
 manifest.json        the checksum of every file above; written last
-report.html          all of it on one page
-ordinary/            the ordinary model before debiasing, as a folder of its own, if it is not the result
+report.html          the report
+ordinary/            the folder of the ordinary model before debiasing, if that is not the result
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from .suspects_parquet import PARQUET
 ORDINARY = "ordinary"
 MODEL_FILES = ("model.safetensors", MODEL, "scores.json", "recipe.toml", "run.json")
 RUN_FILES = ("masks.safetensors", *MODEL_FILES)
-EDITABLE = (CSV, PARQUET, SKIPPED)  # a person may change these
+EDITABLE = (CSV, PARQUET, SKIPPED)  # files that a person may change
 REPORT = "report.html"
 
 
@@ -64,7 +64,7 @@ def save(
     *,
     numbers: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the folder of a run; `numbers` are what scores.json gets, by default the scores alone."""
+    """Write the folder of a run; `numbers` is the content of scores.json, by default only the scores."""
     check_finite("the model", {**results.final_weights, **results.masks}, numbers or scores.facts)
     make_folder(out)
     mark_unfinished(out, "run")
@@ -84,7 +84,7 @@ def _save_model(
     numbers: Mapping[str, Any],
     out: Path,
 ) -> None:
-    """Write a network and what was measured of it."""
+    """Write the files of a network: weights, description, scores and recipe."""
     checksum = write_tensors(out / "model.safetensors", weights)
     _write(out / MODEL, _about_model(context, builder, checksum))
     _write(out / "scores.json", numbers)
@@ -92,7 +92,7 @@ def _save_model(
 
 
 def _save_suspects(context: Context, results: Results, out: Path) -> None:
-    """Write suspects.csv; without suspects, one of an earlier run is moved aside."""
+    """Write suspects.csv; if nothing was mined, rename the file of an earlier run."""
     if "mine" not in results:
         move_aside(out / CSV)
         move_aside(out / PARQUET)
@@ -102,10 +102,10 @@ def _save_suspects(context: Context, results: Results, out: Path) -> None:
 
 
 def _save_ordinary(context: Context, results: Results, scores: Artifact, out: Path) -> None:
-    """Write the ordinary model to a folder of its own, unless it is the result or there is none."""
+    """Write the folder of the ordinary model, unless it is the result of the run or there is none."""
     if "pretrain" not in results or results.last_network == "pretrain":
         remove_earlier(out, (*MODEL_FILES, MANIFEST))
-        with contextlib.suppress(OSError):  # there is none, or it holds a user's files
+        with contextlib.suppress(OSError):  # it does not exist, or contains a user's files
             out.rmdir()
         return
     make_folder(out)
@@ -119,7 +119,7 @@ def _save_ordinary(context: Context, results: Results, scores: Artifact, out: Pa
 
 
 def ordinary_scores(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the scores of a run as those of its ordinary model alone, which is the result then."""
+    """Return the scores of the ordinary model in the form of a run's scores, with it as the result."""
     return {
         "evaluated_on": facts["evaluated_on"],
         **dict.fromkeys(("pruned", "mining", "unseen")),
@@ -131,7 +131,7 @@ def ordinary_scores(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _about_model(context: Context, builder: Builder, checksum: str) -> dict[str, Any]:
-    """Say how to build the network, its classes and its input."""
+    """Return the content of model.json: how to build the network, its classes and its input."""
     return {
         "format": FORMAT,
         "unspur": VERSION,
@@ -167,10 +167,10 @@ def save_record(
     size_and_speed: Mapping[str, Any] | None = None,
     corrections: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the record by which a report finds the artifacts, and seal the folder.
+    """Write run.json, by which a report finds the artifacts, and seal the folder.
 
-    `source` is where the user's images are, `size_and_speed` what was measured before and after,
-    `corrections` what a person changed among the suspects.
+    `source` is the folder or table of the user's images, `size_and_speed` has the costs before and after,
+    `corrections` are a person's changes of the suspects.
     """
     about = record(context, results, scores, inspected=inspected)
     if size_and_speed:
@@ -182,7 +182,7 @@ def save_record(
 
 
 def _origin(context: Context, out: Path, source: str = "") -> dict[str, Any]:
-    """Return where a run's artifacts and the user's images are, seen from its folder."""
+    """Return the paths of the store and of the user's images, relative to the folder of the run."""
     where = {"command": "", "store": os.path.relpath(context.store.root, out)}
     if source:
         where["source"] = source if is_remote(source) else os.path.relpath(source, out)
@@ -190,12 +190,12 @@ def _origin(context: Context, out: Path, source: str = "") -> dict[str, Any]:
 
 
 def is_remote(source: str) -> bool:
-    """Return whether images come from elsewhere than a file or a folder (`hf:NAME`, `s3://...`)."""
+    """Return whether images are not in local files (`hf:NAME`, `s3://...`)."""
     return source.startswith(hub.PREFIX) or is_address(source)
 
 
 def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, Any]:
-    """Add the judge's answer, if it was asked, to what was measured."""
+    """Add the judge's answer, if there was a judge, to the scores."""
     if advice is None:
         return dict(numbers)
     answer = {"verdict": advice.verdict, "debias": advice.debias, "text": advice.text}
@@ -205,7 +205,7 @@ def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, 
 def record(
     context: Context, results: Results, scores: Artifact, *, inspected: Artifact | None = None
 ) -> dict[str, Any]:
-    """Return where a run came from: artifacts, times, versions, hardware."""
+    """Return the record of a run: artifacts, times, versions, hardware."""
     artifacts = {**results, "evaluate": scores, **({"inspect": inspected} if inspected else {})}
     stages = {name: _times(artifact) for name, artifact in artifacts.items()}
     return {
@@ -220,7 +220,7 @@ def record(
 
 
 def _times(artifact: Artifact) -> dict[str, Any]:
-    """Return how long a stage took (its share if several ran at once) and the versions it was made with."""
+    """Return the time of a stage (its share, if several ran side by side) and the versions it ran with."""
     about = artifact.about
     beside = about.get("beside", 1)
     setup = sum(row.get("setup_seconds", 0) for row in artifact.log)

@@ -1,4 +1,4 @@
-"""The numbers of a run for its folder and its user: scores, the judge's advice, a warning of classes."""
+"""Collect the numbers of a run: scores, the judge's advice, a warning about crowded classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .run_folder import with_advice
 def run_numbers(
     context: Context, results: Results, scores: Artifact, advice: Advice | None
 ) -> dict[str, Any]:
-    """Return the scores, the judge's advice where it was asked, and a warning of crowded classes."""
+    """Return the scores, the judge's advice if there was a judge, and a warning about crowded classes."""
     numbers, splits = with_advice(scores.facts, advice), context.splits
     if "mine" not in results or not verdict(results.suspects()).usable:
         return numbers

@@ -1,10 +1,10 @@
-"""Finished runs of a bench beside its table, so that parts and restarts can be put together.
+"""Store the finished runs of a bench next to its table, so that parts and restarts can be combined.
 
     results.json            the table
     results.runs/           a file for each finished run, named after its recipe, seed and settings
 
-A file is used only if the keys of its artifacts are those that the run would have now: other data or other
-code make other keys.
+A file is used only if the keys of its artifacts are those that the run would have now. Other data or other
+versions of stages give other keys.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ FOLDER = ".runs"
 
 
 class RunRecords:
-    """The finished runs beside the table of a bench."""
+    """The finished runs next to the table of a bench."""
 
     def __init__(self, out: Path | str):
         self.folder = replace_suffix(out, FOLDER)
 
     def add(self, recipe: Recipe, run: dict[str, Any]) -> None:
-        """Keep a finished run."""
+        """Write a finished run."""
         write_anywhere(self._place(recipe), (json.dumps(run, indent=1) + "\n").encode())
 
     def read(self, recipe: Recipe) -> dict[str, Any] | None:
-        """Return the record of a run, or None if there is none that can be read."""
+        """Return the record of a run, or None if there is none or it cannot be read."""
         place = self._place(recipe)
         if (content := read_anywhere(place)) is None:
             return None
         try:
             found = parse_json(content, str(place))
-        except StoreError:  # what cannot be read is made again
+        except StoreError:  # a damaged record is computed again
             return None
         return found if isinstance(found, dict) else None
 
@@ -53,7 +53,7 @@ class RunRecords:
 
 
 def is_current(record: dict[str, Any], run: stages.Run) -> bool:
-    """Return whether a record is what the run would give now, by the keys of its artifacts."""
+    """Return whether the keys of a record's artifacts are those that the run would have now."""
     try:
         names = {name: times["artifact"] for name, times in record["run"]["stages"].items()}
     except (LookupError, TypeError, AttributeError):

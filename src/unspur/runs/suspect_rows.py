@@ -1,4 +1,4 @@
-"""The rows of suspects.csv and suspects.parquet: those that are written, and what a person gives back."""
+"""The rows of suspects.csv and suspects.parquet: those that are written, and those that are read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = ("label", "score", "predicted", "flag", "note")
 
 
 class CorrectedRow(NamedTuple):
-    """What a person says of one sample, and where: its line in the file."""
+    """A person's flag, note and new label of one sample, with its line in the file."""
 
     line: int
     name: str
@@ -29,7 +29,7 @@ class CorrectedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class SuspectRows:
-    """The rows of the file, made one by one: a million of them would take much memory."""
+    """The rows of the file. They are generated one by one, because a million rows would take much memory."""
 
     part: Part
     classes: Sequence[str]
@@ -72,7 +72,7 @@ class SuspectRows:
             yield (*cells, self.flags[i], self._note(i), *self._new_label(i))
 
     def columns(self) -> dict[str, Any]:
-        """Return the same as columns, the score as numbers."""
+        """Return the rows as columns, with the score as numbers."""
         rows = list(zip(*list(self)[1:], strict=True))
         columns: dict[str, Any] = {name: list(rows[k]) for k, name in enumerate(self.header)}
         return {**columns, "score": self.suspects.score[torch.tensor(self.order)].numpy()}

@@ -1,14 +1,14 @@
-"""suspects.csv: what the miner suspects, for a person to read, correct and give back.
+"""Write and read suspects.csv, the table of suspects that a person can correct.
 
     path,label,score,predicted,flag,note
     cat/0012.png,cat,0.9981,dog,suspect,
     dog/0007.png,dog,0.0312,dog,,
 
-One row a training sample, the highest score first; samples without a path are named by their index. Given
-back, the flags count: `suspect`, `exclude` (left out of all training), or nothing. A row that is missing is
-no suspect. A column `new_label`, which is there only where a person has corrected labels, has the right class
-of an image. A cell that a spreadsheet would run as a formula has an apostrophe before it. For very many
-samples suspects.parquet is written beside it.
+There is one row per training sample, with the highest score first; samples without a path are named by their
+index. When a corrected table is read, its flags count: `suspect`, `exclude` (the image is left out of all
+training), or nothing. A sample without a row is not a suspect. If a person has corrected labels, the column
+`new_label` has the right class of an image. A cell that a spreadsheet would execute as a formula begins with
+an apostrophe. For very many samples suspects.parquet is written too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .suspect_rows import NEW_LABEL, CorrectedRow, SuspectRows
 from .suspects_parquet import MANY, PARQUET, SUFFIXES, read_parquet, render_parquet
 
 CSV = "suspects.csv"
-# What a person, or a spreadsheet, may write in the flag column.
+# Words that a person or a spreadsheet may write in the flag column.
 YES, NO = {SUSPECT, "yes", "true", "1", "x"}, {"", "no", "false", "0"}
 
 
@@ -43,7 +43,7 @@ def write_suspects(
     suspects: Suspects,
     corrections: Corrections | None = None,
 ) -> None:
-    """Write the file, with the user's flags, notes and new labels."""
+    """Write suspects.csv, with the user's flags, notes and new labels."""
     rows = SuspectRows(part, classes, suspects, corrections)
     _write(path, render_rows(rows).encode())
     beside = path.with_name(PARQUET)
@@ -60,13 +60,13 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def move_aside(path: Path, content: bytes = b"") -> None:
-    """Rename a file of an earlier run with other content: a person may have worked on it."""
+    """Rename a file of an earlier run if its content differs: a person may have edited it."""
     if not path.exists() or path.read_bytes() == content:
         return
     free = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(1))
     backup = next(each for each in free if not each.exists())
     path.rename(backup)
-    warnings.warn(f"{path} was there and is not of this run; it is kept as {backup}.", stacklevel=3)
+    warnings.warn(f"{path} is of another run; it was renamed to {backup}.", stacklevel=3)
 
 
 def read_suspects(
@@ -76,9 +76,9 @@ def read_suspects(
     targets: Tensor | None = None,
     classes: Sequence[str] = (),
 ) -> Corrections:
-    """Read the file back; `names` are the training samples' as `sample_names` gives them.
+    """Read the file; `names` are the names of the training samples, as `sample_names` returns them.
 
-    `targets` are their labels and `classes` the names of those, by which new labels are known.
+    `targets` are their labels, and `classes` the names of the classes, which new labels refer to.
     """
     place = {name: index for index, name in enumerate(names)}
     conflict, excluded = (torch.zeros(len(names), dtype=torch.bool) for _ in range(2))
@@ -108,25 +108,25 @@ def _find(name: str, place: Mapping[str, int], where: str) -> int:
     """Return the index of a training sample by its name."""
     if name not in place:
         raise DataError(
-            f"{where}: {name!r} is no training sample. They are named as in the suspects.csv of a "
-            f"run, the first one {next(iter(place))!r}. Correct it, or remove the row."
+            f"{where}: {name!r} is not a training sample. Names are those in the suspects.csv of a run, for "
+            f"example {next(iter(place))!r}. Correct it, or remove the row."
         )
     return place[name]
 
 
 def _class_number(name: str, classes: Sequence[str], where: str) -> int:
-    """Return the number of the class that a new label names."""
+    """Return the index of the class of a new label."""
     if name not in classes:
         known = ", ".join(map(repr, classes[:10])) + (" ..." if len(classes) > 10 else "")
         raise DataError(
-            f"{where}: the new label {name!r} is none of the classes ({known}). Write one of them, or "
+            f"{where}: the new label {name!r} is not one of the classes ({known}). Write one of them, or "
             "nothing to keep the label."
         )
     return list(classes).index(name)
 
 
 def _meaning(flag: str, where: str) -> tuple[bool, bool]:
-    """Return a flag as (is a suspect, is left out)."""
+    """Return the meaning of a flag as (is a suspect, is excluded)."""
     word = flag.strip().lower()
     if word not in YES | NO | {EXCLUDE}:
         raise DataError(
@@ -136,7 +136,7 @@ def _meaning(flag: str, where: str) -> tuple[bool, bool]:
 
 
 def _rows(path: Path) -> Iterator[CorrectedRow]:
-    """Yield every row, for any separator of cells."""
+    """Yield every row; the separator may be a comma, a semicolon or a tab."""
     try:
         text = read_text(path)
     except OSError as error:
@@ -153,7 +153,7 @@ def _rows(path: Path) -> Iterator[CorrectedRow]:
 
 
 def _cells(path: Path, reader: csv.DictReader[str]) -> Iterator[CorrectedRow]:
-    """Yield every row; raise where columns or cells are missing."""
+    """Yield every row; raise DataError if columns or cells are missing."""
     columns = reader.fieldnames or []
     named = next((name for name in ("path", "index") if name in columns), None)
     if named is None or "flag" not in columns:
@@ -165,7 +165,7 @@ def _cells(path: Path, reader: csv.DictReader[str]) -> Iterator[CorrectedRow]:
         if row[named] is None or row["flag"] is None or None in row:
             raise DataError(
                 f"{path}, line {reader.line_num}: its cells do not match the {len(columns)} columns. "
-                "Quote a path that holds a separator."
+                "Quote a path that contains a separator."
             )
         cells = (row[named], row["flag"], row.get("note") or "", row.get(NEW_LABEL) or "")
         yield CorrectedRow(reader.line_num, *map(unescape_cell, cells))

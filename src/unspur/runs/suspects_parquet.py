@@ -1,7 +1,7 @@
-"""suspects.parquet: the same rows as suspects.csv, which opens slowly where there are very many.
+"""Write and read suspects.parquet, which opens faster than suspects.csv if there are very many rows.
 
-It has the columns of suspects.csv, the score as a number, and is written beside it for more than 100,000
-samples, if pyarrow is installed (`pip install 'unspur[table]'`). It can be given back with --suspects too.
+It has the columns of suspects.csv, with the score as a number. It is also written for more than 100,000
+samples, if pyarrow is installed (`pip install 'unspur[table]'`), and can be passed to --suspects.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def render_parquet(columns: dict[str, Any]) -> bytes | None:
         arrow, parquet = need("pyarrow", extra="table"), need("pyarrow.parquet", extra="table")
     except ModuleNotFoundError:
         warnings.warn(
-            f"there are more than {MANY:,} suspects and others: suspects.csv is large. For {PARQUET} beside "
-            "it, which opens fast, run: pip install 'unspur[table]'",
+            f"suspects.csv has more than {MANY:,} rows and opens slowly. To write {PARQUET} too, which opens "
+            "fast, run: pip install 'unspur[table]'",
             stacklevel=4,
         )
         return None
@@ -38,12 +38,12 @@ def render_parquet(columns: dict[str, Any]) -> bytes | None:
 
 
 def read_parquet(path: Path) -> Iterator[CorrectedRow]:
-    """Yield every row."""
+    """Yield every row of a Parquet file."""
     try:
         table = need("pyarrow.parquet", extra="table").read_table(path)
     except ModuleNotFoundError as error:
         raise DataError(f"{path}: {error}") from None
-    except Exception as error:  # whatever a damaged file makes pyarrow raise
+    except Exception as error:  # pyarrow raises many kinds of errors for damaged files
         raise DataError(f"{path} cannot be read as Parquet ({error}).") from None
     named = next((name for name in ("path", "index") if name in table.column_names), None)
     if named is None or "flag" not in table.column_names:
@@ -51,11 +51,11 @@ def read_parquet(path: Path) -> Iterator[CorrectedRow]:
             f"{path}: the columns path (or index) and flag are needed; it has "
             f"{', '.join(map(repr, table.column_names)) or 'none'}."
         )
-    wanted = (named, "flag", "note", NEW_LABEL)
-    chosen = table.select([name for name in wanted if name in table.column_names])
+    columns = (named, "flag", "note", NEW_LABEL)
+    chosen = table.select([name for name in columns if name in table.column_names])
     number = 0
     for batch in chosen.to_batches(max_chunksize=MANY):
         for row in batch.to_pylist():
             number += 1
-            cells = (str(row.get(name) or "") for name in wanted[1:])
+            cells = (str(row.get(name) or "") for name in columns[1:])
             yield CorrectedRow(number, str(row[named]), *cells)

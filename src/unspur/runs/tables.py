@@ -1,4 +1,4 @@
-"""The numbers of a bench as tables: Markdown, CSV, LaTeX, and rows of text for a terminal."""
+"""Render the results of a bench as tables: Markdown, CSV, LaTeX, and rows of text for a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEADER = [
 
 
 def table_row(row: dict[str, Any]) -> list[str]:
-    """Return one recipe as text cells."""
+    """Return the text cells of one recipe."""
     summary, recipe = row["summary"], row["recipe"]
     return [
         recipe["name"],
@@ -39,7 +39,7 @@ def table_row(row: dict[str, Any]) -> list[str]:
 
 
 def published(recipe: dict[str, Any]) -> str:
-    """Return the published number of a recipe, that of ERM before it."""
+    """Return the published number of a recipe, preceded by that of ERM."""
     value, erm = number(recipe), number(recipe, "erm")
     if value is None:
         return "–"
@@ -49,7 +49,7 @@ def published(recipe: dict[str, Any]) -> str:
 
 
 def percent(value: dict[str, float | None] | None) -> str:
-    """Format mean ± sd in per cent."""
+    """Format mean ± standard deviation in per cent."""
     if value is None or value["mean"] is None:
         return "–"
     spread = "" if value["sd"] is None else f" ± {100 * value['sd']:.1f}"
@@ -57,7 +57,7 @@ def percent(value: dict[str, float | None] | None) -> str:
 
 
 def pivot(results: dict[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Return methods as columns, data sets as rows, cells as `ours (published)`: the paper's main table."""
+    """Return the paper's main table: methods as columns, data sets as rows, cells `ours (published)`."""
     rows = {(data_of(row["recipe"]), kind(row["recipe"])): row for row in results["results"]}
     kinds = sorted({k for _, k in rows}, key=_order)
     lines = []
@@ -80,7 +80,7 @@ def _cell(row: dict[str, Any] | None) -> str:
 
 
 def markdown(results: dict[str, Any]) -> str:
-    """Return the tables of a bench, generated from its numbers alone."""
+    """Return the tables of a bench in Markdown, from its results only."""
     lines = markdown_table(HEADER, [table_row(row) for row in results["results"]])
     header, rows = pivot(results)
     if len(header) > 2:
@@ -90,13 +90,13 @@ def markdown(results: dict[str, Any]) -> str:
 
 
 def markdown_table(header: list[str], rows: list[list[str]]) -> list[str]:
-    """Return a table as lines of Markdown, numbers to the right."""
+    """Return the lines of a Markdown table, with numbers aligned to the right."""
     ruler = ["---"] + ["---:"] * (len(header) - 1)
     return ["| " + " | ".join(row) + " |" for row in (header, ruler, *rows)]
 
 
 def note(results: dict[str, Any]) -> str:
-    """Describe the numbers and the versions they were made with."""
+    """Return a note on what the numbers are, and which versions and hardware they come from."""
     versions = results["with"]
     device = versions["gpu"] if versions["gpu"] != "none" else versions["cpu"]
     names = {row["recipe"]["data"]["name"] for row in results["results"]}
@@ -113,7 +113,7 @@ NUMBERS = ("debiased", "ordinary", "pruned", "density", "precision", "recall", "
 
 
 def comma_separated(results: dict[str, Any]) -> str:
-    """Return one line a recipe: what it is, the published number, means and deviations as fractions."""
+    """Return one line per recipe: its settings, the published number, means and deviations as fractions."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     columns = [f"{name}_{part}" for name in NUMBERS for part in ("mean", "sd")]

@@ -9,7 +9,7 @@ from .atomic import write_bytes
 
 
 def write_anywhere(where: Path | str, content: bytes) -> None:
-    """Write a file whole or not at all; its folder is made where it is missing."""
+    """Write a file atomically, and create its folder if it is missing."""
     if isinstance(where, str):
         write_address(where, content)
         return

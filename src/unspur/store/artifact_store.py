@@ -1,4 +1,4 @@
-"""The store: artifacts by key, made once and found again."""
+"""The store: results of stages, computed once and found again by their keys."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 
 def key_of(ingredients: Mapping[str, Any]) -> str:
-    """Return the key of the artifact that these ingredients make."""
+    """Return the key of an artifact: a hash of its ingredients, which is everything that it depends on."""
     text = json.dumps(ingredients, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def default_store() -> str:
-    """Return the folder or address where stages are stored unless said otherwise."""
+    """Return the default folder or address of the store."""
     return os.environ.get("UNSPUR_STORE", "runs/store")
 
 
@@ -47,26 +47,26 @@ class Store:
         return self.root / f"{ingredients['stage']}-{key_of(ingredients)}"
 
     def has(self, path: Path) -> bool:
-        """Return whether an artifact is stored, without looking into it."""
+        """Return whether an artifact is stored, without checking that it is undamaged."""
         return path.exists()
 
     def workspace(self, path: Path) -> Workspace:
-        """Return the workspace in which an artifact is made."""
+        """Return the workspace in which an artifact is computed."""
         kind = Workspace if process_count() == 1 else TeamWorkspace
         return kind(path.with_suffix(".partial"), finish=self.finish)
 
     def finish(self, path: Path) -> None:
-        """Do what a finished artifact still needs: in a folder, nothing."""
+        """Handle a finished artifact. A local store has nothing to do; a remote one uploads it."""
 
     def find(self, ingredients: Mapping[str, Any]) -> Artifact | None:
-        """Return the stored artifact, or None; a damaged one is set aside with a warning."""
+        """Return the stored artifact, or None. A damaged artifact is renamed, with a warning."""
         if process_count() == 1:
             return self.find_here(ingredients)
         artifact = from_first(lambda: self.find_here(ingredients))
         return None if artifact is None else share_artifact(artifact)
 
     def find_here(self, ingredients: Mapping[str, Any]) -> Artifact | None:
-        """Look for an artifact as one process does."""
+        """Look for an artifact in this process alone, without the other processes of a team."""
         path = self.path(ingredients)
         if not path.exists():
             return None
@@ -78,13 +78,15 @@ class Store:
             return artifact
         except StoreError as error:
             aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
-            with contextlib.suppress(FileNotFoundError):  # another process was first
+            with contextlib.suppress(FileNotFoundError):  # another process has renamed it
                 path.rename(aside)
-            warnings.warn(f"{error} It is set aside as {aside.name} and made again.", stacklevel=2)
+            warnings.warn(
+                f"{error} It was renamed to {aside.name} and is computed again.", stacklevel=2
+            )
             return None
 
     def make(self, ingredients: Mapping[str, Any], work: Work) -> Artifact:
-        """Return the artifact of these ingredients: from the store, or made by `work` and stored."""
+        """Return the artifact of these ingredients; if it is not stored, store the result of `work` first."""
         with self.making([ingredients]) as (stored, workspaces):
             for path, workspace in workspaces.items():
                 stored[path] = workspace.promote(path, ingredients, *work(workspace))
@@ -92,36 +94,37 @@ class Store:
 
     @contextlib.contextmanager
     def making(
-        self, wanted: Sequence[Mapping[str, Any]]
+        self, requests: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[dict[Path, Artifact], dict[Path, Workspace]]]:
-        """Yield the stored ones of several artifacts, and workspaces for the rest; both by path.
+        """Yield the requested artifacts that are stored, and workspaces for the others, both by path.
 
-        Whoever promotes a workspace adds the artifact to the first. Other processes wait meanwhile, but for
-        those of the same team, which work on the same artifacts.
+        `requests` has the ingredients of each artifact. The caller promotes the workspaces and adds the new
+        artifacts to the first dictionary. The missing artifacts are locked in the meantime: other processes
+        wait for them, except those of the same team, which work on the same artifacts.
         """
         if process_count() == 1:
-            with self._making(wanted) as (stored, paths):
+            with self._making(requests) as (stored, paths):
                 yield stored, {path: self.workspace(path) for path in paths}
             return
         with contextlib.ExitStack() as locks:
-            stored, paths = from_first(lambda: locks.enter_context(self._making(wanted)))
+            stored, paths = from_first(lambda: locks.enter_context(self._making(requests)))
             stored = {path: share_artifact(artifact) for path, artifact in stored.items()}
             yield stored, {path: self.workspace(path) for path in paths}
 
     @contextlib.contextmanager
     def _making(
-        self, wanted: Sequence[Mapping[str, Any]]
+        self, requests: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[dict[Path, Artifact], list[Path]]]:
-        """Yield the stored ones of several artifacts, and the paths of the rest, which are locked."""
+        """Yield the requested artifacts that are stored, and the paths of the others, which are locked."""
         stored: dict[Path, Artifact] = {}
         missing: list[Path] = []
         with disk_trouble(self.root), contextlib.ExitStack() as locks:
-            # In one order for all processes, so that no two wait for each other.
-            for path, ingredients in sorted({self.path(i): i for i in wanted}.items()):
+            # All processes lock in the same order, so that they cannot deadlock.
+            for path, ingredients in sorted({self.path(i): i for i in requests}.items()):
                 artifact = self.find_here(ingredients)
                 if artifact is None:
                     locks.enter_context(locked(path))
-                    artifact = self.find_here(ingredients)  # made by another process meanwhile
+                    artifact = self.find_here(ingredients)  # another process may have stored it
                 if artifact is None:
                     missing.append(path)
                 else:
@@ -135,16 +138,16 @@ class Store:
 
 
 def _warn_of_versions(artifact: Artifact) -> None:
-    """Warn where an artifact was made with other versions or threads; they are recorded, not keyed."""
+    """Warn if an artifact was computed with other versions or threads, which are not part of its key."""
     now, then = environment(), artifact.about["with"]
     others = [f"{name} {then[name]}" for name in ("torch", "unspur") if then[name] != now[name]]
     on_cpu = (
         artifact.about["ingredients"].get("device") == "cpu"
-    )  # a GPU's sums do not depend on them
+    )  # results of a GPU do not depend on the number of threads
     if on_cpu and then.get("threads", now["threads"]) != now["threads"]:
         others.append(f"{then['threads']} threads instead of {now['threads']}")
     if others:
         warnings.warn(
-            f"{artifact.path.name} was made with {' and '.join(others)}; it is used as it is.",
+            f"{artifact.path.name} was computed with {' and '.join(others)}; it is used unchanged.",
             stacklevel=3,
         )

@@ -1,10 +1,10 @@
-"""Artifacts on disk, found again by what they were made of.
+"""Artifacts: the stored results of stages.
 
 An artifact is a folder `<stage>-<key>/` with `tensors.safetensors`, `artifact.json` and `log.jsonl`. The
-key is a hash of its ingredients: the stage and its version, the stage's settings, the keys of its parents,
-the kind of device, the precision. A stage in progress lives in `<stage>-<key>.partial/`, with a checkpoint
-that is written beside the old one and renamed; the finished folder is synced and renamed into place. So
-whatever moment a process dies at, a name without a suffix is a whole artifact.
+key is a hash of its ingredients: the stage and its version, the stage's settings, the keys of the stages
+before it, the kind of device and the precision. A stage in progress has the folder
+`<stage>-<key>.partial/`, with a checkpoint that is written atomically. The finished folder is synced to
+disk and renamed. So a folder without a suffix is always a complete artifact, even if a process was killed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TENSORS, FACTS, LOG = "tensors.safetensors", "artifact.json", "log.jsonl"
 
 @dataclass(frozen=True)
 class Artifact:
-    """A finished piece of work: tensors and facts."""
+    """The stored result of a stage: its tensors, its facts (JSON values) and what it depends on."""
 
     path: Path
     key: str
@@ -47,21 +47,24 @@ class Artifact:
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        """What was logged while it was made; damaged lines are left out, with a warning."""
+        """The rows of the training log. Damaged lines are left out, with a warning."""
         data = _log_bytes(self.path)
         rows, damaged = parse_rows(data)
         recorded = self.about.get("log_sha256")  # older versions recorded none
         if damaged or recorded not in (None, hashlib.sha256(data).hexdigest()):
             warnings.warn(
                 f"{self.path / LOG} is damaged: {damaged} lines of it cannot be read and are left out. The "
-                "result itself is whole; only the course of its training may be drawn wrong.",
+                "result itself is intact; only its training curves may be wrong.",
                 stacklevel=2,
             )
         return rows
 
 
 def log_checksum(folder: Path) -> str:
-    """Return the checksum of the log of an artifact; raises OSError if there is one that cannot be read."""
+    """Return the checksum of the log of an artifact; a missing log counts as empty.
+
+    Raises OSError if the log exists and cannot be read.
+    """
     path = folder / LOG
     return hashlib.sha256(path.read_bytes() if path.exists() else b"").hexdigest()
 
@@ -74,7 +77,7 @@ def _log_bytes(folder: Path) -> bytes:
 
 
 def open_artifact(path: Path) -> Artifact:
-    """Read an artifact back and check that it is whole."""
+    """Read an artifact and verify its checksums."""
     try:
         about = json.loads((path / FACTS).read_bytes())
         recorded = about.pop("sha256")
@@ -87,7 +90,7 @@ def open_artifact(path: Path) -> Artifact:
 
 
 def environment() -> dict[str, str]:
-    """Return the versions and the hardware a result was made with."""
+    """Return the versions and the hardware of this process, as they are recorded with results."""
     import torch
 
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"

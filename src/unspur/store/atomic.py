@@ -1,4 +1,4 @@
-"""Write files so that a killed process or a full disk leaves the old file or the new one, never a part."""
+"""Write files atomically: a crash or a full disk leaves the old file or the new one, never a part."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .lease import leased
 if TYPE_CHECKING:
     from torch import Tensor
 
-# What a file system without locks answers.
+# The errors of a file system that has no locks.
 WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
-UNFINISHED = ".tmp"  # how names of files end until they are whole
+UNFINISHED = ".tmp"  # suffix of a file until it is complete
 LEFT_OVER = re.compile(r".\.[0-9a-f]{8}\.tmp$")
 
 
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
 ) -> str:
-    """Write a safetensors file, at once and whole; the checksum of its bytes."""
+    """Write a safetensors file atomically, and return the checksum of its bytes."""
     import safetensors.torch
 
     plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
     owned: dict[int, str] = {}
-    for name, tensor in plain.items():  # safetensors refuses two names for one memory
+    for name, tensor in plain.items():  # safetensors refuses tensors that share memory
         if owned.setdefault(tensor.untyped_storage().data_ptr(), name) != name and tensor.numel():
             plain[name] = tensor.clone()
     data = safetensors.torch.save(plain, metadata)
@@ -53,7 +53,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file beside its place, under a name of its own, sync it, and rename it into place."""
+    """Write a file atomically: under a temporary name first, synced to disk and then renamed."""
     beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
     with disk_trouble(path):
         try:
@@ -70,26 +70,29 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def sweep(folder: Path, name: str = "") -> None:
-    """Remove what writers that died have left in a folder, or of one file; nobody may be writing it now."""
+    """Remove temporary files that killed processes have left in a folder, or only those of the file `name`.
+
+    No process may be writing these files now.
+    """
     for path in folder.glob(f"{glob.escape(name)}*{UNFINISHED}"):
         if LEFT_OVER.search(path.name):
             path.unlink(missing_ok=True)
 
 
 def refuse_file(path: Path) -> None:
-    """Raise if a folder cannot be made there because something on the way is a file."""
-    there = next((each for each in (path, *path.parents) if each.exists()), path)
-    if there.exists() and not there.is_dir():
-        raise StoreError(f"{path} cannot be a folder: {there} is a file. Name another folder.")
+    """Raise StoreError if `path`, or a folder above it, exists and is a file."""
+    nearest = next((each for each in (path, *path.parents) if each.exists()), path)
+    if nearest.exists() and not nearest.is_dir():
+        raise StoreError(f"{path} cannot be a folder: {nearest} is a file. Name another folder.")
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder of a result."""
+    """Create the folder of a result."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
-            f"cannot make the folder {path} ({error.strerror}). All that was trained is stored: give the "
+            f"cannot create the folder {path} ({error.strerror}). All trained results are stored: run the "
             "same command with another folder."
         ) from None
 
@@ -105,7 +108,7 @@ def file_checksum(path: Path) -> str:
 
 
 def sync_file(path: Path) -> None:
-    """Make sure that what was appended to a file is on the disk; nothing to do if there is none."""
+    """Flush a file to disk, if it exists."""
     if path.exists():
         with open(path, "rb") as file:
             os.fsync(file.fileno())
@@ -122,16 +125,16 @@ def sync_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def disk_trouble(path: Path) -> Iterator[None]:
-    """Say what a failed write means for the user."""
+    """Turn an OSError of a full or read-only disk into a StoreError that says what to do."""
     try:
         yield
     except OSError as error:
         full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         if error.errno not in (*full, errno.EROFS, errno.EACCES):
             raise
-        advice = "name a folder that can be written (--out, --store)."
+        advice = "choose a folder that you can write to (--out, --store)."
         if error.errno in full:
-            advice = "free some space (`unspur runs list`, `unspur runs rm`) and give the same command again."
+            advice = "free some space (`unspur runs list`, `unspur runs rm`) and run the same command again."
         raise StoreError(
             f"cannot write {path}: {error.strerror}. Finished stages and the last checkpoint are kept; "
             f"{advice}"
@@ -140,7 +143,10 @@ def disk_trouble(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Let only one process at a time change what is at a path; the others wait, or raise BlockingIOError."""
+    """Lock a path, so that one process at a time changes it.
+
+    If another process holds the lock, wait for it, or raise BlockingIOError if `wait` is False.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         import fcntl
@@ -158,10 +164,8 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
                 with leased(lock.with_suffix(".lease"), wait=wait):
                     yield
                 return
-            if not still_there(
-                lock, file.fileno()
-            ):  # whoever had it removed it: wait for the new one
-                continue
+            if not still_there(lock, file.fileno()):
+                continue  # the process that held the lock has removed the file: open the new one
             try:
                 yield
             finally:
@@ -170,7 +174,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def still_there(path: Path, opened: int) -> bool:
-    """Return whether an open file is what is at a path now."""
+    """Return whether the file descriptor `opened` is still the file at this path."""
     try:
         return os.path.samestat(path.stat(), os.fstat(opened))
     except FileNotFoundError:

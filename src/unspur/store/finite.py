@@ -1,4 +1,4 @@
-"""Nothing that is not a number is stored or delivered: every tensor and every score is checked before."""
+"""Check that results are finite before they are stored or returned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_finite(what: str, tensors: Mapping[str, Tensor], facts: Any = None) -> None:
-    """Raise if a tensor or a number in nested facts is infinite or not a number."""
+    """Raise TrainingError if a tensor, or a number in the nested `facts`, is infinite or NaN."""
     import torch
 
     bad = [name for name, tensor in tensors.items() if not bool(torch.isfinite(tensor).all())]
@@ -21,13 +21,13 @@ def check_finite(what: str, tensors: Mapping[str, Tensor], facts: Any = None) ->
     if bad:
         more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
         raise TrainingError(
-            f"{what} is not made of numbers: look at {', '.join(bad[:3])}{more}. It is not kept. Lower the "
-            "learning rate or change the settings of this stage, and look for odd images."
+            f"{what} contains values that are infinite or NaN: {', '.join(bad[:3])}{more}. It is not stored. "
+            "Lower the learning rate or change other settings of this stage, and check the images."
         )
 
 
 def _bad_numbers(facts: Any, where: str) -> Iterator[str]:
-    """Yield the place of every number in nested facts that is not finite."""
+    """Yield the location of every number in nested facts that is not finite."""
     if isinstance(facts, float) and not math.isfinite(facts):
         yield where
     if isinstance(facts, Mapping):

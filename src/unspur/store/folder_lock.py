@@ -1,4 +1,4 @@
-"""Let one process at a time write the folder of a result, and say who it is to the others."""
+"""Lock the folder of a result, so that one process at a time writes it and the others can say which."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ OWNER = re.compile(r"process (?P<pid>\d+) on (?P<host>.*), since ")
 
 @contextlib.contextmanager
 def claim(folder: Path, lock: Path | None = None) -> Iterator[None]:
-    """Keep other processes from writing a folder; raise StoreError if one is writing it now.
+    """Lock a folder for writing; raise StoreError if another process is writing it now.
 
-    The lock is the operating system's and ends with the process that holds it: a lock file that a dead
-    process has left behind is taken over. `lock` is where the file is, by default in the folder.
+    The operating system releases the lock when its process ends. A lock file that a killed process has left
+    behind is reused. `lock` is the path of the lock file, by default in the folder.
     """
     lock = lock or folder / LOCK
     with disk_trouble(lock):
@@ -37,7 +37,7 @@ def claim(folder: Path, lock: Path | None = None) -> Iterator[None]:
 
 
 def writer_of(folder: Path) -> str:
-    """Return which living process writes a folder now, as its lock file says; "" if there is none."""
+    """Return which live process is writing a folder, from its lock file; "" if there is none."""
     try:
         text = (folder / LOCK).read_text("utf-8")[:200]
     except (OSError, UnicodeDecodeError):
@@ -53,23 +53,23 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # of another user
+    except OSError:  # a process of another user
         return True
     return True
 
 
 def _acquire(folder: Path, lock: Path) -> IO[str]:
-    """Return the open lock file, locked, with this process as its owner."""
+    """Lock the lock file, write this process into it as the owner, and return it open."""
     while True:
-        lock.parent.mkdir(parents=True, exist_ok=True)  # another process may remove an empty one
+        lock.parent.mkdir(parents=True, exist_ok=True)  # another process may remove an empty folder
         file = open(lock, "a+", encoding="utf-8")  # noqa: SIM115  (closed when the claim ends)
         if not _try_lock(file):
             owner = _owner(file)
             file.close()
             raise StoreError(
-                f"{folder} is being written by {owner}. Wait until that has ended, or give another --out."
+                f"{folder} is being written by {owner}. Wait until that has ended, or choose another --out."
             )
-        if still_there(lock, file.fileno()):  # else its owner has just removed it
+        if still_there(lock, file.fileno()):  # otherwise its owner has just removed it
             _sign(file)
             return file
         file.close()
@@ -98,6 +98,6 @@ def _sign(file: IO[str]) -> None:
 
 
 def _owner(file: IO[str]) -> str:
-    """Return who holds the lock, as the file says."""
+    """Return who holds the lock, from the content of the file."""
     file.seek(0)
     return file.read(200) or "another process"

@@ -1,7 +1,7 @@
 """Read and write JSON and JSON lines: documents and records, compressed with gzip, and plain logs.
 
-The same content gives the same bytes. A log is appended to while a stage is trained; a line of it that is
-damaged is left out when it is read.
+The same content gives the same bytes. Rows are appended to a log during training; damaged lines of a log
+are left out when it is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .atomic import write_bytes
 
 
 def write_document(path: Path, content: Any) -> None:
-    """Write one JSON document; compact and compressed if the name ends in .gz, else indented."""
+    """Write one JSON document: compact and compressed if the name ends in .gz, otherwise indented."""
     if path.suffix == ".gz":
         write_bytes(path, _compress(_compact(content)))
     else:
@@ -36,15 +36,15 @@ def read_document(path: Path) -> Any:
 
 
 def write_lines(path: Path, lines: Iterable[Any]) -> None:
-    """Write JSON lines beside their place and rename the file into place."""
+    """Write compressed JSON lines atomically."""
     write_bytes(path, _compress("".join(_compact(line) for line in lines)))
 
 
 def read_lines(path: Path) -> tuple[list[Any], str]:
-    """Read JSON lines up to the first that is damaged; return them and what is wrong, or ''.
+    """Read JSON lines; return them and what is wrong with the end of the file, or ''.
 
-    Only the end of a file can be missing (a copy that was cut short): a line that cannot be read and
-    has others after it raises `StoreError`.
+    A missing or damaged end (of an incomplete copy) is tolerated. A damaged line that is followed by others
+    raises `StoreError`.
     """
     text, problem = _read(path)
     parts = text.split("\n")
@@ -67,14 +67,14 @@ def append_row(path: Path, row: Mapping[str, Any]) -> None:
 
 
 def cut_incomplete(path: Path) -> None:
-    """Cut a log after its last newline, so that what is appended begins a line."""
+    """Cut a log after its last newline, so that the next row begins on a new line."""
     data = path.read_bytes() if path.exists() else b""
     if (end := data.rfind(b"\n") + 1) < len(data):
         os.truncate(path, end)
 
 
 def parse_rows(data: bytes) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a log, names with numbers, and how many lines are no such row."""
+    """Return the rows of a log (numbers by name), and how many lines are not such a row."""
     lines = [line for line in data.split(b"\n") if line]
     rows = [row for line in lines if (row := _row(line)) is not None]
     return rows, len(lines) - len(rows)
@@ -91,13 +91,13 @@ def _row(line: bytes) -> dict[str, Any] | None:
 
 def _damage(path: Path, number: int) -> str:
     return (
-        f"{path} is damaged: line {number} is not JSON, and lines follow it. Restore the file, for example "
-        "with git checkout; nothing was changed."
+        f"{path} is damaged: line {number} is not JSON, and other lines follow it. Restore the file, for "
+        "example with git checkout; nothing was changed."
     )
 
 
 def _read(path: Path) -> tuple[str, str]:
-    """Return the text of a file as far as it can be read, and what is wrong with it, or ''."""
+    """Return as much of the text of a file as can be read, and what is wrong with it, or ''."""
     try:
         text, problem = _decompress(path.read_bytes())
     except FileNotFoundError:

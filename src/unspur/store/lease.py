@@ -1,8 +1,8 @@
-"""A lock for file systems that have none, such as some network file systems: a file that is kept fresh.
+"""A lock for file systems without locks, such as some network file systems: a file with a heartbeat.
 
-Whoever creates the file has the lock, and touches it every few seconds. A file that has not changed for a
-minute, by the clock of whoever waits, was left behind by a process that died, and is removed. So is the file
-of a process of this machine that is no longer alive.
+The process that creates the file holds the lock, and touches the file every few seconds. A waiting process
+removes a file that has not changed for a minute by its own clock, because its owner must have died. It also
+removes the file of a process of the same machine that is no longer alive.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 REFRESH = 5.0  # seconds between two touches
-STALE = 60.0  # seconds without a touch after which the owner counts as dead
-POLL = 0.2  # seconds between two looks of whoever waits
+STALE = 60.0  # seconds without a touch after which the owner is considered dead
+POLL = 0.2  # seconds between two attempts of a waiting process
 
 
 @contextlib.contextmanager
 def leased(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lease at a path; wait for it, or raise BlockingIOError."""
+    """Hold the lease at a path; wait for it, or raise BlockingIOError if `wait` is False."""
     owner = f"{platform.node()} {os.getpid()} {secrets.token_hex(8)}"
     watch = _Watch(path)
     while not _create(path, owner):
         if watch.is_stale():
-            _take_away(path, watch.content)
+            _remove_stale(path, watch.content)
         elif not wait:
             raise BlockingIOError(f"{path} is held by another process")
         else:
@@ -46,7 +46,7 @@ def leased(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 class _Watch:
-    """Notes when the file of another owner has last changed."""
+    """Keeps track of when the file of another owner has last changed."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -64,7 +64,7 @@ class _Watch:
 
 
 def _create(path: Path, owner: str) -> bool:
-    """Create the file with its owner in it; return False if there is one."""
+    """Create the file with its owner in it; return False if it exists already."""
     try:
         with open(path, "x", encoding="utf-8") as file:
             file.write(owner)
@@ -80,12 +80,12 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _take_away(path: Path, stale: str) -> None:
-    """Remove the file of a dead owner, unless another process has done so and has the lease now."""
+def _remove_stale(path: Path, stale: str) -> None:
+    """Remove the file of a dead owner, unless another process has taken the lease in the meantime."""
     aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with contextlib.suppress(FileNotFoundError):
         if _read(path) == stale:
-            path.rename(aside)  # of several that wait, one succeeds
+            path.rename(aside)  # only one of several waiting processes succeeds
             aside.unlink()
 
 

@@ -1,8 +1,8 @@
 """Seal the folder of a result: manifest.json has the size and the checksum of every file in it.
 
-It is written last and has a checksum of its own, so that a flipped bit, a file that is cut short, missing or
-of another run, and a folder that was never finished are all noticed. Files that a person may edit
-(suspects.csv) are listed apart and not checked.
+The manifest is written last and contains its own checksum. So flipped bits, truncated files, missing files,
+files of another run and unfinished folders are all detected. Files that a person may edit (suspects.csv) are
+listed separately and not checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 MOST_BYTES = 2**20
 Kind = Literal["run", "ordinary", "audit", "export"]
-AGAIN = "Give its command again: what is stored is not trained twice."
+AGAIN = "Run its command again: stages that are stored are not trained again."
 REPAIR: dict[str, str] = {
     "run": AGAIN.replace("its command", "the command of the run"),
     "ordinary": AGAIN.replace("its command", "the command of the run"),
@@ -36,16 +36,16 @@ REPAIR: dict[str, str] = {
 def seal_folder(
     folder: Path, kind: Kind, files: Iterable[str], *, editable: Iterable[str] = ()
 ) -> None:
-    """Write the manifest of a folder, over those of the named files that exist."""
+    """Write the manifest of a folder. It covers those of the named files that exist."""
     about = {"format": FORMAT, "kind": kind, "unspur": VERSION, "complete": True}
     parts = {"files": _records(folder, files), "editable": _records(folder, editable)}
     write_bytes(folder / MANIFEST, _render({**about, **parts}))
 
 
 def mark_unfinished(folder: Path, kind: Kind) -> None:
-    """Say in a folder without a manifest that its writing has begun; the seal ends that.
+    """Mark a folder as incomplete until it is sealed.
 
-    A folder that has a manifest needs no mark: a mixture of old and new files does not fit the old one.
+    A folder with a manifest needs no mark: a mixture of old and new files does not match the old manifest.
     """
     if not (folder / MANIFEST).exists():
         about = {"format": FORMAT, "kind": kind, "unspur": VERSION, "complete": False}
@@ -55,9 +55,9 @@ def mark_unfinished(folder: Path, kind: Kind) -> None:
 def check_folder(folder: Path, record: str, *, optional: Iterable[str] = ()) -> bool:
     """Raise StoreError if a sealed file was changed, or is missing and not `optional`.
 
-    Where another process is writing the folder, the error says so. Returns False for a folder without a
-    manifest, which older versions wrote; with a warning, if it has the file `record`, by which a result is
-    known.
+    If another process is writing the folder, the error says so. Returns False for a folder without a
+    manifest, which older versions wrote. If such a folder contains the file `record`, which every result
+    has, a warning is given too.
     """
     try:
         return _check(folder, record, frozenset(optional))
@@ -76,28 +76,28 @@ def _check(folder: Path, record: str, optional: frozenset[str]) -> bool:
             warnings.warn(_unsealed(folder), stacklevel=4)
         return False
     if not manifest["complete"]:
-        raise StoreError(f"{folder} was not written to its end. {REPAIR[manifest['kind']]}")
+        raise StoreError(f"{folder} is incomplete. {REPAIR[manifest['kind']]}")
     for name, sealed in manifest["files"].items():
-        _check_file(folder / name, sealed, manifest["kind"], may_miss=name in optional)
+        _check_file(folder / name, sealed, manifest["kind"], optional=name in optional)
     return True
 
 
 def folder_kind(folder: Path) -> Kind | None:
-    """Return what a folder holds, as its manifest says; None if it has none."""
+    """Return the kind of result in a folder, from its manifest; None if it has none."""
     manifest = _read(folder)
     kind: Kind | None = None if manifest is None else manifest["kind"]
     return kind
 
 
 def damage(path: Path, why: str, kind: Kind) -> StoreError:
-    """Return the error for a damaged file of a result, with the way to get it back."""
+    """Return the error for a damaged file of a result, which says how to restore it."""
     return StoreError(f"{path} is damaged ({why}). {REPAIR[kind]}")
 
 
 def _unsealed(folder: Path) -> str:
     return (
-        f"{folder} has no {MANIFEST}, so that damage cannot be noticed: an older unspur wrote it, or the "
-        "file was removed. Give the command that made the folder again to seal it."
+        f"{folder} has no {MANIFEST}, so damage cannot be detected: an older unspur wrote it, or the file "
+        "was removed. Run the command that wrote the folder again to seal it."
     )
 
 
@@ -110,8 +110,8 @@ def _records(folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def _check_file(path: Path, sealed: Mapping[str, Any], kind: Kind, *, may_miss: bool) -> None:
-    if may_miss and not path.exists():
+def _check_file(path: Path, sealed: Mapping[str, Any], kind: Kind, *, optional: bool) -> None:
+    if optional and not path.exists():
         return
     if not path.is_file():
         raise StoreError(f"{path} is missing. {REPAIR[kind]}")
@@ -125,7 +125,10 @@ def _check_file(path: Path, sealed: Mapping[str, Any], kind: Kind, *, may_miss: 
 
 
 def _read(folder: Path) -> dict[str, Any] | None:
-    """Read a manifest; None if there is none. One that differs from what we would write is damaged."""
+    """Read a manifest; return None if there is none.
+
+    A manifest counts as damaged if writing its content again would give other bytes.
+    """
     path = folder / MANIFEST
     if not path.exists():
         return None
@@ -139,13 +142,13 @@ def _read(folder: Path) -> dict[str, Any] | None:
     if whole:
         return dict(content)
     raise StoreError(
-        f"{path} is damaged, or of another version of unspur. Give the command that made the folder again: "
-        "what is stored is not trained twice."
+        f"{path} is damaged, or of another version of unspur. Run the command that wrote the folder again: "
+        "stages that are stored are not trained again."
     )
 
 
 def _is_valid(content: Mapping[str, Any]) -> bool:
-    """Return whether a manifest is of this format and names files of its own folder only."""
+    """Return whether a manifest has this format and names only files of its folder."""
     names = [*content["files"], *content["editable"]]
     plain = all(name == Path(name).name and name not in ("", "..") for name in names)
     known = content["format"] == FORMAT and content["kind"] in get_args(Kind)

@@ -1,7 +1,8 @@
-"""Weights with many zeros in a small file: one bit an entry says where they are, then the others follow.
+"""Pack weights with many zeros into a small file: one bit per entry, and the values that are not zero.
 
-A tensor `w` becomes `w.bits` (eight entries a byte) and `w.values`; one that would not get smaller stays as
-it is. Shapes are in the metadata. Reading gives the same bits back; a negative zero becomes a plain one.
+A tensor `w` becomes `w.bits` (eight entries per byte, 1 where the value is not zero) and `w.values`. A tensor
+that would not get smaller is stored unpacked. Shapes are in the metadata. Reading restores the same bits,
+except that a negative zero becomes a positive one.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ BITS, VALUES = ".bits", ".values"
 
 
 def plain_zeros(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the same weights with no negative zero among them."""
+    """Return a copy of the weights with negative zeros replaced by positive ones."""
     return {name: t + 0.0 if t.is_floating_point() else t.clone() for name, t in weights.items()}
 
 
 def write_packed(path: Path, weights: Mapping[str, Tensor]) -> str:
-    """Write a packed file; the checksum of its bytes."""
+    """Write a packed file, and return the checksum of its bytes."""
     tensors: dict[str, Tensor] = {}
     shapes: dict[str, list[int]] = {}
     for name, tensor in plain_zeros(weights).items():
         flat = tensor.detach().cpu().contiguous().flatten()
-        there = flat != 0
-        if int(there.sum()) * flat.element_size() + len(flat) / 8 >= flat.nbytes:
+        nonzero = flat != 0
+        if int(nonzero.sum()) * flat.element_size() + len(flat) / 8 >= flat.nbytes:
             tensors[name] = tensor
             continue
         shapes[name] = list(tensor.shape)
-        tensors[name + BITS] = torch.from_numpy(np.packbits(there.numpy()))
-        tensors[name + VALUES] = flat[there]
+        tensors[name + BITS] = torch.from_numpy(np.packbits(nonzero.numpy()))
+        tensors[name + VALUES] = flat[nonzero]
     return write_tensors(path, tensors, {"shapes": json.dumps(shapes)})
 
 
@@ -71,8 +72,8 @@ def _is_shape(shape: object) -> bool:
 
 def _unpack(bits: Tensor, values: Tensor, shape: list[int]) -> Tensor:
     if len(bits) != math.ceil(math.prod(shape) / 8):
-        raise ValueError(f"{len(bits)} bytes do not say where {shape} values are")
-    there = np.unpackbits(bits.numpy(), count=math.prod(shape)).astype(bool)
+        raise ValueError(f"{len(bits)} bytes of bits do not fit the shape {shape}")
+    nonzero = np.unpackbits(bits.numpy(), count=math.prod(shape)).astype(bool)
     flat = torch.zeros(math.prod(shape), dtype=values.dtype)
-    flat[torch.from_numpy(there)] = values
+    flat[torch.from_numpy(nonzero)] = values
     return flat.reshape(shape)

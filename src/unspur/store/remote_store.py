@@ -1,8 +1,8 @@
-"""A store in an object store (`s3://bucket/name`): a folder of this machine with a copy of what is used.
+"""A store in an object store (`s3://bucket/name`), with copies in a folder of this machine.
 
-Work is done in the folder, as in any store. A finished artifact is uploaded, `artifact.json` last, so that a
-name with this file is whole. An artifact that the folder lacks is downloaded beside its place, checked by its
-checksums, and renamed into place. Stages in progress stay on the machine that works on them.
+Stages work in the local folder, as in any store. A finished artifact is uploaded, `artifact.json` last, so
+that an artifact with this file is complete. An artifact that is missing locally is downloaded to a temporary
+folder, verified by its checksums and renamed. Stages in progress stay on the machine that works on them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def open_store(where: Path | str) -> Store:
 
 
 def copies_folder(address: str) -> Path:
-    """Return the folder of this machine that has copies of an object store."""
+    """Return the local folder with the copies of an object store."""
     base = os.environ.get("UNSPUR_CACHE") or Path.home() / ".cache" / "unspur"
     return Path(base) / "stores" / hashlib.sha256(address.encode()).hexdigest()[:16]
 
@@ -75,15 +75,15 @@ class RemoteStore(Store):
                 if not (path / file).exists():
                     continue
                 self.filesystem.put_file(str(path / file), self._remote(path, file))
-                there = self.filesystem.info(self._remote(path, file))["size"]
-                if there != (size := (path / file).stat().st_size):
+                remote_size = self.filesystem.info(self._remote(path, file))["size"]
+                if remote_size != (size := (path / file).stat().st_size):
                     raise StoreError(
-                        f"{self.address}/{path.name}/{file} has {there} bytes after the upload, not {size}. "
-                        "Give the same command again."
+                        f"{self.address}/{path.name}/{file} has {remote_size} bytes after the upload, not "
+                        f"{size}. Run the same command again."
                     )
 
     def _download(self, path: Path) -> None:
-        """Copy an artifact to this machine if the object store has it whole."""
+        """Copy an artifact to this machine if the object store has all of it."""
         if not self._is_there(path):
             return
         beside = path.with_name(f"{path.name}.download-{secrets.token_hex(4)}")
@@ -94,9 +94,9 @@ class RemoteStore(Store):
             os.rename(beside, path)
         except (OSError, StoreError) as error:
             if isinstance(error, OSError) and path.exists():
-                return  # another process was first
+                return  # another process has downloaded it
             raise StoreError(
-                f"{self.address}/{path.name} cannot be used ({error}) Remove it there; it is made again."
+                f"{self.address}/{path.name} cannot be used ({error}) Remove it there to compute it again."
             ) from None
         finally:
             shutil.rmtree(beside, ignore_errors=True)

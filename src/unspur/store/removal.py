@@ -1,7 +1,7 @@
-"""Remove what is stored, but nothing that a run is working on or has read.
+"""Remove artifacts from the store, except those that a run is computing or reading.
 
-A run that works on an artifact has its lock (`locked`); one that has found an artifact holds a shared lock on
-its folder for as long as it may read from it. The system frees both when the process ends, however it ends.
+A run that computes an artifact holds its lock (`locked`). A run that reads an artifact holds a shared lock on
+its folder. The operating system releases both when the process ends, even if it is killed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .atomic import locked
 
 
 def hold(artifact: Artifact) -> bool:
-    """Keep an artifact from being removed while it is in use; return False if it is gone already."""
+    """Protect an artifact from removal while it is in use; return False if it was removed already."""
     try:
         handle = os.open(artifact.path, os.O_RDONLY)
     except OSError:
-        return artifact.path.exists()  # a system that opens no folders
+        return artifact.path.exists()  # a system on which folders cannot be opened
     weakref.finalize(artifact, os.close, handle)
     with contextlib.suppress(OSError, ImportError):  # not every file system has such locks
         import fcntl
@@ -33,32 +33,32 @@ def hold(artifact: Artifact) -> bool:
 
 
 def remove(path: Path, *, force: bool = False) -> None:
-    """Delete a folder of the store; it is renamed first, so a partial one never looks whole.
+    """Delete a folder of the store. It is renamed first, so that a partial one never looks complete.
 
     Raises StoreError if a run is using it, unless `force`.
     """
-    with contextlib.nullcontext() if force else _free(path):
-        doomed = path.with_name(path.name + ".removed")
-        path.rename(doomed)
-        shutil.rmtree(doomed)
+    with contextlib.nullcontext() if force else _lock_unused(path):
+        target = path.with_name(path.name + ".removed")
+        path.rename(target)
+        shutil.rmtree(target)
 
 
 @contextlib.contextmanager
-def _free(path: Path) -> Iterator[None]:
-    """Take the locks of a folder, or raise if a run has one of them."""
+def _lock_unused(path: Path) -> Iterator[None]:
+    """Take both locks of a folder, or raise StoreError if a run holds one of them."""
     try:
-        with locked(path, wait=False), _unread(path):
+        with locked(path, wait=False), _lock_readers(path):
             yield
     except BlockingIOError:
         raise StoreError(
-            f"{path.name} is in use by a run. Wait until the run has ended; --force removes it all the "
-            "same, and the run ends with an error."
+            f"{path.name} is in use by a run. Wait until the run has ended. --force removes it anyway, and "
+            "the run ends with an error."
         ) from None
 
 
 @contextlib.contextmanager
-def _unread(path: Path) -> Iterator[None]:
-    """Make sure that no run has found the folder and may still read from it."""
+def _lock_readers(path: Path) -> Iterator[None]:
+    """Lock a folder against readers; raise BlockingIOError if a run is reading it."""
     try:
         import fcntl
     except ImportError:  # a system without file locks

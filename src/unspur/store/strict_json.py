@@ -1,4 +1,4 @@
-"""Read JSON strictly: what no writer of ours writes is damage, never a surprise further on."""
+"""Read JSON strictly: anything that unspur itself would not write raises an error here, not later."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 
 from ..errors import StoreError
 
-MOST_BYTES = (
-    2**28
-)  # of one JSON file; the largest of ours, a million class names, has a tenth of it
+# The largest JSON file that is read. Ours have at most a tenth of it (a million class names).
+MOST_BYTES = 2**28
 LARGEST = 2**63
 
 
 def parse_json(data: bytes | str, source: Path | str) -> Any:
-    """Parse JSON text; `source` is what an error names.
+    """Parse JSON text; error messages name `source`.
 
     Refuses repeated keys, numbers that are not finite or need more than 64 bits, text that is not UTF-8, and
     tables nested too deeply to be read.
@@ -31,7 +30,7 @@ def parse_json(data: bytes | str, source: Path | str) -> Any:
             parse_int=_bounded,
         )
         if "\\u" in text:
-            json.dumps(content, ensure_ascii=False).encode()  # half a surrogate pair is no text
+            json.dumps(content, ensure_ascii=False).encode()  # raises for half a surrogate pair
     except RecursionError:
         raise StoreError(f"{source} is damaged (it is nested too deeply).") from None
     except ValueError as error:
@@ -45,7 +44,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise StoreError(f"{path} is missing: {path.parent} is not the folder of a run.")
     content = parse_json(read_regular(path, MOST_BYTES), path)
     if not isinstance(content, dict):
-        raise StoreError(f"{path} is damaged (it holds no table).")
+        raise StoreError(f"{path} is damaged (it is not a JSON object).")
     return content
 
 
@@ -64,7 +63,7 @@ def read_regular(path: Path, most: int) -> bytes:
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return table
 
 

@@ -1,4 +1,4 @@
-"""A stage that several processes work on: the first reads and writes, the others get what it reads."""
+"""A stage that several processes work on: the first process reads and writes, and sends what it reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TeamWorkspace(Workspace):
-    """A workspace in every process of a team, with one folder."""
+    """A workspace that all processes of a team share: one folder, written by the first process."""
 
     def __init__(self, path: Path, *, finish: Callable[[Path], None] = lambda path: None):
         if is_first():
@@ -42,14 +42,14 @@ class TeamWorkspace(Workspace):
         tensors: Mapping[str, Tensor],
         facts: Mapping[str, Any],
     ) -> Artifact:
-        """Turn the first process's work into an artifact, and return that in all processes."""
+        """Store the first process's result as an artifact, and return it in all processes."""
         promote = super().promote
         return share_artifact(from_first(lambda: promote(target, ingredients, tensors, facts)))
 
 
 def share_artifact(artifact: Artifact) -> Artifact:
-    """Make an artifact of the first process usable in all: tensors are sent where its folder is not seen."""
+    """Return an artifact that all processes can use: its tensors are sent if one cannot see its folder."""
     if any_of(not artifact.path.exists()):
         tensors = first_says(artifact.tensors if is_first() else {})
-        artifact.__dict__["tensors"] = tensors  # in place of reading them
+        artifact.__dict__["tensors"] = tensors  # fills the cached property
     return artifact

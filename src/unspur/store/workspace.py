@@ -25,7 +25,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 class Workspace:
-    """A stage in progress: its checkpoint and its log; `finish` is called with the finished artifact."""
+    """A stage in progress: its checkpoint and its log. `finish` is called with the path of the artifact."""
 
     def __init__(self, path: Path, *, finish: Callable[[Path], None] = lambda path: None):
         self.path, self.finish = path, finish
@@ -34,16 +34,18 @@ class Workspace:
         self.spent = 0.0
         self.began = time.perf_counter()
         self.appends = False  # whether this process has written to the log
-        self.beside = 1  # how many were made at once, in the same time
-        self.on_row: Callable[[Mapping[str, Any]], None] | None = None  # sees every row of the log
+        self.beside = 1  # how many trainings share the measured time
+        self.on_row: Callable[[Mapping[str, Any]], None] | None = (
+            None  # called with rows of the log
+        )
 
     @property
     def seconds(self) -> float:
-        """How long the stage has been worked on, interruptions left out."""
+        """The working time of the stage, without interruptions."""
         return self.spent + time.perf_counter() - self.began
 
     def resume(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """Return the last checkpoint, the log cut back to it; drop a damaged one with a warning."""
+        """Return the last checkpoint, and cut the log back to it; ignore a damaged one, with a warning."""
         file = self.path / CHECKPOINT
         facts: dict[str, Any] = {"log": 0}
         tensors = None
@@ -61,8 +63,8 @@ class Workspace:
         return tensors, facts
 
     def checkpoint(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        """Keep all that is needed to go on from here, in one file."""
-        sync_file(self.path / LOG)  # the checkpoint says how much of the log is there
+        """Write everything that is needed to continue from here to one file."""
+        sync_file(self.path / LOG)  # the checkpoint records the length of the log
         size = (self.path / LOG).stat().st_size if (self.path / LOG).exists() else 0
         about = {"log": size, "seconds": self.seconds}
         if not any(tensor.is_cuda for tensor in tensors.values()):
@@ -72,7 +74,7 @@ class Workspace:
         write_tensors(self.path / CHECKPOINT, tensors, {"facts": text, "sha256": checksum})
 
     def log(self, row: Mapping[str, Any]) -> None:
-        """Append a row to the log; what a process that died left of a line is cut off first."""
+        """Append a row to the log. The incomplete line of a killed process is removed first."""
         if not self.appends:
             cut_incomplete(self.path / LOG)
             self.appends = True
@@ -87,7 +89,7 @@ class Workspace:
         tensors: Mapping[str, Tensor],
         facts: Mapping[str, Any],
     ) -> Artifact:
-        """Turn the work into an artifact, at once and whole; raise if it has values that are not finite."""
+        """Store the result as an artifact, atomically; raise if it has values that are not finite."""
         check_finite(f"the result of {target.name.partition('-')[0]}", tensors, facts)
         cut_incomplete(self.path / LOG)
         sync_file(self.path / LOG)
@@ -102,7 +104,7 @@ class Workspace:
             "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "with": environment(),
         }
-        about = json.loads(json.dumps(about))  # as it will be read back
+        about = json.loads(json.dumps(about))  # with the types that it has when it is read
         about["sha256"] = seal(about)
         write_bytes(self.path / FACTS, json.dumps(about, indent=1).encode())
         (self.path / CHECKPOINT).unlink(missing_ok=True)
@@ -115,17 +117,17 @@ class Workspace:
 
 
 def _warn_of_threads(path: Path, then: int | None) -> None:
-    """Warn where a stage goes on with another number of threads, on which its bits depend."""
+    """Warn if a stage continues with another number of threads, because its bits depend on it."""
     if then is not None and then != (now := _threads()):
         warnings.warn(
-            f"{path.parent.name} was begun with {then} threads and goes on with {now}: its last bits differ "
-            f"from those of an undisturbed run. Set OMP_NUM_THREADS={then} to have the same.",
+            f"{path.parent.name} was started with {then} threads and continues with {now}: its last bits "
+            f"differ from those of an uninterrupted run. Set OMP_NUM_THREADS={then} for the same bits.",
             stacklevel=3,
         )
 
 
 def _read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a checkpoint's tensors and facts, checked to be whole."""
+    """Read the tensors and facts of a checkpoint, and verify its checksum."""
     import safetensors
 
     tensors = read_tensors(path)
@@ -138,7 +140,7 @@ def _read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def steps_done(target: Path) -> int:
-    """Return how many steps of a training that will be stored here its last checkpoint has; 0 without one."""
+    """Return the step of the last checkpoint of the training that will be stored at `target`, or 0."""
     import safetensors
 
     try:

@@ -1,4 +1,4 @@
-"""The contract of a method as checks that raise AssertionError; `check_method` runs them all."""
+"""The contract of a method, as checks that raise AssertionError; `check_method` runs all of them."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ OPTIONS = FitOptions(steps=6, optimiser=Optimiser(rate=1e-2), log_every=3, check
 
 @dataclass(frozen=True)
 class Subject:
-    """A method to check: its name, how it is built around a network, whether it may use bias labels.
+    """A method to check: its name, how to build it around a network, whether it may use bias labels.
 
-    `pretrained` methods start from a trained network (masks are learned on one).
+    `pretrained` methods start from a trained network, as those that learn masks do.
     """
 
     name: str
@@ -78,11 +78,11 @@ class Subject:
 
 
 def subject_of(entry: MethodEntry) -> Subject:
-    """Return a method of the catalogue as a subject of the checks, with its default settings."""
+    """Return the subject of the checks for a method of the catalogue, with its default settings."""
     own = entry.own_stage
     if own is None:
         raise ValueError(
-            f"{entry.name} has no stage of its name to check. Check the stages of its plan."
+            f"{entry.name} has no own stage that could be checked. Check the stages of its plan."
         )
     settings = own.settings()
     return Subject(
@@ -96,9 +96,11 @@ def check_method(entry: MethodEntry) -> None:
     """Raise AssertionError unless a method passes every check; the message names the check."""
     own = entry.own_stage
     assert own is not None, f"{entry.name}: own_stage is not set, so there is nothing to train."
-    assert entry.stages == (entry.name,), f"{entry.name}: its plan must be the stage of its name."
-    declared = entry.supervision == "bias labels"
-    assert declared is own.loss.uses_bias_labels, f"{entry.name}: supervision contradicts its loss."
+    assert entry.stages == (entry.name,), f"{entry.name}: its plan must be only its own stage."
+    declares_labels = entry.supervision == "bias labels"
+    assert declares_labels is own.loss.uses_bias_labels, (
+        f"{entry.name}: `supervision` contradicts `uses_bias_labels` of its loss."
+    )
     subject = subject_of(entry)
     for name, check in CHECKS.items():
         try:
@@ -108,7 +110,7 @@ def check_method(entry: MethodEntry) -> None:
 
 
 def tiny_batch(conflict: Tensor | None = None, size: int = BATCH) -> Batch:
-    """Return the first samples as a batch, all labels filled in."""
+    """Return the first samples as a batch, with labels, flags and bias labels."""
     splits = shapes_set()
     found = resident(splits).batch(torch.arange(size), torch.tensor(0))
     flags = found.conflict if conflict is None else conflict
@@ -116,7 +118,7 @@ def tiny_batch(conflict: Tensor | None = None, size: int = BATCH) -> Batch:
 
 
 def trains_any_network(subject: Subject) -> None:
-    """Check that every player's parameters change, on every network."""
+    """Check that training changes the parameters of every player, for every network."""
     for network in NETWORKS:
         method, start = subject.make(network), subject.make(network)
         subject.train(method, replace(OPTIONS, steps=2))
@@ -128,15 +130,15 @@ def trains_any_network(subject: Subject) -> None:
 
 
 def players_step_distinct_parameters(subject: Subject) -> None:
-    """Check that every parameter has one player at most, and every player another name."""
+    """Check that every parameter has at most one player, and that the names of players differ."""
     method = subject.make()
     known = {id(p) for p in method.parameters()}
     stepped = [id(p) for player in method.players() for p in player.parameters]
-    assert stepped, "nothing is stepped"
-    assert len(stepped) == len(set(stepped)), "a parameter is stepped twice"
-    assert set(stepped) <= known, "a stepped parameter is not the method's"
+    assert stepped, "no player has parameters"
+    assert len(stepped) == len(set(stepped)), "a parameter belongs to two players"
+    assert set(stepped) <= known, "a player has a parameter that does not belong to the method"
     names = [player.name for player in method.players()]
-    assert len(names) == len(set(names)), "two players have one name"
+    assert len(names) == len(set(names)), "two players have the same name"
 
 
 def losses_are_finite_and_reach_every_player(subject: Subject) -> None:
@@ -145,14 +147,14 @@ def losses_are_finite_and_reach_every_player(subject: Subject) -> None:
         method = subject.make(network).train()
         for player in method.players():
             losses = method(tiny_batch(), player.name)
-            assert losses, "no losses"
-            assert "loss" not in losses, "`loss` is the loop's name for their sum"
+            assert losses, "the method returns no losses"
+            assert "loss" not in losses, "`loss` is reserved for the sum of the losses"
             assert all(isinstance(key, str) and loss.shape == () for key, loss in losses.items())
             gradients = _gradients(losses, player.parameters)
             assert any(g.abs().max() > 0 for g in gradients), f"no gradient for {player.name}"
 
 
-def losses_are_finite_in_odd_batches(subject: Subject) -> None:
+def losses_are_finite_in_unusual_batches(subject: Subject) -> None:
     """Check batches of one sample, of suspects only, and of no suspects."""
     for flag in (False, True):
         for size in (1, BATCH):
@@ -163,7 +165,7 @@ def losses_are_finite_in_odd_batches(subject: Subject) -> None:
 
 
 def _gradients(losses: dict[str, Tensor], parameters: tuple[nn.Parameter, ...]) -> list[Tensor]:
-    """Return the gradients of the sum of losses, all of them finite."""
+    """Return the gradients of the sum of losses, and check that all of them are finite."""
     total = torch.stack(list(losses.values())).sum()
     assert torch.isfinite(total), f"the losses are not finite: {losses}"
     found = torch.autograd.grad(total, parameters, allow_unused=True)
@@ -172,7 +174,7 @@ def _gradients(losses: dict[str, Tensor], parameters: tuple[nn.Parameter, ...]) 
     return gradients
 
 
-def a_step_waits_for_nothing(subject: Subject) -> None:
+def a_step_does_not_synchronise(subject: Subject) -> None:
     """Check that no operation of a step synchronises with the device."""
     order = sampling.Passes(torch.arange(SAMPLES), batch=BATCH, seed=5)
     source = resident(shapes_set(), augment="crop-flip", bias=subject.labels())
@@ -183,8 +185,8 @@ def a_step_waits_for_nothing(subject: Subject) -> None:
     assert mode.seen
 
 
-def its_state_is_all_that_training_changes(subject: Subject) -> None:
-    """Check that three steps, a checkpoint and three more in a new method equal six steps."""
+def state_holds_all_that_training_changes(subject: Subject) -> None:
+    """Check that six steps equal three steps, a checkpoint and three more steps of a new method."""
     whole, checkpoints = subject.train(subject.make()), MemoryCheckpointer()
     subject.train(subject.make(), replace(OPTIONS, steps=4), checkpointer=checkpoints)
     assert checkpoints.saved is not None
@@ -195,7 +197,7 @@ def its_state_is_all_that_training_changes(subject: Subject) -> None:
     assert same(resumed.state_dict(), whole.state_dict()), "a resumed run differs"
 
 
-def its_state_loads_into_a_fresh_one(subject: Subject) -> None:
+def state_loads_into_a_new_method(subject: Subject) -> None:
     """Check that a new method with the state of a trained one predicts the same."""
     method, fresh = subject.train(subject.make()), subject.make(seed=1)
     fresh.load_state_dict(method.state_dict())
@@ -205,29 +207,31 @@ def its_state_loads_into_a_fresh_one(subject: Subject) -> None:
 
 
 def predicting_changes_nothing(subject: Subject) -> None:
-    """Check the shape of the logits, and that prediction leaves the state as it is."""
+    """Check the shape of the logits, and that prediction does not change the state."""
     method = subject.train(subject.make()).eval()
     before = {k: v.clone() for k, v in method.state_dict().items()}
     logits = predict(method.predict, resident(shapes_set()).plain())
-    assert logits.shape == (SAMPLES, 2), "there must be one logit a class"
+    assert logits.shape == (SAMPLES, 2), "there must be one logit per class"
     assert torch.isfinite(logits).all()
     assert same(method.state_dict(), before), "predicting changed the method's state"
 
 
-def bias_labels_matter_only_where_declared(subject: Subject) -> None:
-    """Check that permuted bias labels change the result if, and only if, the method declares them."""
+def bias_labels_matter_only_if_declared(subject: Subject) -> None:
+    """Check that permuted bias labels change the result if and only if the method declares to use them."""
     labels = shapes_set().bias["train"]
     order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(0))
     first, second = (
         subject.train(subject.make(), bias=b).state_dict() for b in (labels, labels[order])
     )
-    assert same(first, second) is not subject.uses_bias_labels, "bias labels leak, or go unused"
+    assert same(first, second) is not subject.uses_bias_labels, (
+        "the method uses bias labels without declaring it, or declares them and does not use them"
+    )
     if not subject.uses_bias_labels:
         assert same(first, subject.train(subject.make()).state_dict())
 
 
 def streamed_images_give_the_same_bits(subject: Subject) -> None:
-    """Check that streamed and resident images train the same weights."""
+    """Check that training on streamed and on resident images gives the same weights."""
     splits = shapes_set()
     how: dict[str, Any] = {"conflict": splits.conflicting("train"), "bias": subject.labels()}
     source = Streaming(
@@ -243,7 +247,7 @@ def streamed_images_give_the_same_bits(subject: Subject) -> None:
 
 
 def it_learns(subject: Subject) -> None:
-    """Check that it learns to tell standing bars from lying ones where colours say nothing."""
+    """Check that a method learns to tell vertical bars from horizontal ones if colours are random."""
     fair = shapes_set(conflicting=SAMPLES // 2, seed=3)
     torch.manual_seed(0)
     model = WideNet()
@@ -256,7 +260,7 @@ def it_learns(subject: Subject) -> None:
     right = predict(method.eval().predict, test.plain()).argmax(1) == test.targets
     for b in (0, 1):
         accuracy = float(right[fair.bias["test"] == b].double().mean())
-        assert accuracy > 0.9, f"{accuracy:.0%} right where the colour is {b}"
+        assert accuracy > 0.9, f"only {accuracy:.0%} correct for colour {b}"
 
 
 def _train_fairly(method: Method, splits: Splits, bias: Tensor | None) -> None:
@@ -268,12 +272,12 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
     "it trains any network": trains_any_network,
     "its players step distinct parameters": players_step_distinct_parameters,
     "its losses are named and finite, and reach every player": losses_are_finite_and_reach_every_player,
-    "its losses are finite in odd batches": losses_are_finite_in_odd_batches,
-    "a step waits for nothing": a_step_waits_for_nothing,
-    "its state is all that training changes": its_state_is_all_that_training_changes,
-    "its state loads into a fresh one": its_state_loads_into_a_fresh_one,
+    "its losses are finite in unusual batches": losses_are_finite_in_unusual_batches,
+    "a step does not synchronise with the device": a_step_does_not_synchronise,
+    "its state holds everything that training changes": state_holds_all_that_training_changes,
+    "its state can be loaded into a new method": state_loads_into_a_new_method,
     "predicting changes nothing": predicting_changes_nothing,
-    "bias labels matter only where declared": bias_labels_matter_only_where_declared,
+    "it uses bias labels only if it declares them": bias_labels_matter_only_if_declared,
     "streamed images give the same bits": streamed_images_give_the_same_bits,
     "it learns": it_learns,
 }

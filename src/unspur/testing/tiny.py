@@ -1,4 +1,4 @@
-"""Tiny data and networks to try a method on: seconds on a CPU."""
+"""Tiny data and networks to test a method in seconds on a CPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..training.sections import NetworkSettings
 
 
 class TinyNet(nn.Module):
-    """A convolution with batch norm and a head: everything a real network has, in 200 weights."""
+    """A convolution, batch norm and a head: the parts of a real network, with about 200 weights."""
 
     def __init__(self, classes: int = 2):
         super().__init__()
@@ -33,7 +33,7 @@ class TinyNet(nn.Module):
 
 
 class OddNet(nn.Module):
-    """A user's own network: a nested head, functional layers, a parameter outside any layer."""
+    """An unusual network of a user: a nested head, functional layers, a parameter outside all layers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class RowReader(nn.Module):
 
 
 class WideNet(nn.Module):
-    """Enough of a network to tell standing bars from lying ones."""
+    """A network that is large enough to tell vertical bars from horizontal ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 
 
 def shapes_set(*, samples: int = 240, conflicting: int = 24, seed: int = 0) -> Splits:
-    """Return two classes of bright bars that stand or lie; the colour nearly always gives the class away."""
+    """Return vertical and horizontal bright bars, two classes, whose colour nearly always fits the class."""
     parts: dict[str, Any] = {}
     bias: dict[str, Tensor] = {}
     for offset, name in enumerate(("train", "valid", "test")):
@@ -112,7 +112,7 @@ def bars(targets: Tensor, colour: Tensor, g: torch.Generator) -> Tensor:
 
 
 def resident(splits: Splits, device: str = "cpu", **options: Any) -> Resident:
-    """Put the training split on a device, with its true conflicting samples marked."""
+    """Put the training split on a device, with its conflicting samples flagged."""
     assert isinstance(splits.train, Split), "tiny data are in memory"
     return Resident(
         splits.train,
@@ -125,7 +125,7 @@ def resident(splits: Splits, device: str = "cpu", **options: Any) -> Resident:
 
 @dataclass(frozen=True)
 class TinyInputs:
-    """What a method may ask for when it is built, from tiny data and one kind of network."""
+    """The inputs from which a method is built, for tiny data and one kind of network."""
 
     splits: Splits
     make: Callable[[], nn.Module]
@@ -157,7 +157,7 @@ class TinyInputs:
 
 
 class MemoryCheckpointer:
-    """A checkpointer that stores checkpoints in memory instead of on disk."""
+    """A checkpointer that keeps the last checkpoint in memory instead of on disk."""
 
     def __init__(self) -> None:
         self.saved: tuple[dict[str, Tensor], dict[str, Any]] | None = None
@@ -178,7 +178,7 @@ INDEXES = ("aten.index", "aten.index_put", "aten.index_put_", "aten._index_put_i
 
 
 class NoSync(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Raises on operations that wait for the device or whose shape depends on values."""
+    """Raises AssertionError for operations that wait for the device or whose shape depends on values."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -195,7 +195,7 @@ class NoSync(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def same(a: Mapping[str, Tensor], b: Mapping[str, Tensor]) -> bool:
-    """Return whether names and bits are the same, NaN included."""
+    """Return whether names and bits are the same; NaN equals NaN."""
     return a.keys() == b.keys() and all(_bits(a[k]) == _bits(b[k]) for k in a)
 
 

@@ -1,17 +1,16 @@
 """The one front door: data and settings in, a plan with its keys, run, save, report.
 
-The functions of `api`, every command, `bench` and the audit go through here, so that the same verb gives the
-same result from Python and from the shell:
+The functions of `api` and all commands go through here, so that Python and the shell give the same results:
 
-    open_debias(images, ...)      ──> Run        settings from the number of images; the judge is asked first
-    open_recipe(recipe, ...)      ──> Run        a recipe as it is written
-    announce(run)                 ──> times      what the run costs, from a few measured steps
-    carry_out(run, out)           ──> Outcome    ask the judge, run the plan, save the folder, write the page
-    open_comparison(images, ...)  ──> Runs       several methods on the same images
-    carry_out_comparison(runs)    ──> scores of all of them beside each other
-    open_audit(images, ...)       ──> Context    an audit and nothing else
-    carry_out_audit(context, out) ──> Audit      train its networks, save its folder, write the page
-    run_here, run_on_cluster      ──> FinishedRuns  many runs of recipes, in parts or on a cluster
+    open_debias(images, ...)      ──> Run        prepare a run with settings for the number of images
+    open_recipe(recipe, ...)      ──> Run        prepare a run of a recipe
+    announce(run)                 ──> times      estimate the costs of a run from a few measured steps
+    carry_out(run, out)           ──> Outcome    ask the judge, run the plan, write the folder and report
+    open_comparison(images, ...)  ──> Runs       prepare runs of several methods on the same images
+    carry_out_comparison(runs)    ──> scores     run all of them and compare
+    open_audit(images, ...)       ──> Context    prepare an audit
+    carry_out_audit(context, out) ──> Audit      train its networks, save its folder, write the report
+    run_here, run_on_cluster      ──> FinishedRuns  run many recipes, in parts or on a cluster
 
 May import: addresses, audit, cluster, data, deploy, errors, masks, models, parallel, recipes, report,
 runs, stages, store.

@@ -1,4 +1,4 @@
-"""Announce how long a run takes before it begins, and let its progress know what is still to come."""
+"""Estimate how long a run takes before it begins, so that its progress can show the remaining time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..stages.estimate import Estimate, closing_seconds, estimate, relative_cost
 
 @dataclass(frozen=True)
 class Announcement:
-    """What a run costs: its stages, the audit before them if there is one, scores and page after them."""
+    """The expected costs of a run: the audit (if there is one), the stages, and the scores and report."""
 
     stages: list[Estimate]
     audit: AuditCost | None
@@ -25,19 +25,19 @@ class Announcement:
 
     @property
     def seconds(self) -> float:
-        """About how long the whole run takes, if there is a shortcut."""
+        """The approximate time of the whole run, if there is a shortcut."""
         audit = self.audit.seconds if self.audit else 0.0
         return audit + sum(row.seconds for row in self.stages) + self.closing
 
     @property
     def least_seconds(self) -> float:
-        """About how long it takes where the audit's miner alone sees that there is no shortcut."""
+        """The approximate time if the audit's miner alone is enough to see that there is no shortcut."""
         miner = self.audit.miner_seconds if self.audit else 0.0
         return miner + sum(r.seconds for r in self.stages if r.stage == "pretrain") + self.closing
 
 
 def announce(run: Run) -> Announcement:
-    """Measure a few steps and estimate what a run costs; its progress then says what is left of all of it."""
+    """Measure a few steps and estimate the costs of a run; its progress then shows the remaining time."""
     judge = run.context.judge
     audit = judge.cost() if isinstance(judge, Judge) else None
     found = Announcement(estimate(run), audit, closing_seconds(run))
@@ -50,17 +50,17 @@ def announce(run: Run) -> Announcement:
 
 
 def expect_costs(context: Context, seconds: Mapping[str, float]) -> None:
-    """Let the progress of a run or an audit know what each of its trainings should cost."""
+    """Pass the expected seconds of each training to the progress display of a run or an audit."""
     if isinstance(context.show, Display):
         context.show.clock.expect(seconds, in_seconds=True)
 
 
 def expect_relative_costs(run: Run) -> None:
-    """Do so without measuring anything, where nothing was announced."""
+    """Pass estimated relative costs to the progress display, if nothing was measured before."""
     show = run.context.show
-    wanted = isinstance(show, Display) and not show.clock.expected
-    if not first_says(wanted):
+    needs_costs = isinstance(show, Display) and not show.clock.expected
+    if not first_says(needs_costs):
         return
-    costs = relative_costs(run)  # in every process: they look into the store together
+    costs = relative_costs(run)  # in every process, because they read the store together
     if isinstance(show, Display):
         show.clock.expect(costs, in_seconds=False)

@@ -1,4 +1,4 @@
-"""Audit a user's images: the context of the audit, the audit, its folder, its page."""
+"""Audit a user's images: prepare the audit, carry it out, write its folder and its report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def open_audit(
     steps: int = 0,
     changes: Mapping[str, Any] | None = None,
 ) -> Context:
-    """Prepare an audit of a user's images; raises if they cannot be audited."""
+    """Prepare an audit of a user's images; raise DataError if they cannot be audited."""
     stated = models.StartingPoint(model).pixels if model is not None else 0
     limit = size or stated or audit_pixels(place)
     splits = shrink_once(images.open(limit, square=stated > 0), limit)
@@ -60,15 +60,15 @@ def carry_out_audit(
     table: Path | None = None,
     measure: Callable[[Context], Power] | None = None,
 ) -> tuple[Audit, Path | None]:
-    """Audit the training split, and with `out` save the audit's folder and page.
+    """Audit the training split; with `out`, write the folder of the audit and its report.
 
-    The suspects are explained by what is known of the images, and by the columns of `table`. `measure`
-    measures what the audit would find; the folder is complete before that begins, and again after it.
-    Several processes train and measure together; the first alone reads the table, explains and saves.
+    Properties of the images and the columns of `table` are used to explain the suspects. `measure` measures
+    which shortcuts the audit would find; the folder is written before that, and again afterwards. Several
+    processes train and measure together; only the first reads the table, explains and writes.
     """
     with write_together(out, "audit"):
-        known = only_first(lambda: _known(context, source, table))
-        found = _explained(auditor.audit(context), context, known)
+        facts = only_first(lambda: _image_facts(context, source, table))
+        found = _explained(auditor.audit(context), context, facts)
         save = partial(_save, context, out, command, source)
         report = save(found)
         if measure is None:
@@ -80,7 +80,7 @@ def carry_out_audit(
 def _save(
     context: Context, out: Path | None, command: str, source: str, found: Audit
 ) -> Path | None:
-    """Write the folder of an audit and its page, if there is to be one, in the first process."""
+    """Write the folder and the report of an audit in the first process, if `out` is given."""
     if out is None or not is_first():
         return None
     with alone():
@@ -90,52 +90,52 @@ def _save(
 
 
 @dataclass(frozen=True)
-class Known:
-    """What is known of images apart from their pixels: their files, and a table with its name."""
+class ImageFacts:
+    """Information about images besides their pixels: their files, and a table with its name."""
 
     files: Mapping[str, Path]
     table: SampleTable | None = None
     table_name: str = ""
 
 
-def _known(context: Context, source: str, table: Path | None) -> Known:
-    """Find the files, and read the table of a user or, without one, the table that images are listed in."""
+def _image_facts(context: Context, source: str, table: Path | None) -> ImageFacts:
+    """Find the files of images, and read `table` or, without it, the table that lists the images."""
     files = _files(source)
     if table is None and not has_properties(Path(source)):
-        return Known(files)
+        return ImageFacts(files)
     path = table or Path(source)
     read = read_sample_table(path, sample_names(context.splits.train), files)
-    return Known(files, read, printable(path))
+    return ImageFacts(files, read, printable(path))
 
 
 def _files(source: str) -> dict[str, Path]:
-    """Return the files of a folder or a table of images by their names; none for other data."""
+    """Return the files of a folder or a table of images by name; an empty dictionary for other data."""
     if not source or source.startswith(hub.PREFIX):
         return {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # all was said when the images were opened
+        warnings.simplefilter("ignore")  # the same warnings were shown when the images were opened
         listing = list_source(Path(source))
     return {printable(row.path, listing.root): row.path for row in listing.rows}
 
 
-def _explained(found: Audit, context: Context, known: Known | None) -> Audit:
-    """Return the audit with what goes with being a suspect; the first process alone has what is known."""
+def _explained(found: Audit, context: Context, facts: ImageFacts | None) -> Audit:
+    """Return the audit with an explanation of its suspects; only the first process has the facts."""
 
     def work() -> Explanation:
-        assert known is not None
-        return _explain(found, context, known)
+        assert facts is not None
+        return _explain(found, context, facts)
 
     return replace(found, explanation=from_first(work))
 
 
-def _explain(found: Audit, context: Context, known: Known) -> Explanation:
+def _explain(found: Audit, context: Context, facts: ImageFacts) -> Explanation:
     splits = context.splits
     explanation = explain(
         found.suspects.conflict,
         splits.train.targets,
         splits.classes,
-        find_columns(splits, known.files, known.table),
+        find_columns(splits, facts.files, facts.table),
         seed=context.recipe.seed,
     )
-    missing = known.table.missing if known.table else 0
-    return replace(explanation, table=known.table_name, missing=missing)
+    missing = facts.table.missing if facts.table else 0
+    return replace(explanation, table=facts.table_name, missing=missing)

@@ -1,7 +1,7 @@
-"""Train several methods on a user's images, each through the front door, and compare what they give.
+"""Train several methods on a user's images, and compare their scores.
 
-Stages that methods share (mining, the ordinary model) are trained once, as the store has them. All methods
-have the same network, seed, budget and held-out images, so that only the method differs.
+Stages that methods share (mining, the ordinary model) are trained once and found in the store. All methods
+have the same network, seed, number of steps and held-out images, so that only the method differs.
 """
 
 from __future__ import annotations
@@ -45,19 +45,23 @@ def open_comparison(
     *,
     model: nn.Module | str | None = None,
     init: str = "",
+    pretrained: bool = False,
     size: int = 0,
     settings: Mapping[str, Any] | None = None,
     suspects: Path | str | None = None,
 ) -> dict[str, stages.Run]:
-    """Prepare a run of each method; raises before anything is trained if one cannot be run."""
+    """Prepare a run of each method; raise before any training begins if one of them cannot be run."""
     if len(set(methods)) < len(methods) or not methods:
-        raise RecipeError(f"name each method once, and at least one; given: {', '.join(methods)}.")
-    opened = {
+        raise RecipeError(
+            f"the methods must be different, and at least one; given: {', '.join(methods) or 'none'}."
+        )
+    runs_by_method = {
         name: open_debias(
             images,
             place,
             model=model,
             init=init,
+            pretrained=pretrained,
             size=size,
             settings=settings,
             suspects=suspects,
@@ -66,22 +70,22 @@ def open_comparison(
         )
         for name in methods
     }
-    for run in opened.values():
+    for run in runs_by_method.values():
         run.check()
-    return opened
+    return runs_by_method
 
 
 def carry_out_comparison(
-    opened: Mapping[str, stages.Run],
+    runs_by_method: Mapping[str, stages.Run],
     out: Path | None = None,
     *,
     command: str = "",
     source: str = "",
 ) -> MethodComparison:
-    """Run every method, with `out` in a folder of its own, and compare them; then write the page."""
+    """Run every method and compare the scores; with `out`, write a folder for each method and a page."""
     outcomes = {
         name: carry_out(run, out / name if out else None, command=command, source=source)
-        for name, run in opened.items()
+        for name, run in runs_by_method.items()
     }
     found = compare_outcomes(outcomes, command=command)
     return found if out is None or not is_first() else _save(found, out)
@@ -95,7 +99,7 @@ def _save(found: MethodComparison, out: Path) -> MethodComparison:
 
 
 def compare_outcomes(outcomes: Mapping[str, Outcome], *, command: str = "") -> MethodComparison:
-    """Return the scores of all methods beside each other; ERM, or else the first, is the baseline."""
+    """Compare the scores of all methods; the baseline is ERM or, without it, the first method."""
     first = next(iter(outcomes.values()))
     baseline = "erm" if "erm" in outcomes else next(iter(outcomes))
     scored = {name: each.scores for name, each in outcomes.items()}
@@ -136,7 +140,7 @@ def compare_outcomes(outcomes: Mapping[str, Outcome], *, command: str = "") -> M
 
 
 def _unseen(outcomes: Mapping[str, Outcome]) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """Return which images outside training are suspects, and which of them each method gets right."""
+    """Return which held-out images are suspects, and which of all held-out images each method gets right."""
     mined = next((each for each in outcomes.values() if "mine" in each.results), None)
     if mined is None or mined.context.unseen is None:
         return None, {}
@@ -153,7 +157,7 @@ def _right(outcome: Outcome, split: str, among: Tensor) -> Tensor:
 
 
 def _seconds(outcome: Outcome) -> float:
-    """Return how long the stages of a method took; those that methods share count for each of them."""
+    """Return the total seconds of the stages of a method; a shared stage counts for every method."""
     return round(sum(float(each.about["seconds"]) for each in outcome.results.values()), 1)
 
 

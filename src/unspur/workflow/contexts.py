@@ -1,4 +1,4 @@
-"""The contexts of runs and audits: recipe, data, network and place put together."""
+"""Create the contexts of runs and audits from a recipe, data, a network and a place."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..stages.context import Context
 from ..stages.corrections import Corrections, sample_names
 from ..stages.place import Place
 
-AUDIT_PIXELS = 64  # largest side of an image in an audit; its small networks see no more
+AUDIT_PIXELS = 64  # largest side of an image in an audit, whose networks are small
 
 
 def open_context(
@@ -33,7 +33,7 @@ def open_context(
     model: nn.Module | str | None = None,
     corrections: Corrections | None = None,
 ) -> Context:
-    """Return what the stages of a run share; `corrections` are a person's, of the suspects."""
+    """Return what the stages of a run share; `corrections` are those of a person to the suspects."""
     context = Context(
         recipe=recipe,
         splits=splits,
@@ -47,12 +47,12 @@ def open_context(
     builder = models.find_logits(context.builder, lambda: context.probe)
     context = replace(context, builder=builder)
     if process_count() > 1:
-        from_first(lambda: bool(context.initial))  # weights that are fetched are fetched once
+        from_first(lambda: bool(context.initial))  # so that weights are downloaded once
     return context
 
 
 def open_corrections(suspects: Path | str | None, splits: Splits) -> Corrections | None:
-    """Read the suspects.csv that a person has corrected, if there is one; the first process sends it."""
+    """Read the suspects.csv that a person has corrected, if there is one, in the first process."""
     if suspects is None:
         return None
     train = splits.train
@@ -64,26 +64,26 @@ def open_corrections(suspects: Path | str | None, splits: Splits) -> Corrections
 
 
 def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> models.Builder:
-    """Return the builder of the network: copies of a module, or what the recipe names."""
-    wanted, pretrained = recipe.model, recipe.start.pretrained
+    """Return the builder of the network: copies of a module, or the network that the recipe names."""
+    settings, pretrained = recipe.model, recipe.start.pretrained
     if model is not None and not isinstance(model, str):
-        if wanted.init:
+        if settings.init:
             raise ModelError(
-                f"init = {wanted.init!r} is for a network by name, and the model is a module. Load the "
+                f"init = {settings.init!r} is for a network by name, and the model is a module. Load the "
                 "weights into it, and leave init out."
             )
         return models.copies_of(_first_weights(model))
     return models.builder(
-        wanted.name,
+        settings.name,
         len(splits.classes),
-        wanted.options,
-        init=wanted.init,
+        settings.options,
+        init=settings.init,
         pretrained=pretrained,
     )
 
 
 def _first_weights(model: nn.Module) -> nn.Module:
-    """Return the model with the weights it has in the first process, where there are several."""
+    """Return the model with the weights that it has in the first process."""
     if process_count() == 1:
         return model
     model = copy.deepcopy(model).cpu()
@@ -92,7 +92,7 @@ def _first_weights(model: nn.Module) -> nn.Module:
 
 
 def shrink_once(splits: Splits, limit: int) -> Splits:
-    """Return the splits with images of at most `limit` pixels; several processes share the smaller ones."""
+    """Return the splits with images of at most `limit` pixels; several processes share the shrunk images."""
     if max(splits.train.shape[1:]) <= limit:
         return splits
     return open_splits(lambda: shrink(splits, limit))

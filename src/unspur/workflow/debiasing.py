@@ -1,4 +1,4 @@
-"""Debias a user's images or run a recipe: a plan with its keys, the run, its folder, its page."""
+"""Debias a user's images or run a recipe: prepare the run, carry it out, write its folder and its report."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from .contexts import audit_context, audit_pixels, open_context, open_correction
 
 @dataclass(frozen=True)
 class Outcome:
-    """The results of a run, its scores, the judge's advice, and the page if there is one.
+    """The results of a run, its scores, the judge's advice, and the path of the report if there is one.
 
-    Size and speed are measured where a run is saved and something was pruned.
+    Size and speed are measured if the run is saved and something was pruned.
     """
 
     context: Context
@@ -52,7 +52,7 @@ class Outcome:
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The scores, with the judge's advice where it was asked, and a warning of crowded classes."""
+        """The scores, the judge's advice if there was a judge, and a warning about crowded classes."""
         return run_numbers(self.context, self.results, self.scores, self.advice)
 
 
@@ -71,9 +71,9 @@ def open_debias(
 ) -> stages.Run:
     """Prepare the debiasing of a user's images.
 
-    `settings` are changes of what the number of images, the device and the method suggest, or a whole recipe.
-    Images in files become squares of the size that published weights or the network itself expect, if that
-    is known, or of `size`.
+    `settings` are changes of the defaults for the number of images, the device and the method, or a complete
+    recipe. Images in files are resized to squares of the size that the published weights or the network
+    itself expect, if that is known, or of `size`.
     """
     size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
     known = settings.model.name if isinstance(settings, Recipe) else budget.NETWORK
@@ -100,7 +100,7 @@ def open_debias(
 
 
 def _with_masks_that_fit(context: Context) -> Context:
-    """Mask single weights where whole channels of the network cannot be removed, with a warning."""
+    """Mask single weights, with a warning, if whole channels of the network cannot be removed."""
     if context.recipe.prune.unit == "weight" or "prune" not in context.recipe.stages:
         return context
     try:
@@ -121,7 +121,7 @@ def _is_larger(splits: Splits, pixels: int) -> bool:
 
 
 def _open_for_judge(images: UserImages, place: Place) -> Splits:
-    """Open files again at the audit's size; what is wrong with them was said the first time."""
+    """Open files again at the audit's size; their warnings were shown the first time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return images.open(audit_pixels(place))
@@ -134,10 +134,10 @@ def _debias_recipe(
     start: models.StartingPoint,
     method: str,
 ) -> Recipe:
-    """Return the user's recipe with the network asked for, or one that fits the images, with changes."""
+    """Return the user's recipe with the chosen network, or the default recipe for the images with changes."""
     if isinstance(settings, Recipe):
         if method != own_methods.DEFAULT:
-            raise RecipeError(f"a whole recipe has its own plan; leave the method {method!r} out.")
+            raise RecipeError(f"a recipe has its own plan. Leave the method {method!r} out.")
         return budget.with_network(settings, start.name, start.init, start.pretrained)
     name, options = start.name or budget.NETWORK, dict[str, Any]()
     if start.is_usual and "model.name" not in (settings or {}):
@@ -159,12 +159,12 @@ def _debias_recipe(
 
 
 def add_audit(context: Context, splits: Splits, place: Place) -> Context:
-    """Add what the recipe asks of an audit of these images: a judge, and the suspects it finds.
+    """Add a judge and a miner that work by an audit of these images, if the recipe has them.
 
-    Warns and adds no judge where the images cannot be audited, for example because there are too few.
+    Warns and adds no judge if the images cannot be audited, for example because there are too few.
     """
     recipe = context.recipe
-    asks = recipe.judge and "pretrain" in recipe.stages  # otherwise no ordinary model to return
+    asks = recipe.judge and "pretrain" in recipe.stages  # without it there is no ordinary model
     mines = crossfit_miner.is_wanted(recipe)
     if not asks and not mines:
         return context
@@ -174,7 +174,7 @@ def add_audit(context: Context, splits: Splits, place: Place) -> Context:
     try:
         preparation.check(audit)
     except DataError as error:
-        warnings.warn(f"the judge was not asked whether there is a shortcut: {error}", stacklevel=3)
+        warnings.warn(f"no audit checked whether there is a shortcut: {error}", stacklevel=3)
         return context
     return replace(context, judge=Judge(audit) if asks else None)
 
@@ -186,14 +186,20 @@ def open_recipe(
     root: Path | None = None,
     load: Callable[..., Splits] = data.load,
 ) -> stages.Run:
-    """Prepare a recipe that names its data; `load` finds the data."""
-    wanted = recipe.data
-    if wanted.name == "given":
+    """Prepare the run of a recipe that names its data; `load` loads the data."""
+    settings = recipe.data
+    if settings.name == "given":
         raise RecipeError(
             f"{recipe.name}: data.name is not set. Choose one of {', '.join(data.dataset_names())}."
         )
     splits = open_splits(
-        lambda: load(wanted.name, root=root, ratio=wanted.ratio, seed=wanted.seed, size=wanted.size)
+        lambda: load(
+            settings.name,
+            root=root,
+            ratio=settings.ratio,
+            seed=settings.seed,
+            size=settings.size,
+        )
     )
     context = open_context(recipe, splits, place)
     return stages.Run(add_audit(context, splits, place))
@@ -205,11 +211,11 @@ def carry_out(
     *,
     command: str = "",
     source: str = "",
-    scored: Callable[[Outcome], None] | None = None,
+    on_scores: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
-    """Ask the judge if there is one, run the plan, and with `out` save the run and its page.
+    """Ask the judge if there is one, and run the plan; with `out`, write the run's folder and its report.
 
-    `scored` is called with the outcome as soon as it is saved, before pictures and page are made.
+    `on_scores` is called with the outcome as soon as the model and its scores are saved, before the report.
     """
     expect_relative_costs(run)
     with write_together(out, "run"):
@@ -221,18 +227,18 @@ def carry_out(
             return outcome
         with alone():
             outcome = replace(outcome, size_and_speed=_size_and_speed(outcome))
-            return save_outcome(outcome, out, command=command, source=source, scored=scored)
+            return save_outcome(outcome, out, command=command, source=source, on_scores=on_scores)
 
 
 def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
-    """Compare the ordinary with the debiased network; None where nothing was pruned."""
+    """Compare the ordinary with the debiased network; None if nothing was pruned."""
     context, results = outcome.context, outcome.results
     if results.pruned is None or "pretrain" not in results:
         return None
     ordinary, debiased = results.weights("pretrain"), results.final_weights
     try:
         return compare(context.network(ordinary), context.outcome(debiased), context.probe)
-    except (RuntimeError, ModelError):  # a network that cannot be taken apart is still a result
+    except (RuntimeError, ModelError):  # channels cannot be removed; the run is valid anyway
         return None
 
 
@@ -242,18 +248,17 @@ def save_outcome(
     *,
     command: str = "",
     source: str = "",
-    scored: Callable[[Outcome], None] | None = None,
+    on_scores: Callable[[Outcome], None] | None = None,
 ) -> Outcome:
-    """Write the folder of a run and its page; `command` is its command line, `source` the user's images."""
+    """Write the folder of a run and its report; `command` is the command line, `source` the user's images."""
     context, results, scores = outcome.context, outcome.results, outcome.scores
-    changed = person_changes(
-        context, scores
-    )  # read before an earlier run in the folder is replaced
+    # This reads an earlier run in the folder, which is replaced below.
+    changed = person_changes(context, scores)
     runs.save(context, results, scores, out, numbers=outcome.numbers)
     save_skipped(context.splits, out)
-    if scored is not None:
-        scored(outcome)
-    # The model is safe by now: no trouble with pictures may cost it.
+    if on_scores is not None:
+        on_scores(outcome)
+    # The model is saved by now, so that a problem with the pictures cannot lose it.
     inspected = _inspected(context, results)
     measured = outcome.size_and_speed
     runs.save_record(
@@ -272,13 +277,13 @@ def save_outcome(
 
 
 def _inspected(context: Context, results: Results) -> Artifact | None:
-    """Return the pictures for the report; a network that cannot be looked into is still a result."""
+    """Return the pictures for the report; None, with a warning, if the network does not allow them."""
     try:
         with context.show("inspect"):
             return inspect(context, results)
     except (OSError, StoreError):
         raise
-    except Exception as error:  # of a user's network
+    except Exception as error:  # a user's network can raise anything
         reason = str(error).partition("\n")[0]
         warnings.warn(f"the report has no pictures of this network: {reason}.", stacklevel=4)
         return None

@@ -1,7 +1,7 @@
-"""Many runs of recipes: in this process, in parts without any server, or on a cluster.
+"""Run many recipes: in this process, in parts on several machines, or on a cluster.
 
-Runs are done in groups, side by side. Every finished run of a part or of a cluster is kept beside the table
-(`RunRecords`), so that the same command again runs only what is missing.
+The runs of a group are trained side by side. Every finished run of a part or of a cluster is written next to
+the table (`RunRecords`), so that the same command again runs only what is missing.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ RunNumbers = dict[str, Any]
 
 @dataclass(frozen=True)
 class Site:
-    """Where runs are done, by name: another process or machine can open the same."""
+    """Where runs are carried out, by name, so that another process or machine can open the same place."""
 
     device: str | None = None
     store: str | None = None
     data_root: Path | None = None
-    threads: int | None = None  # of a training on the CPU; None chooses
+    threads: int | None = None  # threads of a training on the CPU; None chooses a number
 
     def absolute(self) -> Site:
-        """Return the same with whole paths, which a worker in another folder understands."""
+        """Return the same site with absolute paths, for a worker in another folder."""
         store = self.store or default_store()
         return Site(
             self.device,
@@ -50,7 +50,7 @@ class Site:
         )
 
     def opener(self, show: Show) -> Callable[[Recipe], stages.Run]:
-        """Return a function that prepares the run of a recipe; runs of one data set share it."""
+        """Return a function that prepares the run of a recipe; a data set is loaded once for all its runs."""
         load = cache(data.load)
         place = command_place(self.device, self.store, show, self.threads)
         return lambda recipe: open_recipe(recipe, place, root=self.data_root, load=load)
@@ -78,11 +78,11 @@ class ListPart:
 
     @staticmethod
     def parse(text: str) -> ListPart:
-        """Return the part that a text as 2/8 names."""
+        """Return the part that a text such as 2/8 describes."""
         found = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text)
         if found is None or not 1 <= int(found[1]) <= int(found[2]):
             raise UsageError(
-                f"--part {text}: give the number of the part and how many there are, as in 1/8 to 8/8."
+                f"--part {text!r} is not a part. Write its number and how many parts there are: 1/8 to 8/8."
             )
         return ListPart(int(found[1]), int(found[2]))
 
@@ -100,21 +100,22 @@ class ManyRuns:
     together: int = 1
 
     @property
-    def wanted(self) -> list[Recipe]:
+    def all_runs(self) -> list[Recipe]:
+        """Every recipe with every seed, in the order of the table."""
         return seeded_recipes(self.recipes, self.seeds)
 
-    def places(self, recipe: Recipe) -> list[int]:
-        """Return the places of a run among those wanted: several if it is wanted twice."""
-        return [place for place, each in enumerate(self.wanted) if each == recipe]
+    def positions(self, recipe: Recipe) -> list[int]:
+        """Return the positions of a run in `all_runs`; several if the run is listed twice."""
+        return [place for place, each in enumerate(self.all_runs) if each == recipe]
 
     def groups(self, part: ListPart) -> list[list[Recipe]]:
-        """Return the groups of a part; the parts do not depend on what is finished."""
-        return part.of(list(group_runs(self.wanted, self.together)))
+        """Return the groups of a part; they do not depend on which runs are finished."""
+        return part.of(list(group_runs(self.all_runs, self.together)))
 
 
 @dataclass(frozen=True)
 class FinishedRuns:
-    """The runs that are finished, by their place among those wanted, and what failed."""
+    """The finished runs by their position in `ManyRuns.all_runs`, and descriptions of the failed ones."""
 
     runs: dict[int, RunNumbers]
     failures: list[str]
@@ -123,11 +124,11 @@ class FinishedRuns:
 def run_here(
     many: ManyRuns, open_run: Callable[[Recipe], stages.Run], records: RunRecords, part: ListPart
 ) -> FinishedRuns:
-    """Run a part in this process; runs of other parts are taken from the records."""
+    """Run a part in this process; the runs of other parts are read from the records."""
     kept = records if part.count > 1 else None
     tasks = [(open_run, group, records) for group in many.groups(part)]
     finished = _carry_out(many, SerialPool(), _run_missing, tasks, kept)
-    for place, recipe in enumerate(many.wanted if part.count > 1 else ()):
+    for place, recipe in enumerate(many.all_runs if part.count > 1 else ()):
         record = None if place in finished.runs else records.read(recipe)
         if record is not None and is_current(record, open_run(recipe)):
             finished.runs[place] = record
@@ -137,7 +138,7 @@ def run_here(
 def run_on_cluster(
     many: ManyRuns, site: Site, records: RunRecords, part: ListPart, pool: Pool
 ) -> FinishedRuns:
-    """Run a part on a cluster; this process alone writes the records, as results come."""
+    """Run a part on a cluster; only this process writes the records, as results arrive."""
     here = site.absolute()
     tasks = [(here, group, [records.read(each) for each in group]) for group in many.groups(part)]
     return _carry_out(many, pool, run_quietly, tasks, records)
@@ -150,7 +151,7 @@ def _carry_out(
     tasks: Sequence[tuple[Any, list[Recipe], Any]],
     records: RunRecords | None,
 ) -> FinishedRuns:
-    """Do the groups of runs; keep each finished run in `records`, if given."""
+    """Run all groups, and write each finished run to `records`, if given."""
     finished = FinishedRuns({}, [])
     for number, result in pool.run(function, tasks):
         group = tasks[number][1]
@@ -159,7 +160,7 @@ def _carry_out(
             if isinstance(run, TaskFailure):
                 finished.failures.append(f"{recipe.name} seed {recipe.seed}: {run.reason}")
                 continue
-            finished.runs.update(dict.fromkeys(many.places(recipe), run))
+            finished.runs.update(dict.fromkeys(many.positions(recipe), run))
             if records is not None:
                 records.add(recipe, run)
     return finished
@@ -174,7 +175,7 @@ def _run_missing(
 def run_quietly(
     site: Site, group: Sequence[Recipe], known: Sequence[RunNumbers | None]
 ) -> list[RunNumbers | TaskFailure]:
-    """Run a group in a worker of a cluster; if that fails, one by one, so that the others are not lost."""
+    """Run a group in a worker of a cluster; if it fails, run one by one, so that the others are not lost."""
     try:
         return [*_run_group(site.open_quietly, group, known)]
     except Interrupted:
@@ -191,12 +192,12 @@ def _run_group(
     group: Sequence[Recipe],
     known: Sequence[RunNumbers | None],
 ) -> list[RunNumbers]:
-    """Run a group side by side, apart from those whose record is current; return all of them."""
-    opened = [open_run(each) for each in group]
+    """Train the runs of a group side by side, except those with a current record; return all of them."""
+    runs = [open_run(each) for each in group]
     current = [
         record if record is not None and is_current(record, run) else None
-        for run, record in zip(opened, known, strict=True)
+        for run, record in zip(runs, known, strict=True)
     ]
-    missing = [run for run, record in zip(opened, current, strict=True) if record is None]
+    missing = [run for run, record in zip(runs, current, strict=True) if record is None]
     fresh = iter(run_group(missing) if missing else [])
     return [next(fresh) if record is None else record for record in current]

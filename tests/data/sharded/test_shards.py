@@ -342,7 +342,7 @@ def test_debias_on_shards_reuses_stored_stages(photos: Path, shards: Path, tmp_p
             assert done.exit_code == 0, (done.output, done.exception)
         scores = [json.loads(Path(name, "scores.json").read_text()) for name in ("one", "two")]
         assert scores[0] == scores[1]
-        assert "Already stored, not run again" in done.output
+        assert "Reused from the store" in done.output
         assert "train/cat/000_night.png" in Path("one/suspects.csv").read_text()
         done = CliRunner().invoke(cli.app, ["evaluate", "one", str(shards), "--device", "cpu"])
         assert done.exit_code == 0, (done.output, done.exception)

@@ -1,4 +1,4 @@
-"""A method, a data set and a network, as a package of someone else would write them."""
+"""An example plugin with a method, a data set and a network."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ METHOD = MethodEntry(
 
 
 def bars(request: Request) -> Splits:
-    """Return bars that stand or lie; the seed is the recipe's."""
+    """Return vertical and horizontal bars, drawn with the seed of the recipe."""
     return shapes_set(seed=request.seed)
 
 
 def network(classes: int) -> nn.Module:
-    """Return a network for so many classes."""
+    """Return a network for a number of classes."""
     return TinyNet(classes)

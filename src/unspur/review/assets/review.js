@@ -5,6 +5,7 @@ import { ask, newKey, Outbox, pageName, Refusal } from "./server.js";
 import { Chooser } from "./chooser.js";
 import { Debias } from "./debias.js";
 import { Grid } from "./grid.js";
+import { RegionTool } from "./region.js";
 import { Single } from "./single.js";
 
 const PAGE = 200; // rows of one request
@@ -90,6 +91,7 @@ class Page {
     this.grid = new Grid(this.list, (place) => this.openAt(place));
     this.chooser = new Chooser(about.classes);
     this.debias = new Debias(about.read_only);
+    this.region = new RegionTool();
     this.outbox = new Outbox(about.table, (sent, answer) => this.answered(sent, answer), () => this.reload());
     this.place = 0;
     this.fillPage(about);
