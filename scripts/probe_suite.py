@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from unspur import models, noise
 from unspur.data.benchmarks import bffhq, cifar10, cmnist, embedded, mnist, planted
 from unspur.data.benchmarks.planted import Base
-from unspur.data.splits import resize
+from unspur.data.image_sizes import resize
 from unspur.errors import DataError
 from unspur.probe.findings import ChangeEffect
 from unspur.probe.image_changes import PLAIN, hide

@@ -13,7 +13,8 @@ import unspur
 from audits import tinted
 from toys import TinyNet, shapes_set
 from unspur.data.benchmarks import embedded, planted
-from unspur.data.splits import Splits, shrink
+from unspur.data.image_sizes import shrink
+from unspur.data.splits import Splits
 from unspur.recipes import lengths
 
 SETTINGS = {f"{table}.steps": 30 for table in ("pretrain", "prune", "finetune")}

@@ -20,7 +20,8 @@ from toys import TinyNet, shapes_set
 from unspur import Recipe, cli, data, recipes, workflow
 from unspur.audit.recommendation import Judge
 from unspur.data.custom import assembly
-from unspur.data.splits import Part, Split, shrink
+from unspur.data.image_sizes import shrink
+from unspur.data.splits import Part, Split
 from unspur.errors import DataError, ModelError
 from unspur.recipes import lengths
 from unspur.report import terminal

@@ -5,10 +5,9 @@ The flow of data: data â†’ stages (mine, pretrain, prune, fine-tune, evaluate) â
 deprecation, errors, extras, hashing, lazy, noise, version may import: nothing.
 boundary may import: errors.
 addresses, trackers may import: errors, extras.
-api may import: audit, boundary, data, errors, models, parallel, recipes, report, runs, stages, store,
-workflow.
+api may import: audit, boundary, data, errors, parallel, recipes, report, runs, stages, store, workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
-estimator may import: api, data, errors, recipes, runs.
+estimator may import: api, data, errors, recipes, workflow.
 pretrained may import: boundary, run_api, runs.
 probe_api may import: boundary, data, deploy, errors, probe, recipes, report, run_api, runs, stages.
 """
@@ -23,7 +22,7 @@ from .lazy import lazy_names
 from .version import VERSION
 
 if TYPE_CHECKING:
-    from .api import DebiasedModel, audit, compare, debias
+    from .api import audit, compare, debias
     from .audit.result import Audit
     from .data import Split, Splits
     from .estimator import DebiasClassifier
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from .runs.comparison_record import MethodComparison
     from .runs.evaluation import Evaluation
     from .stages.suspects import Suspects, Verdict, verdict
+    from .workflow.debiased_model import DebiasedModel
 
 __version__ = VERSION
 
@@ -77,7 +77,7 @@ if not TYPE_CHECKING:
     _find = lazy_names(
         __name__,
         {
-            "api": "DebiasedModel audit compare debias",
+            "api": "audit compare debias",
             "audit.result": "Audit",
             "data.splits": "Split Splits",
             "estimator": "DebiasClassifier",
@@ -91,6 +91,7 @@ if not TYPE_CHECKING:
             "runs.comparison_record": "MethodComparison",
             "runs.evaluation": "Evaluation",
             "stages.suspects": "Suspects Verdict verdict",
+            "workflow.debiased_model": "DebiasedModel",
         },
     )
     __getattr__ = renamed_names(_find, {"Debiased": ("DebiasedModel", RESULT_NAME)})

@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from . import models, workflow
+from . import workflow
 from .audit.power import PowerPlan
 from .audit.power_measurement import PowerMeasurement
 from .audit.result import Audit
@@ -21,26 +20,13 @@ from .errors import DataError, RecipeError
 from .parallel import joined
 from .recipes import Recipe, budget, own_methods
 from .report import terminal
-from .runs.classifier import Classifier
 from .runs.comparison_record import MethodComparison
-from .runs.run_folder import about_images
 from .stages.context import Show
 from .stages.log_hook import LogHook
 from .stages.place import Place, find_place, temporary_place
-from .stages.suspects import Suspects, crowded_classes
+from .stages.suspects import crowded_classes
 from .store import refuse_file
-
-
-@dataclass(frozen=True)
-class DebiasedModel:
-    """The result of `debias`: the model, its suspects, scores and masks, and the folder of the run."""
-
-    model: nn.Module
-    suspects: Suspects | None  # None if the method has no mining stage
-    scores: dict[str, Any]
-    masks: dict[str, Tensor]
-    out: Path | None
-    classifier: Classifier  # the model with its preprocessing: images in, logits out
+from .workflow.debiased_model import DebiasedModel, debiased_model
 
 
 @explain_system()
@@ -117,7 +103,10 @@ def debias(
             method=method,
             anyway=anyway,
         )
-        return _result(workflow.carry_out(run, folder, source=images.source), folder)
+        outcome = workflow.carry_out(run, folder, source=images.source)
+    if crowded := outcome.numbers.get("crowded"):
+        warnings.warn(crowded, stacklevel=2)
+    return debiased_model(outcome, folder)
 
 
 @explain_system()
@@ -269,21 +258,6 @@ def _add_seed(
     if isinstance(settings, Recipe):
         return settings if seed is None else settings.seeded(seed)
     return {**(settings or {}), **({} if seed is None else {"seed": seed})}
-
-
-def _result(outcome: workflow.Outcome, out: Path | None) -> DebiasedModel:
-    results = outcome.results
-    if crowded := outcome.numbers.get("crowded"):
-        warnings.warn(crowded, stacklevel=3)
-    model = outcome.context.outcome(results.final_weights).eval()
-    return DebiasedModel(
-        model=models.restore_output(model),
-        suspects=results.suspects() if "mine" in results else None,
-        scores=outcome.numbers,
-        masks=results.masks,
-        out=out,
-        classifier=Classifier(model, about_images(outcome.context)),
-    )
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from .data.custom.image_arrays import Shape, images_tensor
 from .data.splits import Split
 from .errors import DataError
 from .recipes import own_methods
+from .workflow.debiased_model import DebiasedModel
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -133,7 +134,7 @@ class DebiasClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"there are {count} images and {len(labels)} labels.")
         return labels
 
-    def _debias(self, images: Tensor, targets: Tensor) -> api.DebiasedModel:
+    def _debias(self, images: Tensor, targets: Tensor) -> DebiasedModel:
         seed = self.random_state
         if not isinstance(seed, int | None):
             seed = int(check_random_state(seed).randint(2**31 - 1))

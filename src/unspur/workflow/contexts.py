@@ -13,7 +13,8 @@ from torch import nn
 from .. import models, recipes
 from ..audit import preparation
 from ..data import Splits
-from ..data.splits import in_colour, open_splits, shrink
+from ..data.image_sizes import in_colour, shrink
+from ..data.splits import open_splits
 from ..errors import ModelError
 from ..parallel import first_says, from_first, process_count
 from ..recipes import Recipe, budget

@@ -15,7 +15,8 @@ from ..audit import crossfit_miner, preparation
 from ..audit.recommendation import Judge
 from ..data import Splits
 from ..data.custom.assembly import UserImages
-from ..data.splits import in_colour, open_splits
+from ..data.image_sizes import in_colour
+from ..data.splits import open_splits
 from ..deploy.before_after import BeforeAfter, compare
 from ..errors import DataError, MaskError, ModelError, RecipeError, StoreError
 from ..parallel import alone, is_first

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from ...errors import DataError
 from ...extras import load_entry_points
-from ..splits import Splits, resize
+from ..image_sizes import resize
+from ..splits import Splits
 from . import bffhq, celeba, cifar10, cifar10c, cmnist, embedded, frost, layout, mnist
 
 
