@@ -5,6 +5,7 @@ May import: boundary, errors, extras, parallel.
 
 from .builder import BUILTIN, Builder, builder, copies_of, in_file, paired
 from .libraries import TIMM
+from .logits_output import build_with_logits, find_logits, restore_output, return_logits
 from .published_weights import PublishedWeights, published
 from .starting_point import StartingPoint
 from .weight_limit import limit_weights
@@ -15,10 +16,14 @@ __all__ = [
     "Builder",
     "PublishedWeights",
     "StartingPoint",
+    "build_with_logits",
     "builder",
     "copies_of",
+    "find_logits",
     "in_file",
     "limit_weights",
     "paired",
     "published",
+    "restore_output",
+    "return_logits",
 ]

@@ -43,7 +43,8 @@ BUILTIN: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-MOST_WEIGHTS = 2_000_000_000  # limit for built-in networks
+MOST_WEIGHTS = 2_000_000_000  # largest built-in network
+NOT_READ = ("_name_or_path", "transformers_version")  # entries of a configuration without effect
 
 
 @cache
@@ -209,7 +210,7 @@ def copies_of(model: nn.Module) -> Builder:
         )
     how = {"name": f"{type(model).__module__}.{type(model).__qualname__}", "given": True}
     plain = [_plain_attributes(module) for module in model.modules()]
-    source = _hash(_class_sources(model) + repr(model) + json.dumps(plain))
+    source = _hash(_class_sources(model) + repr(model) + json.dumps(plain) + _configuration(model))
     return Builder(lambda: copy.deepcopy(model).cpu(), how, source)
 
 
@@ -255,6 +256,13 @@ def _plain_attributes(module: nn.Module) -> dict[str, Any]:
         k: v for k, v in vars(module).items() if k != "training" and not k.startswith("_")
     }
     return {k: v for k, v in attributes.items() if _is_plain(v)}
+
+
+def _configuration(model: nn.Module) -> str:
+    """Return the configuration of a network of transformers, which its `forward` may read."""
+    to_dict = getattr(getattr(model, "config", None), "to_dict", dict)
+    settings = {k: v for k, v in to_dict().items() if k not in NOT_READ}
+    return json.dumps(settings, sort_keys=True, default=str) if settings else ""
 
 
 def _is_plain(value: object) -> bool:

@@ -76,7 +76,8 @@ def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
 def _check_tensor(output: object) -> None:
     if not isinstance(output, Tensor):
         raise ModelError(
-            f"the model returns {type(output).__name__}; wrap it so that it returns logits."
+            f"the model returns {type(output).__name__}; wrap it so that it returns logits, or "
+            "an object with .logits."
         )
 
 

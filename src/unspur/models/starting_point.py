@@ -7,6 +7,7 @@ from functools import cached_property
 
 from torch import nn
 
+from .expected_input import ExpectedInput, stated_input
 from .published_weights import PublishedWeights, published
 
 
@@ -34,14 +35,21 @@ class StartingPoint:
         """Return the published weights to start from; None if not requested, or for a module."""
         return published(self.name) if self.pretrained and self.name is not None else None
 
+    @cached_property
+    def expected(self) -> ExpectedInput:
+        """Return the input that the published weights expect, or else the one that the network states."""
+        known = self.published
+        if known is None:
+            return stated_input(self.model)
+        return ExpectedInput(known.size, known.mean, known.std)
+
     @property
     def pixels(self) -> int:
-        """Return the image size that the weights expect; 0 if it is not known."""
-        return self.published.size if self.published else 0
+        """Return the image size that the network expects; 0 if it is not known."""
+        return self.expected.size
 
     @property
     def normalisation(self) -> dict[str, tuple[float, ...]]:
-        """Return the mean and standard deviation of pixels that the weights expect, if they are known."""
-        if self.published is None:
-            return {}
-        return {"mean": self.published.mean, "std": self.published.std}
+        """Return the mean and standard deviation of pixels that the network expects, if known."""
+        known = {"mean": self.expected.mean, "std": self.expected.std}
+        return known if all(known.values()) else {}

@@ -171,7 +171,9 @@ def _build(
     about: dict[str, Any], folder: Path, model: nn.Module | None, *, trust: bool
 ) -> nn.Module:
     how = about["builder"]
+    only_logits = how.get("output") == "logits"
     if model is not None:
+        model = models.return_logits(model) if only_logits else model
         return _paired(models.copies_of(model), how) if how.get("paired") else copy.deepcopy(model)
     if how.get("given"):
         raise ModelError(
@@ -183,6 +185,7 @@ def _build(
     builder = models.builder(
         how["name"], len(about["classes"]), options, checksum=how.get("sha256")
     )
+    builder = models.build_with_logits(builder) if only_logits else builder
     return _paired(builder, how) if how.get("paired") else builder.make()
 
 

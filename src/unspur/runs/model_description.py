@@ -45,6 +45,7 @@ class BuilderDescription(_Table):
     given: StrictBool = False
     paired: StrictStr | None = None
     sha256: Checksum | None = None  # of the Python file, if the name is one
+    output: Literal["logits"] | None = None  # set if its own output is an object with `.logits`
 
 
 class InputDescription(_Table):

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from .. import models
 from ..audit import auditor, preparation
 from ..audit.explanation import Explanation, explain
 from ..audit.explanation_columns import find_columns
@@ -42,8 +43,9 @@ def open_audit(
     changes: Mapping[str, Any] | None = None,
 ) -> Context:
     """Prepare an audit of a user's images; raise DataError if they cannot be audited."""
-    limit = size or audit_pixels(place)
-    splits = shrink_once(images.open(limit), limit)
+    stated = models.StartingPoint(model).pixels if model is not None else 0
+    limit = size or stated or audit_pixels(place)
+    splits = shrink_once(images.open(limit, square=stated > 0), limit)
     context = audit_context(splits, place, model=model, seed=seed, steps=steps, changes=changes)
     preparation.check(context)
     return context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ def open_context(
         on_log=place.on_log,
         corrections=corrections,
     )
+    builder = models.find_logits(context.builder, lambda: context.probe)
+    context = replace(context, builder=builder)
     if process_count() > 1:
         from_first(lambda: bool(context.initial))  # so that weights are downloaded once
     return context

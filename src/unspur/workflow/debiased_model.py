@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..models import restore_output
 from ..runs.classifier import Classifier
 from ..runs.run_folder import about_images
 from ..stages.suspects import Suspects
@@ -31,7 +32,7 @@ def debiased_model(outcome: Outcome, out: Path | None) -> DebiasedModel:
     results = outcome.results
     model = outcome.context.outcome(results.final_weights).eval()
     return DebiasedModel(
-        model=model,
+        model=restore_output(model),
         suspects=results.suspects() if "mine" in results else None,
         scores=outcome.numbers,
         masks=results.masks,

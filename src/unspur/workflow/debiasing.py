@@ -73,14 +73,14 @@ def open_debias(
     """Prepare the debiasing of a user's images.
 
     `settings` are changes of the defaults for the number of images, the device and the method, or a complete
-    recipe. With `pretrained`, images in files are resized to squares of the size that the published weights
-    expect, or of `size`.
+    recipe. Images in files are resized to squares of the size that the published weights or the network
+    itself expect, if that is known, or of `size`.
     """
     size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
     known = settings.model.name if isinstance(settings, Recipe) else budget.NETWORK
     start = models.StartingPoint(known if model is None else model, init, pretrained, model is None)
     pixels = size or start.pixels or budget.of(place.device).pixels
-    opened = images.open(pixels, square=start.published is not None)
+    opened = images.open(pixels, square=start.pixels > 0)
     if not isinstance(model, nn.Module):  # networks that are named take images in colour
         opened = in_colour(opened)
     corrections = open_corrections(suspects, opened)
