@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from ..errors import ModelError
 from ..extras import load_entry_points
 from . import weight_files
 from .libraries import from_library, is_of_library
+from .network_text import class_sources, function_text, module_text
 from .networks.bagnet import BagNet18
 from .networks.convnet import ConvNet
 from .networks.flatnet import FlatNet
@@ -44,7 +44,6 @@ BUILTIN: dict[str, Callable[..., nn.Module]] = {
 
 
 MOST_WEIGHTS = 2_000_000_000  # largest built-in network
-NOT_READ = ("_name_or_path", "transformers_version")  # entries of a configuration without effect
 
 
 @cache
@@ -101,7 +100,7 @@ def builder(
         name
     ):  # their classes may be defined in other files
         with torch.random.fork_rng(devices=[]):
-            source += _class_sources(call())
+            source += class_sources(call())
     source = _hash(source + json.dumps([name.rpartition(":")[2], options]))
     recorded = {} if code is None else {"sha256": hashlib.sha256(code).hexdigest()}
     how = {"name": name, "options": options, **recorded}
@@ -150,7 +149,7 @@ def _find(name: str, code: bytes | None) -> tuple[str, Callable[..., nn.Module],
             "file.py:function, timm:NAME or torchvision:NAME."
         )
     make = networks()[name]
-    return name, make, inspect.getsource(make) if name in BUILTIN else _code(make)
+    return name, make, inspect.getsource(make) if name in BUILTIN else function_text(make)
 
 
 def _call(
@@ -209,8 +208,7 @@ def copies_of(model: nn.Module) -> Builder:
             "their classes. Call unspur.bake(model) or remove the parametrizations first."
         )
     how = {"name": f"{type(model).__module__}.{type(model).__qualname__}", "given": True}
-    plain = [_plain_attributes(module) for module in model.modules()]
-    source = _hash(_class_sources(model) + repr(model) + json.dumps(plain) + _configuration(model))
+    source = _hash(module_text(model))
     return Builder(lambda: copy.deepcopy(model).cpu(), how, source)
 
 
@@ -242,63 +240,6 @@ def _from_file(path: Path, function: str, code: bytes) -> tuple[Callable[..., nn
     if not callable(make := getattr(module, function, None)):
         raise ModelError(f"{path} has no function {function!r}. Name one that takes `classes`.")
     return make, code.decode(errors="replace")
-
-
-def _class_sources(model: nn.Module) -> str:
-    """Return the source code of a network's classes and of their base classes."""
-    kinds = {kind for module in model.modules() for kind in type(module).__mro__[:-1]}
-    return "".join(sorted({_source(kind) for kind in kinds}))
-
-
-def _plain_attributes(module: nn.Module) -> dict[str, Any]:
-    """Return the attributes of a layer that are numbers or text, since its `forward` may read them."""
-    attributes = {
-        k: v for k, v in vars(module).items() if k != "training" and not k.startswith("_")
-    }
-    return {k: v for k, v in attributes.items() if _is_plain(v)}
-
-
-def _configuration(model: nn.Module) -> str:
-    """Return the configuration of a network of transformers, which its `forward` may read."""
-    to_dict = getattr(getattr(model, "config", None), "to_dict", dict)
-    settings = {k: v for k, v in to_dict().items() if k not in NOT_READ}
-    return json.dumps(settings, sort_keys=True, default=str) if settings else ""
-
-
-def _is_plain(value: object) -> bool:
-    if isinstance(value, tuple | list):
-        return all(map(_is_plain, value))
-    return isinstance(value, bool | int | float | str | None)
-
-
-def _code(make: Callable[..., nn.Module]) -> str:
-    """Return the source of a function or class, or its name if Python has no source for it."""
-    try:
-        return inspect.getsource(make)
-    except (OSError, TypeError):
-        return getattr(make, "__qualname__", type(make).__qualname__)
-
-
-def _source(kind: type) -> str:
-    """Return the source of a class: its name for a class of torch, its bytecode if there is no source."""
-    if kind.__module__.startswith("torch."):
-        return kind.__qualname__
-    try:
-        return inspect.getsource(kind)
-    except (OSError, TypeError):
-        codes = [f.__code__ for f in vars(kind).values() if inspect.isfunction(f)]
-        return kind.__qualname__ + "".join(map(_bytecode, codes))
-
-
-def _bytecode(code: CodeType) -> str:
-    """Return a compiled function and its inner functions as text, without file names and line numbers."""
-    constants = [_bytecode(c) if isinstance(c, CodeType) else _constant(c) for c in code.co_consts]
-    return f"{code.co_name}{code.co_code.hex()}{code.co_names}{constants}"
-
-
-def _constant(value: object) -> str:
-    """Return a constant as text; sets are sorted."""
-    return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)
 
 
 def _hash(text: str) -> str:
