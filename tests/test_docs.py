@@ -46,7 +46,8 @@ def test_commands_of_the_readme_exist() -> None:
 
 def commands_of(page: Path) -> list[list[str]]:
     """Return the arguments of every `unspur` line in the code blocks of a page."""
-    blocks = re.findall(r"^```(?:sh|bash|)\n(.*?)^```$", page.read_text(), re.S | re.M)
+    found_blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.S | re.M)
+    blocks = [text for language, text in found_blocks if language in ("", "sh", "bash")]
     lines = "\n".join(blocks).replace("\\\n", " ").replace(" && ", "\n").splitlines()
     found = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines]
     return [words[1:] for words in found if words[:1] == ["unspur"]]
