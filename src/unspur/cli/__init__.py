@@ -36,7 +36,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def unspur(
     version: Annotated[
-        bool, typer.Option("--version", help="Say which version this is.", callback=_version)
+        bool, typer.Option("--version", help="Print the version.", callback=_version)
     ] = False,
 ) -> None:
     """Remove shortcuts from image classifiers."""

@@ -56,33 +56,36 @@ def audit(
     seed: Seed = 0,
     steps: Annotated[
         int,
-        typer.Option(min=0, show_default=False, help="Of each training; by the data unless given."),
+        typer.Option(
+            min=0, show_default=False, help="Steps of each training. Default: chosen by the data."
+        ),
     ] = 0,
     explain: Annotated[
         Path | None,
         typer.Option(
             metavar="TABLE",
-            help="Columns that may explain the suspects: a table (.csv) with path and anything else.",
+            help="Table (.csv) with the column path and columns that may explain the suspects.",
         ),
     ] = None,
     power: Annotated[
         bool,
         typer.Option(
-            "--power", help="Plant shortcuts into your images and measure which are found (long)."
+            "--power",
+            help="Plant shortcuts into your images and measure which are found. Takes long.",
         ),
     ] = False,
     power_kinds: Annotated[
-        str, typer.Option(help="What to plant, separated by commas.")
+        str, typer.Option(help="Kinds of shortcuts to plant, separated by commas.")
     ] = ",".join(KINDS),
     power_rates: Annotated[
-        str, typer.Option(help="Exceptions in percent, separated by commas.")
+        str, typer.Option(help="Shares of conflicting images in per cent, separated by commas.")
     ] = USUAL_RATES,
     power_repeats: Annotated[
         int,
         typer.Option(
             min=0,
             show_default=False,
-            help="Times that each is planted; as many as an hour allows (2 to 10) unless given.",
+            help="How often each is planted. Default: as often as an hour allows (2 to 10).",
         ),
     ] = 0,
     device: Device = None,
@@ -195,7 +198,7 @@ def _power_measure(plan: PowerPlan, *, quiet: bool) -> Callable[[Context], Power
 
 def power_table(power: Power) -> Table:
     """Return what is found of planted shortcuts as a table."""
-    shown = Table("planted", "exceptions", "found", "95 % interval")
+    shown = Table("planted", "conflicting", "found", "95 % interval")
     for row in power_words.rows(power):
         shown.add_row(*row)
     return shown

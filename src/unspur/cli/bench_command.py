@@ -38,12 +38,13 @@ COMMAND = ClusterCommand
 def bench(
     names: Annotated[list[str], typer.Argument(help="Recipes by name or file; a * matches names.")],
     out: Annotated[
-        str, typer.Option("--out", help="JSON file, or its address; tables go beside it.")
+        str, typer.Option("--out", help="JSON file for the numbers; tables are written beside it.")
     ],
     seeds: Annotated[str, typer.Option(help="Seeds, separated by commas.")] = "0",
     together: Together = 1,
     part: Annotated[
-        str, typer.Option(help="Do one of several parts of the runs, as 1/8; the last one ends it.")
+        str,
+        typer.Option(help="Do one part of the runs, such as 1/8. The last part writes the tables."),
     ] = "1/1",
     ray: Ray = "",
     cpus_per_group: CpusPerGroup = 1.0,

@@ -32,30 +32,35 @@ Format = Literal["auto", "text", "github"]
 def check_data(
     source: Source,
     baseline: Annotated[
-        Path, typer.Option(help="File to compare with; written by the first check.")
+        Path, typer.Option(help="File to compare with. The first check writes it.")
     ] = Path("check.json"),
     update: Annotated[
         bool, typer.Option("--update", help="Accept the data and the model as they are now.")
     ] = False,
     run: Annotated[
-        Path | None, typer.Option(help="Folder of a run: score its model on the data too.")
+        Path | None, typer.Option(help="Folder of a run, to score its model on the data, too.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="Column of the table with the groups; 'group' by default.")
+        str | None, typer.Option(help="Column of the table with the groups. Default: group.")
     ] = None,
     pattern: Pattern = None,
     junit: Annotated[Path | None, typer.Option(help="Write the outcome as JUnit XML.")] = None,
     summary: Annotated[
         Path | None,
-        typer.Option(help="Write the outcome as Markdown; GITHUB_STEP_SUMMARY if it is set."),
+        typer.Option(help="Write the outcome as Markdown. Default: $GITHUB_STEP_SUMMARY."),
     ] = None,
     format_: Annotated[
         Format,
-        typer.Option("--format", help="text, or annotations for github; auto sees where it runs."),
+        typer.Option(
+            "--format", help="text, or annotations for GitHub. auto: github in GitHub Actions."
+        ),
     ] = "auto",
     seed: Seed = 0,
     steps: Annotated[
-        int, typer.Option(min=0, show_default=False, help="Of each training; by the data if 0.")
+        int,
+        typer.Option(
+            min=0, show_default=False, help="Steps of each training. Default: chosen by the data."
+        ),
     ] = 0,
     size: Size = 0,
     model: RunModel = None,
@@ -64,7 +69,7 @@ def check_data(
     trust: Trust = False,
     quiet: Quiet = False,
 ) -> None:
-    """Fail where a change of data brings a shortcut, a model loses accuracy, or a class gains suspects.
+    """Fail if new data bring a shortcut or more suspects, or if a model loses accuracy.
 
     Exit code 0: nothing found; 1: an alarm, with its reason; 2: the check could not be made.
     """

@@ -51,9 +51,9 @@ def compare(
     store: StoreAt = None,
     set_: Changes = None,
     suspects: Annotated[
-        Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
+        Path | None, typer.Option(help="A suspects.csv that you have corrected.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how long it takes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only estimate the time.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Train several methods on your own images and show their scores beside each other."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -33,21 +34,23 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(help=f"{', '.join(groups.RATIOS)}.")]
-Ratio = Annotated[str | None, typer.Option(help="Which of its sets; the first by default.")]
+Ratio = Annotated[
+    str | None, typer.Option(help="Version of the benchmark, such as 1pct. Default: the first.")
+]
 MADE = {"cmnist": tuple(cmnist.CONFLICTING), "cifar10c": tuple(cifar10c.COUNTS)}
 
 
 @app.command("make", cls=PlainCommand)
 def make(
-    name: Annotated[str, typer.Argument(help="cmnist or cifar10c")],
-    out: Annotated[Path, typer.Option("--out", help="Folder that gets the set.")],
+    name: Annotated[str, typer.Argument(help="cmnist or cifar10c.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to.")],
     ratio: Annotated[
-        list[str] | None, typer.Option(help="0.5pct, 1pct, 2pct, 5pct; all by default.")
+        list[str] | None, typer.Option(help="0.5pct, 1pct, 2pct or 5pct. Default: all.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
-    severity: Annotated[int, typer.Option(help="Of the corruptions, 1 to 5.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random choice of images.")] = 0,
+    severity: Annotated[int, typer.Option(help="Severity of the corruptions, 1 to 5.")] = 5,
     data_root: Root = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace a set that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace files that exist.")] = False,
 ) -> None:
     """Write a benchmark in the public folder layout."""
     if name not in MADE:
@@ -61,13 +64,19 @@ def make(
 
 @app.command("list", cls=PlainCommand)
 def list_(data_root: Root = None) -> None:
-    """Say which sets are there, and for the others what is missing and where it belongs."""
-    table = Table("set", "ratios", "state")
+    """List the benchmarks, and for those that are missing, which files to put where."""
+    table = Table("benchmark", "ratios", "state")
+    states = {name: groups.state(name, data_root) for name in groups.RATIOS}
+    shared = _shared_reason(states.values())
     for name, ratios in groups.RATIOS.items():
-        table.add_row(name, ", ".join(ratios), groups.state(name, data_root))
+        table.add_row(
+            name, ", ".join(ratios), "missing" if states[name] == shared else states[name]
+        )
     for name in _added():
         table.add_row(name, "", "added by an installed package")
     terminal.out.print(table)
+    if shared:
+        terminal.out.print(f"missing: {shared}", markup=False, soft_wrap=True)
 
 
 @app.command("check", cls=PlainCommand)
@@ -79,7 +88,7 @@ def check(
     data_root: Root = None,
     bias: Bias = None,
 ) -> None:
-    """Load a set and verify its counts; the table of its groups. Every image is opened."""
+    """Open every image, count the images of each group, and compare with published counts."""
     if _is_own(name, ratio, data_root):
         splits = UserImages(name, bias=bias).open(budget.of(pick_device()).pixels)
         lines = [describe(splits)]
@@ -103,7 +112,7 @@ def show(
     data_root: Root = None,
     columns: Annotated[int, typer.Option(min=1, help="Images of each class in a row.")] = 10,
 ) -> None:
-    """Draw examples: aligned ones above a dotted line, conflicting ones below."""
+    """Draw a sheet of examples: aligned images above a dotted line, conflicting ones below."""
     splits = _loaded(name, ratio, data_root)
     sheet.save(splits, out, columns=columns)
     err.print(f"wrote {out}", markup=False)
@@ -116,7 +125,9 @@ def pack(
     ],
     out: Annotated[Path, typer.Argument(help="New folder for the shards.")],
     bias: Bias = None,
-    per_shard: Annotated[int, typer.Option(min=1, help="Most images in a shard.")] = PER_SHARD,
+    per_shard: Annotated[
+        int, typer.Option(min=1, help="Largest number of images in a shard.")
+    ] = PER_SHARD,
 ) -> None:
     """Write images as WebDataset tar shards with an index, for sets larger than memory."""
     groups = GroupSource.of(bias) if bias else USUAL_GROUPS
@@ -125,7 +136,7 @@ def pack(
 
 @app.command("index", cls=PlainCommand)
 def index(folder: Annotated[Path, typer.Argument(help="Folder of tar shards.")]) -> None:
-    """Make the index of WebDataset shards of another program (again)."""
+    """Write the index of WebDataset shards that another program made."""
     _say_packed(index_shards(folder), folder)
 
 
@@ -146,6 +157,12 @@ def _is_own(name: str, ratio: str | None, root: Path | None) -> bool:
     if ratio is not None or root is not None or name in {*groups.RATIOS, *_added()}:
         return False
     return name.startswith(hub.PREFIX) or Path(name).exists()
+
+
+def _shared_reason(states: Iterable[str]) -> str:
+    """Return why benchmarks are missing if the reason is the same for all of them, otherwise ""."""
+    reasons = {state for state in states if not state.startswith("ready")}
+    return reasons.pop() if len(reasons) == 1 else ""
 
 
 def _added() -> list[str]:

@@ -21,18 +21,21 @@ GROUPED = "unbiased: every group counts the same. worst group: the one with the 
 def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     source: Annotated[
-        str, typer.Argument(metavar="DATA", help="Labelled folder, table, hf:NAME; or a benchmark.")
+        str,
+        typer.Argument(
+            metavar="DATA", help="Labelled folder, table, hf:NAME, or name of a benchmark."
+        ),
     ],
     model: RunModel = None,
     group: Annotated[
-        str | None, typer.Option(help="Column of the table with the groups; 'group' by default.")
+        str | None, typer.Option(help="Column of the table with the groups. Default: group.")
     ] = None,
     pattern: Pattern = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Write FILE.json, FILE.csv and FILE.md.")
     ] = None,
     device: Device = None,
-    ratio: Annotated[str, typer.Option(help="Which set of a benchmark.")] = "1pct",
+    ratio: Annotated[str, typer.Option(help="Version of the benchmark.")] = "1pct",
     data_root: Root = None,
     trust: Trust = False,
 ) -> None:

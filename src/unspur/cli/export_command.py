@@ -20,21 +20,33 @@ from .options import Root, RunModel, Trust
 
 def export(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Folder to write [RUN/export].")] = None,
-    slim: Annotated[bool, typer.Option("--slim", help="Remove dead channels for good.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder to write to. Default: RUN/export.")
+    ] = None,
+    slim: Annotated[bool, typer.Option("--slim", help="Remove dead channels.")] = False,
     multiple: Annotated[
-        int, typer.Option(min=1, help="Leave channels in multiples of this: odd numbers are slow.")
+        int,
+        typer.Option(
+            min=1, help="Keep channels in multiples of this, because other numbers are slow."
+        ),
     ] = BLOCK,
-    safetensors: Annotated[bool, typer.Option("--safetensors", help="Weights (default).")] = False,
-    packed: Annotated[bool, typer.Option("--packed", help="Weights without zeros.")] = False,
-    onnx: Annotated[bool, typer.Option("--onnx", help="For ONNX Runtime.")] = False,
-    pt2: Annotated[bool, typer.Option("--pt2", help="For torch.export.load.")] = False,
-    hub: Annotated[bool, typer.Option("--hub", help="A folder for Hugging Face.")] = False,
+    safetensors: Annotated[
+        bool, typer.Option("--safetensors", help="Write the weights. This is the default.")
+    ] = False,
+    packed: Annotated[
+        bool, typer.Option("--packed", help="Write the weights without zeros.")
+    ] = False,
+    onnx: Annotated[bool, typer.Option("--onnx", help="Write an ONNX file.")] = False,
+    pt2: Annotated[bool, typer.Option("--pt2", help="Write a file for torch.export.load.")] = False,
+    hub: Annotated[
+        bool, typer.Option("--hub", help="Write a folder for the Hugging Face Hub.")
+    ] = False,
     license_: Annotated[
-        str, typer.Option("--license", help="Licence on the card, as mit; with --hub.")
+        str, typer.Option("--license", help="Licence on the model card, such as mit; with --hub.")
     ] = "",
     images: Annotated[
-        Path | None, typer.Option(help="Images to check with; the run's data by default.")
+        Path | None,
+        typer.Option(help="Images to check the files with. Default: the data of the run."),
     ] = None,
     model: RunModel = None,
     data_root: Root = None,

@@ -34,7 +34,7 @@ COMMANDS = {
         "Remove the shortcut from a classifier of your own images, if there is one.",
     ),
     "demo": CommandPlace(
-        "run_commands", "Run the whole chain on embedded data, on the CPU, in about a minute."
+        "run_commands", "Run all stages on embedded digits, on the CPU, in about a minute."
     ),
     "compare": CommandPlace(
         "compare_command",
@@ -58,11 +58,11 @@ COMMANDS = {
     ),
     "probe": CommandPlace(
         "probe_command",
-        "Test a suspicion: change images, and see whether the model goes by what was changed.",
+        "Test a suspicion: change images and measure how the predictions of the model change.",
     ),
     "check": CommandPlace(
         "check_command",
-        "Fail where a change of data brings a shortcut, a model loses accuracy, or a class gains suspects.",
+        "Fail if new data bring a shortcut or more suspects, or if a model loses accuracy.",
         "check_data",
     ),
     "export": CommandPlace(
@@ -82,7 +82,7 @@ COMMANDS = {
         "Compute the paper's bounds and simulations: one page, figures, every number.",
     ),
     "predict": CommandPlace(
-        "predict_command", "Classify images; a CSV of path, class and probability."
+        "predict_command", "Classify images and print a CSV table of path, class and probability."
     ),
     "evaluate": CommandPlace(
         "evaluate_command",
@@ -90,7 +90,7 @@ COMMANDS = {
     ),
     "data": CommandPlace("data_commands", "Make, check and show the benchmark data sets."),
     "recipes": CommandPlace("recipe_commands", "List the built-in recipes, or show one."),
-    "runs": CommandPlace("store_commands", "See and free what is stored."),
+    "runs": CommandPlace("store_commands", "List and delete stored results."),
 }
 
 

@@ -25,15 +25,23 @@ Out = Annotated[
 StoreAt = Annotated[
     str | None,
     typer.Option(
-        "--store", help="Folder of finished stages (runs/store), or an address as s3://bucket/name."
+        "--store",
+        help="Folder of stored results (default: runs/store), or an address such as s3://bucket/name.",
     ),
 ]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1 ...; a GPU if there is one.")]
+Device = Annotated[
+    str | None, typer.Option(help="cpu, cuda, cuda:1 ... Default: a GPU if there is one.")
+]
 Threads = Annotated[
     int | None,
-    typer.Option(min=1, help="Threads on a CPU; all cores, or one where the machine is busy."),
+    typer.Option(
+        min=1, help="Threads on a CPU. Default: all cores, or one if the machine is busy."
+    ),
 ]
-Root = Annotated[Path | None, typer.Option(help="Folder of real data; UNSPUR_DATA, then ./data.")]
+Root = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the benchmark data. Default: $UNSPUR_DATA, then ./data."),
+]
 LogTo = Annotated[
     str | None,
     typer.Option(
@@ -42,30 +50,34 @@ LogTo = Annotated[
         help="Send losses and scores to tensorboard:FOLDER, wandb:PROJECT or mlflow:EXPERIMENT.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-Together = Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Together = Annotated[
+    int, typer.Option(min=1, help="How many runs to train at the same time on a GPU.")
+]
 Ray = Annotated[
     str,
     typer.Option(
         "--ray",
         metavar="[ADDRESS]",
-        help="Run groups on a Ray cluster; without an address, on one of this machine.",
+        help="Run on a Ray cluster. Without an address, one is started on this machine.",
     ),
 ]
 CpusPerGroup = Annotated[
-    float, typer.Option(min=0.01, help="CPUs, and threads, of a group of runs on a Ray cluster.")
+    float, typer.Option(min=0.01, help="CPUs and threads for each group of runs on a Ray cluster.")
 ]
 GpusPerGroup = Annotated[
     float | None,
-    typer.Option(min=0, help="GPUs of a group on a Ray cluster, as 0.25; 1 if the device is one."),
+    typer.Option(
+        min=0, help="GPUs for each group on a Ray cluster, such as 0.25. Default: 1 on a GPU."
+    ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of all training.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
 Size = Annotated[
     int,
     typer.Option(
         min=0,
         show_default=False,
-        help="Largest side of an image in pixels; by the device unless given.",
+        help="Largest side of an image in pixels. Default: chosen by the device.",
     ),
 ]
 Model = Annotated[
@@ -75,34 +87,39 @@ OwnModel = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME; by the images' size.",
+        help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME. Default: by image size.",
     ),
 ]
 Pretrained = Annotated[
-    bool, typer.Option("--pretrained", help="Start from the network's published weights.")
+    bool, typer.Option("--pretrained", help="Start from the published weights of the network.")
 ]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Run the file that the folder's network is built from.")
+    bool,
+    typer.Option(
+        "--trust", help="Allow to run the file (file.py:builder) that the network is built from."
+    ),
 ]
 RunModel = Annotated[
     str | None,
-    typer.Option(
-        "--model", help="file.py:builder of a model that was given as an object in Python."
-    ),
+    typer.Option("--model", help="file.py:builder, if the run was given a model object in Python."),
 ]
 Pattern = Annotated[
     str | None,
-    typer.Option(help="File names with class or group, as in '*_{class}_{group}.png'."),
+    typer.Option(
+        help="Pattern of file names with class or group, such as '*_{class}_{group}.png'."
+    ),
 ]
 Bias = Annotated[
     str | None,
     typer.Option(
-        help="Where the shortcut is written, for scores: a column, or file names as '*_{group}.png'."
+        help="Bias labels, for scores: a column, or a pattern of file names such as '*_{group}.png'."
     ),
 ]
 Prefer = Annotated[
     str,
-    typer.Option(help="Which images matter more: balanced, aligned or conflicting."),
+    typer.Option(
+        help="Which images matter more: aligned, conflicting, or both equally (balanced)."
+    ),
 ]
 Method = Annotated[
     str, typer.Option(help="Another method: jtt, dfr-mined, erm ...; `unspur methods` lists them.")
@@ -110,7 +127,7 @@ Method = Annotated[
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="Folder of class folders or shards, table (.csv), hf:NAME."
+        metavar="DATA", help="Folder of class folders, table (.csv), hf:NAME, or folder of shards."
     ),
 ]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: key=value.")]

@@ -24,7 +24,7 @@ def predict(
     device: Device = None,
     trust: Trust = False,
 ) -> None:
-    """Classify images; a CSV of path, class and probability."""
+    """Classify images and print a CSV table of path, class and probability."""
     classifier = open_model(folder, model, trust=trust).to(pick_device(device))
     files = image_files(images)
     writer = csv.writer(sys.stdout, lineterminator="\n")

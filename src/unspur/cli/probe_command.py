@@ -89,7 +89,7 @@ def probe(
     data_root: Root = None,
     trust: Trust = False,
 ) -> None:
-    """Test a suspicion: change images, and see whether the model goes by what was changed."""
+    """Test a suspicion: change images and measure how the predictions of the model change."""
     changes = _changes(hide_ or [], paste, at, swap_style or [], change or [])
     where = out or folder / "probe"
     found = probe_api.probe(

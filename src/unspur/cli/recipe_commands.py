@@ -30,13 +30,18 @@ def recipes(context: typer.Context) -> None:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="A recipe by name (see `unspur recipes`) or file.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of a recipe (`unspur recipes` lists them), or a file.")
+    ],
     set_: Changes = None,
     results: Annotated[
-        Path | None, typer.Option(help="Folder of results, for our numbers with the recipe.")
+        Path | None,
+        typer.Option(
+            help="Folder of records, to show our own numbers for the recipe. Default: results."
+        ),
     ] = None,
 ) -> None:
-    """Print a whole recipe as TOML, with where each value comes from."""
+    """Print a complete recipe as TOML, with the origin of each value."""
     from ..recipes import loading, parse_changes
     from ..recipes.display import show as show_recipe
 

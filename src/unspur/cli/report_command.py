@@ -16,16 +16,20 @@ from ..runs.finished import is_audit, open_run
 def report(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or an audit.")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the page [RUN/report.html].")
+        Path | None, typer.Option("--out", help="File for the page. Default: RUN/report.html.")
     ] = None,
     store: Annotated[
-        Path | None, typer.Option("--store", help="Folder of finished stages, if it was moved.")
+        Path | None, typer.Option("--store", help="Folder of stored results, if it was moved.")
     ] = None,
     tsne: Annotated[
-        bool, typer.Option("--tsne", help="Maps of the samples by t-SNE: seconds for each network.")
+        bool,
+        typer.Option(
+            "--tsne", help="Draw maps of the images by t-SNE. Takes seconds for each network."
+        ),
     ] = False,
     tensorboard: Annotated[
-        Path | None, typer.Option(help="Write the course of training for TensorBoard here, too.")
+        Path | None,
+        typer.Option(help="Folder to also write the training curves to, for TensorBoard."),
     ] = None,
 ) -> None:
     """Write the page about a run or an audit: verdict, numbers, suspects, pictures, settings."""

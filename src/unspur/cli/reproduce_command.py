@@ -32,23 +32,26 @@ Names = Annotated[
     list[str], typer.Argument(metavar="NAME...", help=f"{', '.join([*GROUPS, *ITEMS])}.")
 ]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Scaled down for a CPU: shows that it works, no more.")
+    bool,
+    typer.Option(
+        "--quick", help="Run a small version for a CPU, which only shows that the code works."
+    ),
 ]
 ResultsAt = Annotated[
     Path | None,
-    typer.Option(help="Folder of the records (results; quick: runs/reproduce-quick/results)."),
+    typer.Option(help="Folder of the records. Default: results, or runs/reproduce-quick/results."),
 ]
 PagesAt = Annotated[
     Path | None,
-    typer.Option(help="Folder of the pages (docs/results; quick: runs/reproduce-quick/pages)."),
+    typer.Option(help="Folder of the pages. Default: docs/results, or runs/reproduce-quick/pages."),
 ]
-Minutes = Annotated[float | None, typer.Option(min=0, help="Begin no run after so many minutes.")]
-Only = Annotated[str, typer.Option(help="Run only recipes of such names, as 'cmnist/1pct-*'.")]
+Minutes = Annotated[float | None, typer.Option(min=0, help="Start no run after so many minutes.")]
+Only = Annotated[str, typer.Option(help="Run only recipes with such names, as in 'cmnist/1pct-*'.")]
 RunPrecision = Annotated[
-    str, typer.Option(help="fp32, tf32 or bf16, for what is run; the recipe's if not given.")
+    str, typer.Option(help="fp32, tf32 or bf16 for new runs. Default: that of the recipe.")
 ]
 NoRun = Annotated[
-    bool, typer.Option("--no-run", help="Run nothing, write the pages of what is on record.")
+    bool, typer.Option("--no-run", help="Run nothing. Only write the pages from the records.")
 ]
 
 COMMAND = ClusterCommand

@@ -16,13 +16,13 @@ from .options import RunModel, Trust
 def review(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or an audit.")],
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any that is free.")
+        int, typer.Option(min=0, max=65535, help="Port to listen on. 0: any free port.")
     ] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
     ] = True,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Look, but change and write nothing.")
+        bool, typer.Option("--read-only", help="Only look. Nothing is changed or written.")
     ] = False,
     images: Annotated[
         str | None,

@@ -46,8 +46,10 @@ from .options import (
 
 
 def run(
-    name: Annotated[str, typer.Argument(help="A recipe by name (see `unspur recipes`) or file.")],
-    seed: Annotated[int | None, typer.Option(help="Seed of all training.")] = None,
+    name: Annotated[
+        str, typer.Argument(help="Name of a recipe (`unspur recipes` lists them), or a file.")
+    ],
+    seed: Annotated[int | None, typer.Option(help="Seed of all random numbers.")] = None,
     device: Device = None,
     threads: Threads = None,
     out: Out = None,
@@ -55,7 +57,8 @@ def run(
     data_root: Root = None,
     set_: Changes = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and how long it takes.")
+        bool,
+        typer.Option("--dry-run", help="Only say which stages would run, and how long they take."),
     ] = False,
     log_to: LogTo = None,
     quiet: Quiet = False,
@@ -85,15 +88,15 @@ def debias(
     store: StoreAt = None,
     set_: Changes = None,
     suspects: Annotated[
-        Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
+        Path | None, typer.Option(help="A suspects.csv that you have corrected.")
     ] = None,
     bias: Bias = None,
     method: Method = own_methods.DEFAULT,
     prefer: Prefer = "balanced",
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Do not ask first whether there is a shortcut.")
+        bool, typer.Option("--anyway", help="Skip the audit and debias in any case.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how long it takes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only estimate the time.")] = False,
     log_to: LogTo = None,
     quiet: Quiet = False,
 ) -> None:
@@ -135,7 +138,7 @@ def demo(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run the whole chain on embedded data, on the CPU, in about a minute."""
+    """Run all stages on embedded digits, on the CPU, in about a minute."""
     place = command_place("cpu", store, show(quiet=quiet), threads)
     _finish(workflow.open_recipe(recipes.load("demo"), place), out)
 

@@ -1,4 +1,4 @@
-"""`unspur runs`: see and free what is stored."""
+"""`unspur runs`: list and delete stored results."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from .help_text import PlainCommand, PlainGroup
 from .options import StoreAt
 
 app = typer.Typer(
-    cls=PlainGroup, add_completion=False, help="See and free what is stored.", no_args_is_help=True
+    cls=PlainGroup,
+    add_completion=False,
+    help="List and delete stored results.",
+    no_args_is_help=True,
 )
 
 
 @app.command("list", cls=PlainCommand)
 def runs_list(store: StoreAt = None) -> None:
-    """List what is stored."""
+    """List the stored results."""
     table = Table(Column("stage", no_wrap=True), "state", "size", "seconds", "made")
     total = 0
     for path in open_store(store or default_store()).artifacts():
@@ -39,17 +42,19 @@ def runs_list(store: StoreAt = None) -> None:
 @app.command("rm", cls=PlainCommand)
 def runs_rm(
     names: Annotated[
-        list[str] | None, typer.Argument(help="As listed, or the start of it.")
+        list[str] | None, typer.Argument(help="Names from `unspur runs list`, or how they begin.")
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
-    unfinished: Annotated[bool, typer.Option(help="What is in progress or damaged.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Delete everything.")] = False,
+    unfinished: Annotated[bool, typer.Option(help="Delete what is unfinished or damaged.")] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also what a live run is using: that run ends with an error."),
+        typer.Option(
+            "--force", help="Also delete what a running command uses. That command then fails."
+        ),
     ] = False,
     store: StoreAt = None,
 ) -> None:
-    """Free what is stored and in use by no run; it is made again when a run needs it."""
+    """Delete stored results that no running command uses. They are computed again when needed."""
     if not (all_ or unfinished or names) or any(not name.strip() for name in names or []):
         raise UsageError(
             "say what to remove: a name from `unspur runs list`, --unfinished or --all."

@@ -82,8 +82,8 @@ class ProseDocuments:
             return ""
         return (
             "These cases were measured with the previous rule. It had other thresholds and did not examine "
-            "the border alone, the coarse structure alone or unlikely labels. The current rule was not evaluated "
-            "on unseen cases yet."
+            "the border alone, the coarse structure alone or unlikely labels. The current rule was "
+            "not evaluated on unseen cases yet."
         )
 
     def audit_count(
