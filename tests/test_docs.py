@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,8 @@ def test_commands_of_the_readme_exist() -> None:
 
 def commands_of(page: Path) -> list[list[str]]:
     """Return the arguments of every `unspur` line in the code blocks of a page."""
-    blocks = re.findall(r"^```(?:sh|bash|)\n(.*?)^```$", page.read_text(), re.S | re.M)
+    found_blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.S | re.M)
+    blocks = [text for language, text in found_blocks if language in ("", "sh", "bash")]
     lines = "\n".join(blocks).replace("\\\n", " ").replace(" && ", "\n").splitlines()
     found = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines]
     return [words[1:] for words in found if words[:1] == ["unspur"]]
@@ -70,6 +72,28 @@ def test_commands_are_found_in_code_blocks() -> None:
 def test_the_page_of_commands_has_every_command() -> None:
     used = set(re.findall(r"`unspur ([a-z]+)", (ROOT / "docs" / "commands.md").read_text()))
     assert used == set(COMMANDS)
+
+
+def test_the_page_of_commands_has_every_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = (ROOT / "docs" / "commands.md").read_text().partition("| extra |")[2]
+    rows = re.findall(r"^\| ([^|]+) \|", text, re.M)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert named == set(project["optional-dependencies"]) - {"dev"}
+
+
+def test_pages_state_one_oldest_torch() -> None:
+    pages = [page for page in PAGES if page.name not in ("CHANGELOG.md", "UPGRADING.md")]
+    texts = {page: re.findall(r"(2\.\d+)\)? or newer", page.read_text()) for page in pages}
+    assert texts[ROOT / "README.md"]
+    assert {version for versions in texts.values() for version in versions} == {"2.6"}
+
+
+def test_the_glossary_defines_a_word_once() -> None:
+    rows = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(), re.M)
+    words = [word for row in rows for word in row.split(", ") if word not in ("word", "---")]
+    assert len(words) == len(set(words))
+    assert all(" (" in word for word in words if word.startswith(("gain", "score")))
 
 
 def test_the_page_of_the_reproduction_has_every_item_and_its_cells() -> None:

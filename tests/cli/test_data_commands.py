@@ -92,3 +92,13 @@ def test_show_draws_a_sheet(tmp_path: Path) -> None:
 
 def test_the_first_ratio_is_the_default() -> None:
     assert data_commands._load("demo", None, None).name == "demo/1pct"
+
+
+def test_a_reason_that_all_benchmarks_share_is_given_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("UNSPUR_DATA", raising=False)
+    shown = invoke("list").output
+    assert shown.count("there is no data folder") == 1
+    assert shown.count("missing") == 9  # eight benchmarks, and the reason below the table

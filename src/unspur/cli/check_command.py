@@ -38,10 +38,10 @@ def check_data(
         bool, typer.Option("--update", help="Accept the current data and model as the baseline.")
     ] = False,
     run: Annotated[
-        Path | None, typer.Option(help="Folder of a run: score its model on the data too.")
+        Path | None, typer.Option(help="Folder of a run, to score its model on the data, too.")
     ] = None,
     group: Annotated[
-        str | None, typer.Option(help="Column of the table with the groups; 'group' by default.")
+        str | None, typer.Option(help="Column of the table with the groups. Default: group.")
     ] = None,
     pattern: Pattern = None,
     junit: Annotated[Path | None, typer.Option(help="Write the outcome as JUnit XML.")] = None,

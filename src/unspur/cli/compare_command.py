@@ -53,7 +53,7 @@ def compare(
     store: StoreAt = None,
     set_: Changes = None,
     suspects: Annotated[
-        Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
+        Path | None, typer.Option(help="A suspects.csv that you have corrected.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print how long it takes.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -68,12 +69,18 @@ def make(
 @app.command("list", cls=PlainCommand)
 def list_(data_root: Root = None) -> None:
     """List the benchmark sets: which are available, and which files of the others are missing."""
-    table = Table("set", "ratios", "state")
+    table = Table("benchmark", "ratios", "state")
+    states = {name: groups.state(name, data_root) for name in groups.RATIOS}
+    shared = _shared_reason(states.values())
     for name, ratios in groups.RATIOS.items():
-        table.add_row(name, ", ".join(ratios), groups.state(name, data_root))
+        table.add_row(
+            name, ", ".join(ratios), "missing" if states[name] == shared else states[name]
+        )
     for name in _added():
         table.add_row(name, "", "added by an installed package")
     terminal.out.print(table)
+    if shared:
+        terminal.out.print(f"missing: {shared}", markup=False, soft_wrap=True)
 
 
 @app.command("check", cls=PlainCommand)
@@ -154,6 +161,12 @@ def _is_own(name: str, ratio: str | None, root: Path | None) -> bool:
     if ratio is not None or root is not None or name in {*groups.RATIOS, *_added()}:
         return False
     return name.startswith(hub.PREFIX) or Path(name).exists()
+
+
+def _shared_reason(states: Iterable[str]) -> str:
+    """Return why benchmarks are missing if the reason is the same for all of them, otherwise ""."""
+    reasons = {state for state in states if not state.startswith("ready")}
+    return reasons.pop() if len(reasons) == 1 else ""
 
 
 def _added() -> list[str]:

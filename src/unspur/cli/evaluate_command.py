@@ -21,11 +21,14 @@ GROUPED = "unbiased: the mean over groups. worst group: the group with the lowes
 def evaluate(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
     source: Annotated[
-        str, typer.Argument(metavar="DATA", help="Labelled folder, table, hf:NAME; or a benchmark.")
+        str,
+        typer.Argument(
+            metavar="DATA", help="Labelled folder, table, hf:NAME, or name of a benchmark."
+        ),
     ],
     model: RunModel = None,
     group: Annotated[
-        str | None, typer.Option(help="Column of the table with the groups; 'group' by default.")
+        str | None, typer.Option(help="Column of the table with the groups. Default: group.")
     ] = None,
     pattern: Pattern = None,
     out: Annotated[

@@ -24,15 +24,14 @@ def methods() -> None:
         table.add_row(row.name, row.supervision, row.networks, row.source)
     output.print(table)
     own = ", ".join(row.name for row in rows if row.own_images)
-    output.print(
-        f"On your own images: unspur debias photos/ --method METHOD --out FOLDER ({own}). To compare "
-        "several: unspur compare photos/ --methods erm,jtt,unspur --out FOLDER",
-        markup=False,
-        soft_wrap=True,
-    )
-    text = "On CMNIST with 1 % conflicting images: unspur run cmnist/1pct-METHOD"
-    output.print(text, markup=False)
-    output.print('In your own recipe, with plan = "METHOD": unspur run FILE.toml', markup=False)
+    for line in (
+        f"Methods for your own images: {own}.",
+        "  one method:       unspur debias photos/ --method METHOD --out FOLDER",
+        "  several methods:  unspur compare photos/ --methods erm,jtt,unspur --out FOLDER",
+        "On Coloured MNIST with 1 % conflicting images: unspur run cmnist/1pct-METHOD",
+        'With your own recipe, which has plan = "METHOD": unspur run FILE.toml',
+    ):
+        output.print(line, markup=False, soft_wrap=True)
 
 
 def theory(

@@ -29,21 +29,21 @@ StoreAt = Annotated[
     str | None,
     typer.Option(
         "--store",
-        help="Folder of stored stages, or an address such as s3://bucket/name; by default runs/store.",
+        help="Folder of stored results (default: runs/store), or an address such as s3://bucket/name.",
     ),
 ]
 Device = Annotated[
-    str | None, typer.Option(help="cpu, cuda, cuda:1 ...; by default a GPU if there is one.")
+    str | None, typer.Option(help="cpu, cuda, cuda:1 ... Default: a GPU if there is one.")
 ]
 Threads = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Threads on a CPU; by default all cores, or one if the machine is busy."
+        min=1, help="Threads on a CPU. Default: all cores, or one if the machine is busy."
     ),
 ]
 Root = Annotated[
     Path | None,
-    typer.Option(help="Folder of benchmark data; by default $UNSPUR_DATA, then ./data."),
+    typer.Option(help="Folder of the benchmark data. Default: $UNSPUR_DATA, then ./data."),
 ]
 LogTo = Annotated[
     str | None,
@@ -54,31 +54,34 @@ LogTo = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Together = Annotated[int, typer.Option(min=1, help="Runs trained side by side on a GPU.")]
+Together = Annotated[
+    int, typer.Option(min=1, help="How many runs to train at the same time on a GPU.")
+]
 Ray = Annotated[
     str,
     typer.Option(
         "--ray",
         metavar="[ADDRESS]",
-        help="Run groups on a Ray cluster; without an address, on a new one on this machine.",
+        help="Run on a Ray cluster. Without an address, one is started on this machine.",
     ),
 ]
 CpusPerGroup = Annotated[
-    float, typer.Option(min=0.01, help="CPUs and threads of a group of runs on a Ray cluster.")
+    float, typer.Option(min=0.01, help="CPUs and threads for each group of runs on a Ray cluster.")
 ]
 GpusPerGroup = Annotated[
     float | None,
     typer.Option(
-        min=0, help="GPUs of a group on a Ray cluster, such as 0.25; by default 1 if on a GPU."
+        min=0, help="GPUs for each group on a Ray cluster, such as 0.25. Default: 1 on a GPU."
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of training.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random numbers.")]
 Size = Annotated[
     int,
     typer.Option(
         min=0,
         show_default=False,
-        help="Largest side of an image in pixels; by default depends on the device.",
+        help="Largest side of an image in pixels. Default: 64 in an audit, otherwise 96 on a CPU "
+        "and 128 on a GPU.",
     ),
 ]
 Model = Annotated[
@@ -88,35 +91,39 @@ OwnModel = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME; by default depends on the size "
-        "of the images.",
+        help="Built-in name, file.py:builder, timm:NAME or torchvision:NAME. Default: by image size.",
     ),
 ]
 Pretrained = Annotated[
-    bool, typer.Option("--pretrained", help="Start from the network's published weights.")
+    bool, typer.Option("--pretrained", help="Start from the published weights of the network.")
 ]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Allow running the Python file that builds the network.")
+    bool,
+    typer.Option(
+        "--trust", help="Allow to run the file (file.py:builder) that the network is built from."
+    ),
 ]
 RunModel = Annotated[
     str | None,
-    typer.Option(
-        "--model", help="file.py:builder of the network, if the run was made with an nn.Module."
-    ),
+    typer.Option("--model", help="file.py:builder, if the run was given a model object in Python."),
 ]
 Pattern = Annotated[
     str | None,
-    typer.Option(help="Read classes or groups from file names, as in '*_{class}_{group}.png'."),
+    typer.Option(
+        help="Pattern of file names with class or group, such as '*_{class}_{group}.png'."
+    ),
 ]
 Bias = Annotated[
     str | None,
     typer.Option(
-        help="Column with the bias labels, or a pattern of file names such as '*_{group}.png'."
+        help="Bias labels, for scores: a column, or a pattern of file names such as '*_{group}.png'."
     ),
 ]
 Prefer = Annotated[
     str,
-    typer.Option(help="Which images matter more: aligned, conflicting, or neither (balanced)."),
+    typer.Option(
+        help="Which images matter more: aligned, conflicting, or both equally (balanced)."
+    ),
 ]
 Method = Annotated[
     str, typer.Option(help="Method: jtt, dfr-mined, erm ...; `unspur methods` lists them.")
@@ -124,7 +131,7 @@ Method = Annotated[
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="Folder of class folders or shards, table (.csv), or hf:NAME."
+        metavar="DATA", help="Folder of class folders, table (.csv), hf:NAME, or folder of shards."
     ),
 ]
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: key=value.")]

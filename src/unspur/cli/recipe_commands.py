@@ -30,7 +30,9 @@ def recipes(context: typer.Context) -> None:
 
 @app.command(cls=PlainCommand)
 def show(
-    name: Annotated[str, typer.Argument(help="A recipe by name (see `unspur recipes`) or file.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of a recipe (`unspur recipes` lists them), or a file.")
+    ],
     set_: Changes = None,
     results: Annotated[
         Path | None, typer.Option(help="Folder of records, from which our results are shown.")

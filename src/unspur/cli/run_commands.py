@@ -87,7 +87,7 @@ def debias(
     store: StoreAt = None,
     set_: Changes = None,
     suspects: Annotated[
-        Path | None, typer.Option(help="The suspects.csv of a run, corrected by you.")
+        Path | None, typer.Option(help="A suspects.csv that you have corrected.")
     ] = None,
     bias: Bias = None,
     method: Method = own_methods.DEFAULT,

@@ -101,11 +101,11 @@ def _by_chance(question: NetworkQuestion, e: Evidence) -> str:
     )
 
 
-# -- exceptions to a shortcut, or wrong labels --------------------------------------------------------
+# -- conflicting images, or wrong labels ---------------------------------------------------------------
 
 
 def exceptions_or_wrong_labels(e: Evidence, limits: Thresholds, classes: int) -> list[str]:
-    """Say whether exceptions to a shortcut can be distinguished from wrong labels here, and if not, why."""
+    """Say whether conflicting images can be distinguished from wrong labels here, and if not, why."""
     decision_steps = steps(e, thresholds=limits)
     deciding = next(step for step in decision_steps if step.conclusion)
     answers = {step.name: step.answer for step in decision_steps}
@@ -184,7 +184,7 @@ def _labels_by_networks(
         )
     return (
         "As far as possible: only the labels of these images are unusual. A shortcut with too few "
-        "exceptions to learn from would look the same."
+        "conflicting images to learn from would look the same."
     )
 
 

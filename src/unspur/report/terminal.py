@@ -185,4 +185,4 @@ def _unseen_lines(unseen: dict[str, Any], *, chosen: bool) -> Iterator[str]:
         yield f"  {name} ({unseen['counts'][part]}): {', '.join(values)}"
     if "ordinary" in unseen and unseen["debiased"]["all"] < unseen["ordinary"]["all"] - WORSE:
         yield "  The debiased model is worse here than the ordinary one: check it before you use it."
-    yield "  (There are no bias labels: suspects are estimated by the miner, not known exceptions.)"
+    yield "  (There are no bias labels: suspects are estimated by the miner, not known to be conflicting.)"

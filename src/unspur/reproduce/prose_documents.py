@@ -10,7 +10,7 @@ from typing import Any
 from ..audit.thresholds import THRESHOLDS
 from ..errors import UnspurError
 from ..store import read_document, read_lines
-from .audit_table import audit_page, audit_table, recall_table
+from .audit_table import audit_page, recall_table
 from .code_tables import folder_table, method_table
 from .loop_tables import loop_text
 from .own_data_tables import (
@@ -65,10 +65,6 @@ class ProseDocuments:
         """Return the mean balanced validation loss of a candidate, over all its runs."""
         return f"{mean(run['valid_balanced_surprise'] for run in self._candidates(name)):.4f}"
 
-    def audit_cases(self, file: str) -> str:
-        """Return the table of the cases of an audit suite."""
-        return audit_table(read_document(self.folder / f"{file}.json.gz")["cases"])
-
     def audit_suite(self, file: str) -> str:
         """Return the table of the cases of an audit suite, and the counts."""
         return audit_page(read_document(self.folder / f"{file}.json.gz")["cases"]).removesuffix(
@@ -86,7 +82,8 @@ class ProseDocuments:
             return ""
         return (
             "These cases were measured with the previous rule. It had other thresholds and did not examine "
-            "the border alone, large areas alone or unlikely labels."
+            "the border alone, the coarse structure alone or unlikely labels. The current rule was "
+            "not evaluated on unseen cases yet."
         )
 
     def audit_count(
