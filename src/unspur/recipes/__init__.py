@@ -1,6 +1,7 @@
 """Recipes: all settings with defaults, composition by name, published numbers, settings for own images.
 
-Modules are imported when their names are first used. May import: data, errors, lazy, methods, training.
+Modules are imported when their names are first used. May import: data, deprecation,
+errors, lazy, methods, training.
 """
 
 from typing import TYPE_CHECKING
