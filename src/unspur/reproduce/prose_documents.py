@@ -85,8 +85,9 @@ class ProseDocuments:
         if recorded == asdict(THRESHOLDS):
             return ""
         return (
-            "These cases were measured with the previous rule. It had other thresholds and did not examine "
-            "the border alone, large areas alone or unlikely labels."
+            "They were measured with an earlier version of the rule, which had other thresholds and did not "
+            "examine the border alone, large areas alone or unlikely labels. No threshold of that version was "
+            "chosen on them. This page does not measure the present rule."
         )
 
     def audit_count(
