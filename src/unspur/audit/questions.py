@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from . import conclusions
 from .evidence import Evidence
-from .formatting import beside, digits_apart, p_value, percent, percent_beside
+from .formatting import beside, p_value, percent, percent_beside
 from .question_kinds import (
     Margin,
     NetworkQuestion,
@@ -67,7 +67,8 @@ class HasLikelyLabels(Question):
         return f"{far.far:,} of {far.mistakes:,} are unlikely classes" if far else ""
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
-        return f"too few to show that {percent(limits.wrong_labels, 0)} of these labels are wrong"
+        share = percent(limits.wrong_labels, 0)
+        return f"fewer unlikely classes than if {share} of these labels were wrong"
 
 
 class IsEasy(Question):
@@ -198,6 +199,18 @@ class ShowsBorder(Question):
             f"{limits.border_together:g}, p at most {limits.p_value:g}"
         )
 
+    def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
+        seen = e.border
+        if seen is None or seen.separation is None:
+            return []
+        least = max(limits.mixed, limits.border_together - seen.insistence)
+        doubt = f"{beside(seen.separation.value, least)}, {p_value(seen.separation.p_value)}"
+        enough = limits.border_insistence
+        return [
+            ("insistence, border alone", beside(seen.insistence, enough), f"{enough:.2f}"),
+            ("separation, border alone", doubt, f"{least:.2f}"),
+        ]
+
 
 class HasInsistence(Question):
     name = "insistence"
@@ -241,12 +254,10 @@ class ShowsSeparation(NetworkQuestion):
         return has_insistence(e, limits, limits.doubted)
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
-        threshold = limits.separation(e.insistence)
-        digits = digits_apart(e.separation[1].value, threshold) if e.separation else 2
-        least = f"{threshold:.{digits}f} with this insistence"
         return (
-            f"separation of at least {least}, p at most {limits.p_value:g}, insistence of at least "
-            f"{limits.doubted:g} on at least {limits.fewest_full} suspects"
+            f"insistence + separation of at least {limits.together:g}, separation of at least "
+            f"{limits.mixed:g}, p at most {limits.p_value:g}, insistence of at least {limits.doubted:g} "
+            f"on at least {limits.fewest_full} suspects"
         )
 
 

@@ -195,15 +195,15 @@ def _power_measure(plan: PowerPlan, *, quiet: bool) -> Callable[[Context], Power
 
 def power_table(power: Power) -> Table:
     """Return what is found of planted shortcuts as a table."""
-    shown = Table("planted", "exceptions", "found", "95 % interval")
+    shown = Table("planted", "conflicting", "found", "95 % interval")
     for row in power_words.rows(power):
         shown.add_row(*row)
     return shown
 
 
 def table(found: Audit) -> Table:
-    """Return the numbers behind a verdict, and where it turns, as a table."""
-    shown = Table("measured", "value", "verdict turns at")
+    """Return the numbers behind a verdict and their thresholds as a table."""
+    shown = Table("measured", "value", "threshold")
     for row in verdict.table_rows(found.evidence):
         shown.add_row(*row)
     return shown

@@ -40,6 +40,7 @@ def content(audit: SavedAudit) -> dict[str, Any]:
         "audit": audit,
         "about": about,
         "evidence": e,
+        "border": e.border if verdict.rests_on_border(e, thresholds=limits) else None,
         "verdict": words.page_verdict({**about, "text": _text(audit)}),
         "crowded": crowding(
             {each["name"]: (each["flagged"], each["samples"]) for each in about["classes"]}
@@ -52,7 +53,7 @@ def content(audit: SavedAudit) -> dict[str, Any]:
         "figures": list(figures(e, limits)),
         "numbers": numbers(e),
         "certainty": audit_words.certainty(e, limits),
-        "wrong_labels": audit_words.exceptions_or_wrong_labels(e, limits, len(about["classes"])),
+        "wrong_labels": audit_words.conflicting_or_wrong_labels(e, limits, len(about["classes"])),
         "calibration": audit_words.calibration(about, usual=_usual(audit)),
         "views": views(audit),
         "explanation": _explanation(about),

@@ -51,12 +51,12 @@ def sentences(power: Power) -> list[str]:
     return [
         f"In your data, {text}.",
         f"This was measured on {used}. A shortcut counts as found if the verdict is a shortcut and at least "
-        "half of the planted exceptions are flagged.",
+        "half of the planted conflicting images are flagged.",
     ]
 
 
 def _name(row: PowerRow) -> str:
-    return f"{NAMES[row.kind]} with {percent(row.rate)} exceptions"
+    return f"{NAMES[row.kind]} with {percent(row.rate)} conflicting images"
 
 
 def _times(row: PowerRow) -> str:
@@ -64,7 +64,7 @@ def _times(row: PowerRow) -> str:
 
 
 def rows(power: Power) -> list[tuple[str, ...]]:
-    """Return a row for each kind and rate: name, exceptions, found, interval."""
+    """Return a row for each kind and rate: name, conflicting images, found, interval."""
     return [
         (
             NAMES[row.kind],

@@ -49,8 +49,8 @@ def _ablation(results: Results) -> Page:
     return Page(
         [
             f"CMNIST 1 %. {metric_name('unbiased')}. Row 1 is the pretrained network. Row 2 prunes it with "
-            "masks learned on batches with more suspects (*oversampling*), then trains it for 1,000 more steps on "
-            "ordinary batches. A mark (✓) means that the row has the part.",
+            "masks learned on batches with more suspects (*oversampling*), then trains it for 1,000 more "
+            "steps on ordinary batches. A mark (✓) means that the row has the part.",
             legend(PUBLISHED, COUNTED),
             table(header, [_parts(results, index) for index in PARTS]),
             "The gain from pruning in percentage points, computed seed by seed. From row 1 to row 2 it "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..recipes import published
 from .item import DASH, Cells, Item, Page, Result, Results, Run, cell
-from .pages import FACTS, METHODS, PUBLISHED, cut, facts, legend, number, table
+from .pages import FACTS, METHOD_SOURCES, PUBLISHED, cut, facts, legend, number, table
 
 METHODS = {
     "erm": "ERM",
@@ -74,7 +74,7 @@ def _faces(results: Results) -> Page:
             "3,000 steps per stage. The network is ResNet-18 unless another one is named. The published "
             "numbers are for the original data with 0.5 % conflicting images, so only the order of the "
             "methods can be compared.",
-            legend(PUBLISHED, METHODS, INTERVAL),
+            legend(PUBLISHED, METHOD_SOURCES, INTERVAL),
             table(header, [_face_row(name, *key, results[key]) for key, name in names.items()]),
         ]
     )
@@ -107,7 +107,7 @@ def _celeba(results: Results) -> Page:
             "3,000 steps. The published numbers are for the whole data set at 224 px. The paper does not say "
             "how its average weights the groups, so we give two: the average over all test images, and the "
             "average weighted by the shares of the groups in the training set.",
-            legend(PUBLISHED, METHODS, INTERVAL),
+            legend(PUBLISHED, METHOD_SOURCES, INTERVAL),
             table(
                 header, [_celeba_row(name, kind, results[kind,]) for kind, name in METHODS.items()]
             ),

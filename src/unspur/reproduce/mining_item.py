@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..recipes import published
 from .item import Cells, Item, Page, Result, Results, cell
-from .pages import FACTS, METHODS, PUBLISHED, facts, legend, number, table
+from .pages import FACTS, METHOD_SOURCES, PUBLISHED, facts, legend, number, table
 
 SCORES = ("aligned", "conflicting", "unbiased")
 QUALITY = ("precision", "recall")
@@ -49,7 +49,7 @@ def _draw(results: Results) -> Page:
         "DCWP with the suspects of different miners. LfF and DisEnt use no suspects.",
         legend(
             PUBLISHED,
-            METHODS,
+            METHOD_SOURCES,
             "*model*: the method, and for DCWP its miner: ERM stopped early, generalised cross entropy "
             "(GCE), or an ensemble over epochs.",
             "*precision*: the share of the suspects that are conflicting. *recall*: the share of the "

@@ -34,7 +34,7 @@ PUBLISHED = (
     "*published*: the paper's number for the column before it, a mean of four seeds. Its networks start "
     "from ImageNet weights, except on CMNIST."
 )
-METHODS = "`unspur methods` lists the methods and the papers that they come from."
+METHOD_SOURCES = "`unspur methods` lists the methods and the papers that they come from."
 COUNTED = "In brackets: *n*."
 ORACLE = (
     "*oracle*: the accuracy of the step that is best on the test split itself. Nobody could select this "

@@ -131,7 +131,11 @@ def _theory_page(numbers: dict[str, Any], options: ReproduceOptions) -> Page:
         [
             "The paper's bounds and simulation, with our checks. `unspur theory` writes a page that explains "
             f"them; [{THEORY_FILE}]({file}) has all numbers, settings and seeds.",
-            *(part for name, title in THEORY_TITLES.items() for part in _theory_figure(name, title, words)),
+            *(
+                part
+                for name, title in THEORY_TITLES.items()
+                for part in _theory_figure(name, title, words)
+            ),
             f"{versions}; {about['made'][:10]}; {seconds:.0f} s on a CPU.",
         ]
     )

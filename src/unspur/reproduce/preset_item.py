@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .item import DASH, Cells, Item, Page, Result, Results, cell
-from .pages import FACTS, METHODS, facts, legend, table
+from .pages import FACTS, METHOD_SOURCES, facts, legend, table
 
 METRICS = ("unbiased", "aligned", "conflicting", "worst_group")
 HEADER = ["unbiased", "aligned", "conflicting", "worst group", "multiply–adds kept, %"]
@@ -41,7 +41,7 @@ def _preset(results: Results) -> Page:
         [
             "The same settings on every data set. They were chosen on development sets, which are parts of "
             "the training images. Networks start from random weights.",
-            legend(METHODS),
+            legend(METHOD_SOURCES),
             table(["data", "method", *FACTS, *HEADER], rows),
             "Data without a shortcut, debiased without asking the audit first (`--anyway`):",
             table(["data", *FACTS, "ordinary model", "result"], _clean_rows(results)),
@@ -95,8 +95,8 @@ def _augmentation(results: Results) -> Page:
     parts = [
         "The contribution of each part of the preset: one part is left out, everything else stays the same.",
         legend(
-            METHODS,
-            "*no alignment*: without the alignment loss. *single weights*: masks on weights instead of channels.",
+            METHOD_SOURCES,
+            "*no alignment*: without the alignment loss. *single weights*: masks on weights, not channels.",
         ),
         table(["data", "variant", *FACTS, *HEADER], _part_rows(results)),
         "Other methods, unchanged and with the mixing of the preset. Their rows with *mixed* show what "

@@ -38,9 +38,9 @@ def _pruning_cells() -> Cells:
 def _pruning(results: Results) -> Page:
     header = ["method", *FACTS, "weights cut", "published", "accuracy", "published"]
     parts = [
-        "DCWP learns on suspects which weights to cut. GraSP and *magnitude* do not use suspects: they keep the "
-        "weights that preserve the gradient flow, or the largest weights. CIFAR-10 has no planted shortcut; its "
-        "suspects are mined with an epoch ensemble.",
+        "DCWP learns on suspects which weights to cut. GraSP and *magnitude* do not use suspects: they keep "
+        "the weights that preserve the gradient flow, or the largest weights. CIFAR-10 has no planted "
+        "shortcut; its suspects are mined with an epoch ensemble.",
         legend(PUBLISHED),
     ]
     for data, (_, metric, title) in DATA.items():

@@ -47,9 +47,9 @@ def _sparsity(results: Results) -> Page:
         "(random), and are fine-tuned in the same way.",
         legend(
             "*λ*: the weight of the sparsity penalty.",
-            "*cut, without padding weights*: the share among weights that read more than padding. In the last "
-            "layers of ResNet-18 an image of 32 pixels is a single position, so most weights of a 3×3 kernel "
-            "read only the zeros around it.",
+            "*cut, without padding weights*: the share among weights that read more than padding. In the "
+            "last layers of ResNet-18 an image of 32 pixels is a single position, so most weights of a 3×3 "
+            "kernel read only the zeros around it.",
         ),
         figure("sparsity.svg", "Accuracy against the share of weights that are cut"),
     ]
