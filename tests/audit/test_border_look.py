@@ -21,7 +21,7 @@ from unspur.audit.thresholds import THRESHOLDS
 from unspur.audit.verdict import conclude, rests_on_border, wants_border
 from unspur.audit.views import border, centre, coarse
 from unspur.data.splits import Split, Splits
-from unspur.report.audit_words import exceptions_or_wrong_labels
+from unspur.report.audit_words import conflicting_or_wrong_labels
 from unspur.runs import audit_folder
 from unspur.store import Store
 
@@ -156,10 +156,10 @@ def test_debiasing_is_not_recommended_for_a_shortcut_in_the_border(tmp_path):
 
 
 def test_the_page_explains_whether_labels_may_be_wrong():
-    words = exceptions_or_wrong_labels(evidence(border=STRONG), THRESHOLDS, 3)
+    words = conflicting_or_wrong_labels(evidence(border=STRONG), THRESHOLDS, 3)
     assert "border" in words[0]
     noisy = evidence(error=0.5, blind=0.9, networks={}, far_labels=FarLabels(1000, 150, 70, 0.5))
     assert conclude(noisy).verdict == "noise"
-    sentences = exceptions_or_wrong_labels(noisy, THRESHOLDS, 10)
+    sentences = conflicting_or_wrong_labels(noisy, THRESHOLDS, 10)
     assert "label" in sentences[0]
     assert "border" not in sentences[0]

@@ -138,4 +138,4 @@ def test_found_needs_the_verdict_and_the_exceptions():
     assert (row.found, row.repeats) == (9, 10)
     assert row.interval == pytest.approx((0.596, 0.982), abs=1e-3)
     text = " ".join(power_words.sentences(power)).replace("\N{NO-BREAK SPACE}", " ")
-    assert "a tint with 2.0 % exceptions is found in 9 of 10" in text
+    assert "a tint with 2.0 % conflicting images is found in 9 of 10" in text

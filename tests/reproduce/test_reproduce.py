@@ -193,7 +193,7 @@ def test_every_page_can_be_written_without_runs(
     assert outcome.page is not None
     text = outcome.page.read_text()
     assert "–" in text
-    assert "Nothing is missing" not in text
+    assert "All runs that this page needs" not in text
     wide: set[int] = set()
     for line in text.splitlines():
         wide = {*wide, line.count("|")} if line.startswith("|") else set()
@@ -341,7 +341,7 @@ def test_quick_items_write_to_their_own_folder(tmp_path: Path, monkeypatch: Any)
     text = (pages / "reset.md").read_text()
     assert text.startswith(f"> {WORDS}")
     assert "*oracle*" in text
-    assert "Nothing is missing." in text
+    assert "All runs that this page needs have been made." in text
     assert (pages / "reset.svg").read_text().count("<path") > 20
     assert (pages / "examples-demo.png").read_bytes().startswith(b"\x89PNG")
     assert invoke("reset", *where, "--no-run").exit_code == 0

@@ -111,10 +111,8 @@ def _costs(measured: Mapping[str, Any] | None) -> Sequence[Tile]:
         return []
     before, after = measured["before"], measured["after"]
     if not measured["removed"]:  # the same architecture: any difference in time would be chance
-        return [
-            Tile(f"{_size(after)} MB", "size of the weights, unchanged: every channel is in use")
-        ]
-    how = f"without {measured['removed']:,} channels that have no effect"
+        return [Tile(f"{_size(after)} MB", "size of the weights, unchanged: no channel is dead")]
+    how = f"without {measured['removed']:,} dead channels"
     return [
         Tile(f"{_size(after)} MB", "size of the weights", _size(before), how),
         Tile(f"{_time(after)} ms", "per image on the CPU", _time(before), "torch, median"),
@@ -131,7 +129,7 @@ def cost_sentences(measured: Mapping[str, Any]) -> list[str]:
             "smaller and faster. The option --packed of unspur export leaves zeros out of the file."
         ]
     return [
-        f"Without channels that have no effect the weights take {_size(after)} MB instead of "
+        f"Without dead channels, which have no effect, the weights take {_size(after)} MB instead of "
         f"{_size(before)} MB, and one image takes {_time(after)} ms instead of {_time(before)} ms "
         "(torch, on the CPU). The option --slim of unspur export writes the smaller model."
     ]
