@@ -67,8 +67,7 @@ class HasLikelyLabels(Question):
         return f"{far.far:,} of {far.mistakes:,} are unlikely classes" if far else ""
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
-        share = percent(limits.wrong_labels, 0)
-        return f"fewer unlikely classes than if {share} of these labels were wrong"
+        return f"fewer unlikely classes than if {percent(limits.wrong_labels, 0)} of the labels were wrong"
 
 
 class IsEasy(Question):
@@ -114,8 +113,9 @@ class HasEnoughSuspects(Question):
         return f"at least {limits.fewest}"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        limit = f"< {limits.fewest}: too few"
-        return [("suspects: the miner's mistakes", f"{e.suspects:,}", limit)]
+        return [
+            ("suspects: the miner's mistakes", f"{e.suspects:,}", f"< {limits.fewest}: too few")
+        ]
 
 
 # -- about all networks -------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class ShowsBorder(Question):
         if seen is None or seen.separation is None or seen.full < limits.fewest_full:
             return False
         enough = seen.insistence >= limits.border_insistence
-        least = max(limits.mixed, limits.border_together - seen.insistence)
+        least = limits.border_separation(seen.insistence)
         return enough and is_significant(seen.separation, least, limits)
 
     def measured(self, e: Evidence, limits: Thresholds) -> str:
@@ -203,13 +203,10 @@ class ShowsBorder(Question):
         seen = e.border
         if seen is None or seen.separation is None:
             return []
-        least = max(limits.mixed, limits.border_together - seen.insistence)
+        enough, least = limits.border_insistence, limits.border_separation(seen.insistence)
         doubt = f"{beside(seen.separation.value, least)}, {p_value(seen.separation.p_value)}"
-        enough = limits.border_insistence
-        return [
-            ("insistence, border alone", beside(seen.insistence, enough), f"{enough:.2f}"),
-            ("separation, border alone", doubt, f"{least:.2f}"),
-        ]
+        insistence = ("insistence, border alone", beside(seen.insistence, enough), f"{enough:.2f}")
+        return [insistence, ("separation, border alone", doubt, f"{least:.2f}")]
 
 
 class HasInsistence(Question):
@@ -233,8 +230,8 @@ class HasInsistence(Question):
         return f"insistence of at least {limits.insistence:g}, on at least {limits.fewest_full} suspects"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        value = beside(e.insistence, limits.insistence)
-        return [("insistence", value, f"{limits.insistence:.2f}")]
+        least = limits.insistence
+        return [("insistence", beside(e.insistence, least), f"{least:.2f}")]
 
 
 class ShowsSeparation(NetworkQuestion):

@@ -87,7 +87,7 @@ class ProseDocuments:
         return (
             "They were measured with an earlier version of the rule, which had other thresholds and did not "
             "examine the border alone, large areas alone or unlikely labels. No threshold of that version "
-            "was chosen on them. This page does not measure the present rule."
+            "was chosen on them. The rates are therefore not those of the present rule."
         )
 
     def audit_count(

@@ -1,4 +1,4 @@
-"""The one front door: data and settings in, a plan with its keys, run, save, report.
+"""The common entry point of Python and shell: open data, plan a run, carry it out, save it, report.
 
 The functions of `api`, every command, `bench` and the audit go through here, so that the same verb gives the
 same result from Python and from the shell:
