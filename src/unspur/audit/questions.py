@@ -113,9 +113,8 @@ class HasEnoughSuspects(Question):
         return f"at least {limits.fewest}"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        return [
-            ("suspects: the miner's mistakes", f"{e.suspects:,}", f"< {limits.fewest}: too few")
-        ]
+        limit = f"< {limits.fewest}: too few"
+        return [("suspects: the miner's mistakes", f"{e.suspects:,}", limit)]
 
 
 # -- about all networks -------------------------------------------------------------------------------
@@ -200,8 +199,7 @@ class ShowsBorder(Question):
         )
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        seen = e.border
-        if seen is None or seen.separation is None:
+        if not (seen := e.border) or seen.separation is None:
             return []
         enough, least = limits.border_insistence, limits.border_separation(seen.insistence)
         doubt = f"{beside(seen.separation.value, least)}, {p_value(seen.separation.p_value)}"
