@@ -142,9 +142,13 @@ def _marks(sample: Sample) -> list[str]:
 
 
 def _by_network(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Group the trainings by network."""
-    names = dict.fromkeys(row["network"] for row in rows)
-    return {name: [row for row in rows if row["network"] == name] for name in names}
+    """Group the trainings by network, under the names that the rest of the page uses."""
+    titles = {each.name: each.title or each.name for each in audit_networks.every()}
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        prefix, colon, name = row["network"].rpartition(": ")
+        found.setdefault(f"{prefix}{colon}{titles.get(name, name)}", []).append(row)
+    return found
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
