@@ -27,7 +27,7 @@ class SizeAndSpeed:
     milliseconds: float
 
     def __str__(self) -> str:
-        return f"{self.bytes / 1e6:.1f} MB, {self.milliseconds:.1f} ms an image"
+        return f"{self.bytes / 1e6:.1f} MB, {self.milliseconds:.1f} ms per image"
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,10 @@ class BeforeAfter:
 
     def lines(self, *, on_channels: bool) -> list[str]:
         """Say what changed, and what would help where only single weights are gone."""
-        text = f"Before: {self.before}. After: {self.after} (torch, CPU)."
+        less = f" without {self.removed} dead channels" if self.removed else ""
+        text = f"Ordinary model: {self.before}. Debiased model{less}: {self.after} (torch, CPU)."
         if self.removed:
-            text += (
-                f" That is without {self.removed} dead channels: `unspur export --slim` writes it."
-            )
+            text += " `unspur export --slim` writes a model without them."
         return [text] if on_channels else [text, WHOLE_CHANNELS]
 
 
