@@ -87,7 +87,7 @@ def test_progress_names_the_training(tmp_path):
     auditor.audit(
         replace(context(Store(tmp_path), **{"mine.steps": 5, "pretrain.steps": 5}), show=show)
     )
-    assert names[:2] == ["mine 1/2", "mine 2/2"]
+    assert names[:2] == ["miner 1/2", "miner 2/2"]
     assert len(names) in (2, TRAININGS)
 
 

@@ -18,10 +18,10 @@ from unspur.audit.far_labels import FarLabels
 from unspur.audit.recommendation import BORDER, recommend
 from unspur.audit.statistics import Statistic
 from unspur.audit.thresholds import THRESHOLDS
-from unspur.audit.verdict import conclude, rests_on_border, wants_border
+from unspur.audit.verdict import conclude, rests_on_border, table_rows, wants_border
 from unspur.audit.views import border, centre, coarse
 from unspur.data.splits import Split, Splits
-from unspur.report.audit_words import exceptions_or_wrong_labels
+from unspur.report.audit_words import certainty, conflicting_or_wrong_labels
 from unspur.runs import audit_folder
 from unspur.store import Store
 
@@ -156,10 +156,20 @@ def test_debiasing_is_not_recommended_for_a_shortcut_in_the_border(tmp_path):
 
 
 def test_the_page_explains_whether_labels_may_be_wrong():
-    words = exceptions_or_wrong_labels(evidence(border=STRONG), THRESHOLDS, 3)
+    words = conflicting_or_wrong_labels(evidence(border=STRONG), THRESHOLDS, 3)
     assert "border" in words[0]
     noisy = evidence(error=0.5, blind=0.9, networks={}, far_labels=FarLabels(1000, 150, 70, 0.5))
     assert conclude(noisy).verdict == "noise"
-    sentences = exceptions_or_wrong_labels(noisy, THRESHOLDS, 10)
+    sentences = conflicting_or_wrong_labels(noisy, THRESHOLDS, 10)
     assert "label" in sentences[0]
     assert "border" not in sentences[0]
+
+
+def test_a_verdict_by_the_border_shows_its_own_numbers():
+    e = evidence(border=STRONG)
+    rows = {name: value for name, value, _ in table_rows(e)}
+    assert rows["insistence, border alone"] == f"{STRONG.insistence:.2f}"
+    assert rows["separation, border alone"].startswith(f"{STRONG.separation.value:.2f}, p ")
+    (sentence,) = certainty(e, THRESHOLDS)
+    assert "sees only the centre" in sentence
+    assert "gain" not in sentence

@@ -239,7 +239,8 @@ def test_one_step_decides_and_every_number_has_a_table_row(everything):
         }
         each = [n for network in e.networks.values() for n in vars(network).values()]
         count = sum(isinstance(number, Statistic) for number in each)
-        assert len(table_rows(e)) == 3 + (count + 1 if e.networks else 0)
+        border = 2 if e.border and e.border.separation else 0
+        assert len(table_rows(e)) == 3 + border + (count + 1 if e.networks else 0)
 
 
 def test_the_conclusion_follows_from_the_answer(everything):

@@ -24,7 +24,7 @@ from unspur.audit.view_pictures import pictures_through
 from unspur.errors import StoreError, UnspurError
 from unspur.report import audit_page, page
 from unspur.report.audit_figures import figures
-from unspur.report.audit_words import certainty, exceptions_or_wrong_labels, next_step, odds
+from unspur.report.audit_words import certainty, conflicting_or_wrong_labels, next_step, odds
 from unspur.runs import audit_folder
 from unspur.store import Store
 
@@ -325,7 +325,7 @@ def test_every_verdict_has_a_page(path, case):
     read = Page(html)
     assert (judged.code, deciding(e).name) == case
     assert deciding(e).conclusion.meaning in plain(read.text)
-    for sentence in (*certainty(e, THRESHOLDS), *exceptions_or_wrong_labels(e, THRESHOLDS, 2)):
+    for sentence in (*certainty(e, THRESHOLDS), *conflicting_or_wrong_labels(e, THRESHOLDS, 2)):
         assert plain(sentence) in read.text
     assert "pictures.safetensors is no longer in the folder" in read.text
 
@@ -411,11 +411,11 @@ def test_the_next_command_follows_from_the_conclusion(case):
     ],
 )
 def test_the_page_says_if_wrong_labels_cannot_be_distinguished(e, beginning, part):
-    sentences = exceptions_or_wrong_labels(e, THRESHOLDS, 10)
+    sentences = conflicting_or_wrong_labels(e, THRESHOLDS, 10)
     assert plain(sentences[0]).startswith(beginning)
     assert part in plain(sentences[0])
     assert ("as a whole" in sentences[-1]) == (verdict.judge(e).code == "shortcut")
-    two = exceptions_or_wrong_labels(e, THRESHOLDS, 2)
+    two = conflicting_or_wrong_labels(e, THRESHOLDS, 2)
     assert ("two classes" in two[-1]) == bool(e.networks)
 
 

@@ -40,7 +40,7 @@ def test_the_summary_begins_with_the_gain_and_its_cost() -> None:
     lines = [plain(line) for line in summary(scores())]
     for part in ("40 held-out images", "10.0 %", "70.0 %", "+60.0 points, 95 % interval +"):
         assert part in lines[0]
-    assert "200 ordinary held-out images" in lines[1]
+    assert "200 other held-out images" in lines[1]
     assert "(−4.0 points, 95 % interval −" in lines[1]
     assert "Neither model was trained on these images." in lines[2]
     assert "not significant" not in lines[2]
@@ -60,7 +60,7 @@ def test_gains_that_are_not_significant_or_negative_get_a_remark(
 def test_the_table_has_the_gain_before_the_average() -> None:
     table = score_table(scores())
     names = [column.header for column in table.columns]
-    assert names == ["", "suspects (40)", "others (200)", "average", "weights kept"]
+    assert names == ["accuracy", "suspects (40)", "others (200)", "average", "weights kept"]
     assert [*table.columns[1].cells] == ["10.0 %", "–", "70.0 %"]
 
 

@@ -33,7 +33,7 @@ def test_the_gain_is_the_headline_and_the_cost_is_beside_it() -> None:
     assert fails.detail.startswith("+60.0 points, 95 % interval +")
     assert (holds.before, plain(holds.value)) == ("99.0", "95.0 %")
     assert holds.detail.startswith("−4.0 points, 95 % interval −")
-    assert "ordinary images" in holds.what
+    assert "other images" in holds.what
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_without_a_measured_gain_the_verdict_is_the_headline() -> None:
     assert headline.lead_with_gain(FOUND, {}) is FOUND
     (tile,) = headline.tiles(alone, {}, Intervals({"debiased": {"average": (0.9, 0.97)}}, {}), None)
     assert plain(tile.value) == "94.7 %"
-    assert tile.what == "accuracy on all images of the test split"
+    assert tile.what == "accuracy on the test split"
     assert tile.detail == "95 % interval 90.0 to 97.0"
 
 

@@ -145,7 +145,7 @@ def test_without_test_and_validation_data(tmp_path, rule):
     changes = [f"select.rule={rule}"]
     read = Page(page_of(tmp_path, changes, splits=splits).read_text("utf-8"))
     assert read.sections() == SECTIONS
-    where = "training samples kept out of training" if rule == "heldout" else "the training split"
+    where = "held-out training images" if rule == "heldout" else "the training split"
     assert where in read.text
 
 

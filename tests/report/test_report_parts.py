@@ -321,7 +321,7 @@ def test_curves_come_from_the_log():
     assert [name for _, name in loss.legend] == ["total loss", "alignment", "cross entropy"]
     assert "total loss from 2 at step 10 to 1 at step 20" in loss.picture
     assert "from 25.0 %" in accuracy.picture
-    assert "kept" in errors.picture
+    assert "selected" in errors.picture
     assert curves.charts_of("control", []) == []
     assert curves.charts_of("erm", [{"step": 1, "loss": 1.0, "cross_entropy": 1.0}])[0].legend == []
 

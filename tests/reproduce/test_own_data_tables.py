@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unspur.reproduce.own_data_tables import clean_table, coverage_table, covered, mean_error
+from unspur.reproduce.speed_table import speed_table
 
 
 def run(gain: float, truth: float, *, share: float = 0.04) -> dict[str, Any]:
@@ -38,3 +39,8 @@ def test_data_sets_without_a_shortcut() -> None:
     assert clean_table({"digits": found}).splitlines()[2] == (
         "| digits | 3,000 | nothing | 90.0 | 89.7 | −0.3 |"
     )
+
+
+def test_a_table_of_speeds_writes_out_its_units() -> None:
+    header = speed_table([{"loop": "ours", "dense_us": 1.0, "peak_mb": 2}]).splitlines()[0]
+    assert header == "| loop | dense µs | peak MB |"

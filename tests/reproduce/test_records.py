@@ -240,7 +240,7 @@ def test_a_page_has_runs_that_another_command_added_meanwhile(options: Reproduce
     }
     busy = changed(options, say=meanwhile, only="dcwp")
     assert reproduce("toy", Item("A toy", lambda: both, draw), busy).found == 2
-    assert "Nothing is missing." in (options.pages / "toy.md").read_text()
+    assert "All runs that this page needs have been made." in (options.pages / "toy.md").read_text()
 
 
 def test_two_commands_may_write_a_page_at_once(options: ReproduceOptions) -> None:

@@ -93,7 +93,7 @@ def test_no_run_starts_after_the_deadline(options: ReproduceOptions, store: Coun
     outcome = reproduce("toy", TOY, changed(options, until=time.monotonic() - 1))
     assert store.made == []
     assert (outcome.wanted, outcome.found, outcome.problems) == (5, 0, ())
-    assert "Not run" in outcome.page.read_text()  # type: ignore[union-attr]
+    assert "Runs that have not been made yet" in outcome.page.read_text()  # type: ignore[union-attr]
 
 
 def test_runs_before_the_deadline_are_recorded(options: ReproduceOptions, monkeypatch: Any) -> None:
@@ -168,7 +168,7 @@ def test_a_page_lists_missing_runs_and_versions(options: ReproduceOptions) -> No
     assert any(line.startswith("| ERM | 2 | last | scratch | ") for line in lines)  # DCWP's own
     assert any(line.startswith("| DCWP | 2 | last | scratch | ") and "±" in line for line in lines)
     assert "- seed 7: `erm`" in lines
-    made = next(line for line in lines if "`toy` in [the records](../results)" in line)
+    made = next(line for line in lines if "`toy` of [the records](../results)" in line)
     assert f"torch {torch.__version__}" in made
     assert "seeds 5, 6" in made
     assert (page.parent / "toy.svg").read_text() == "<svg/>"
@@ -193,7 +193,7 @@ def test_every_page_can_be_written_without_runs(
     assert outcome.page is not None
     text = outcome.page.read_text()
     assert "–" in text
-    assert "Nothing is missing" not in text
+    assert "All runs that this page needs" not in text
     wide: set[int] = set()
     for line in text.splitlines():
         wide = {*wide, line.count("|")} if line.startswith("|") else set()
@@ -341,7 +341,7 @@ def test_quick_items_write_to_their_own_folder(tmp_path: Path, monkeypatch: Any)
     text = (pages / "reset.md").read_text()
     assert text.startswith(f"> {WORDS}")
     assert "*oracle*" in text
-    assert "Nothing is missing." in text
+    assert "All runs that this page needs have been made." in text
     assert (pages / "reset.svg").read_text().count("<path") > 20
     assert (pages / "examples-demo.png").read_bytes().startswith(b"\x89PNG")
     assert invoke("reset", *where, "--no-run").exit_code == 0

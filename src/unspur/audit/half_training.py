@@ -227,7 +227,8 @@ def _train_at_once(trainings: Sequence[HalfTraining], at_once: int) -> Iterator[
 def progress_name(trainings: Sequence[HalfTraining]) -> str:
     """Return the name of some simultaneous trainings for the progress bar."""
     first = trainings[0]
-    if len(trainings) == 1:
-        return f"{first.network.name} {first.half + 1}/{HALVES}"
+    border = "border: " if first.crossfit.border_only else ""
     names = list(dict.fromkeys(t.network.title or t.network.name for t in trainings))
-    return ", ".join(names) if len(names) <= 2 else f"{len(trainings)} networks"
+    if len(trainings) == 1:
+        return f"{border}{names[0]} {first.half + 1}/{HALVES}"
+    return border + (", ".join(names) if len(names) <= 2 else f"{len(trainings)} networks")

@@ -138,8 +138,8 @@ class NetworkQuestion(Question):
         return [
             (
                 f"{self.name}, network {network!r}",
-                beside(number.value, threshold),
+                f"{beside(number.value, threshold)}, {p_value(number.p_value)}",
                 signed(threshold, digits_apart(number.value, threshold)),
             )
-            for network, number in e.numbers(self.name).items()
+            for network, number in corrected(e.numbers(self.name)).items()
         ]

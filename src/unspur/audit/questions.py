@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from . import conclusions
 from .evidence import Evidence
-from .formatting import beside, digits_apart, p_value, percent, percent_beside
+from .formatting import beside, p_value, percent, percent_beside
 from .question_kinds import (
     Margin,
     NetworkQuestion,
@@ -67,7 +67,7 @@ class HasLikelyLabels(Question):
         return f"{far.far:,} of {far.mistakes:,} are unlikely classes" if far else ""
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
-        return f"too few to show that {percent(limits.wrong_labels, 0)} of these labels are wrong"
+        return f"fewer unlikely classes than if {percent(limits.wrong_labels, 0)} of the labels were wrong"
 
 
 class IsEasy(Question):
@@ -178,7 +178,7 @@ class ShowsBorder(Question):
         if seen is None or seen.separation is None or seen.full < limits.fewest_full:
             return False
         enough = seen.insistence >= limits.border_insistence
-        least = max(limits.mixed, limits.border_together - seen.insistence)
+        least = limits.border_separation(seen.insistence)
         return enough and is_significant(seen.separation, least, limits)
 
     def measured(self, e: Evidence, limits: Thresholds) -> str:
@@ -197,6 +197,14 @@ class ShowsBorder(Question):
             f"{limits.border_insistence:g}, insistence + separation of at least "
             f"{limits.border_together:g}, p at most {limits.p_value:g}"
         )
+
+    def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
+        if not (seen := e.border) or seen.separation is None:
+            return []
+        enough, least = limits.border_insistence, limits.border_separation(seen.insistence)
+        doubt = f"{beside(seen.separation.value, least)}, {p_value(seen.separation.p_value)}"
+        insistence = ("insistence, border alone", beside(seen.insistence, enough), f"{enough:.2f}")
+        return [insistence, ("separation, border alone", doubt, f"{least:.2f}")]
 
 
 class HasInsistence(Question):
@@ -220,8 +228,8 @@ class HasInsistence(Question):
         return f"insistence of at least {limits.insistence:g}, on at least {limits.fewest_full} suspects"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        value = beside(e.insistence, limits.insistence)
-        return [("insistence", value, f"{limits.insistence:.2f}")]
+        least = limits.insistence
+        return [("insistence", beside(e.insistence, least), f"{least:.2f}")]
 
 
 class ShowsSeparation(NetworkQuestion):
@@ -241,12 +249,10 @@ class ShowsSeparation(NetworkQuestion):
         return has_insistence(e, limits, limits.doubted)
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
-        threshold = limits.separation(e.insistence)
-        digits = digits_apart(e.separation[1].value, threshold) if e.separation else 2
-        least = f"{threshold:.{digits}f} with this insistence"
         return (
-            f"separation of at least {least}, p at most {limits.p_value:g}, insistence of at least "
-            f"{limits.doubted:g} on at least {limits.fewest_full} suspects"
+            f"insistence + separation of at least {limits.together:g}, separation of at least "
+            f"{limits.mixed:g}, p at most {limits.p_value:g}, insistence of at least {limits.doubted:g} "
+            f"on at least {limits.fewest_full} suspects"
         )
 
 

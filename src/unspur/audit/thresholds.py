@@ -34,6 +34,10 @@ class Thresholds:
         """
         return max(self.mixed, self.together - insistence)
 
+    def border_separation(self, insistence: float) -> float:
+        """Return the smallest separation by which networks that see only the border show a shortcut."""
+        return max(self.mixed, self.border_together - insistence)
+
     @staticmethod
     def from_record(table: Mapping[str, float]) -> Thresholds:
         """Read recorded thresholds; those that an earlier version did not have are never reached."""

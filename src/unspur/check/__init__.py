@@ -1,4 +1,4 @@
-"""A gate for CI: compare data and a model with a baseline, and raise an alarm where a shortcut comes in.
+"""A check for CI: compare data and a model with a baseline, and raise an alarm if a shortcut appears.
 
     baseline.py     the result of a check as a file, which is validated when it is read
     checking.py     measure the data and the model, unless both are unchanged since the baseline

@@ -200,7 +200,7 @@ def _power_measure(plan: PowerPlan, *, quiet: bool) -> Callable[[Context], Power
 
 def power_table(power: Power) -> Table:
     """Return a table of how often artificial shortcuts are found."""
-    shown = Table("artificial shortcut", "conflicting", "found", "95 % interval")
+    shown = Table("planted shortcut", "conflicting", "found", "95 % interval")
     for row in power_words.rows(power):
         shown.add_row(*row)
     return shown
@@ -208,7 +208,7 @@ def power_table(power: Power) -> Table:
 
 def table(found: Audit) -> Table:
     """Return a table of the numbers behind a verdict and their thresholds."""
-    shown = Table("measured", "value", "verdict changes at")
+    shown = Table("measured", "value", "threshold")
     for row in verdict.table_rows(found.evidence):
         shown.add_row(*row)
     return shown

@@ -181,7 +181,7 @@ def _say_where(outcome: Outcome, folder: Path, stored: list[str], seconds: float
 
 def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
     """Print every stage, whether it is stored, and its expected costs."""
-    table = Table("stage", "steps", "stored", "about", "disk")
+    table = Table("stage", "steps", "stored", "time", "disk")
     found = workflow.announce(opened)
     for row in found.stages:
         cost = ("–", "–") if row.stored else (duration(row.seconds), terminal.size(row.disk))
@@ -191,11 +191,11 @@ def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
     _say_judge(found)
     end = "; nothing was run." if dry_run else "."
     early = (
-        f", {duration(found.least_seconds)} if the audit finds early that there is no shortcut"
+        f", or {duration(found.least_seconds)} if the audit soon finds no shortcut"
         if found.audit
         else ""
     )
-    text = f"about {duration(found.seconds)} on {_where(opened)}{early}{end}"
+    text = f"In total about {duration(found.seconds)} on {_where(opened)}{early}{end}"
     terminal.out.print(text, markup=False, soft_wrap=True)
 
 
@@ -211,9 +211,11 @@ def _say_judge(found: Announcement) -> None:
     """Print the costs of the judge, if there is one."""
     if found.audit is None:
         return
-    terminal.out.print(
-        f"First an audit checks whether there is a shortcut: at most {found.audit.trainings} trainings of "
-        f"{found.audit.steps} steps, about {duration(found.audit.seconds)}. --anyway skips it.",
-        markup=False,
-        soft_wrap=True,
+    cost = (
+        f"at most {found.audit.trainings} trainings of {found.audit.steps} steps, about "
+        f"{duration(found.audit.seconds)}"
+        if found.audit.trainings
+        else "all its trainings are stored"
     )
+    text = f"First an audit checks whether there is a shortcut: {cost}. --anyway skips it."
+    terminal.out.print(text, markup=False, soft_wrap=True)

@@ -44,12 +44,10 @@ class BeforeAfter:
 
     def lines(self, *, on_channels: bool) -> list[str]:
         """Return sentences on what changed, and on what would help if only single weights were removed."""
-        text = f"Before: {self.before}. After: {self.after} (torch, CPU)."
+        less = f" without {self.removed} dead channels" if self.removed else ""
+        text = f"Ordinary model: {self.before}. Debiased model{less}: {self.after} (torch, CPU)."
         if self.removed:
-            text += (
-                f" This is measured without {self.removed} dead channels: `unspur export --slim` writes "
-                "such a model."
-            )
+            text += " `unspur export --slim` writes a model without them."
         return [text] if on_channels else [text, WHOLE_CHANNELS]
 
 

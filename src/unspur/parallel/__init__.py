@@ -1,4 +1,4 @@
-"""One training over several processes: who takes part, each one's rows of a batch, what they exchange.
+"""One training over several processes: which take part, the rows of each, what they exchange.
 
 May import: errors, lazy.
 """

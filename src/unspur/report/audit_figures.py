@@ -100,7 +100,7 @@ def _right(e: Evidence) -> Figure:
     return Figure(
         "Accuracy on suspects",
         "The control network (open circle) and the network itself (filled circle). A network that cannot see "
-        "the shortcut, or was trained on more conflicting images, is no longer misled by it.",
+        "the shortcut, or was trained on more images that contradict it, is no longer misled by it.",
         strip(
             marks,
             Axis(0.0, 1.0, percent=True),
@@ -131,7 +131,7 @@ def _reliance(e: Evidence, limits: Thresholds) -> Figure:
 def _insistence(e: Evidence, limits: Thresholds) -> Figure:
     zones = [
         Zone(limits.insistence, "hard images"),
-        Zone(1.0, "conflicting or mislabelled", "unsure"),
+        Zone(1.0, "conflicting or wrong labels", "unsure"),
     ]
     name = f"{e.full:,} of {e.clear:,} suspects"
     mark = Mark(name, e.insistence, f"{e.insistence:.2f}")

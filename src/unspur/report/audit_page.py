@@ -40,6 +40,7 @@ def content(audit: SavedAudit) -> dict[str, Any]:
         "audit": audit,
         "about": about,
         "evidence": e,
+        "border": e.border if verdict.rests_on_border(e, thresholds=limits) else None,
         "verdict": words.page_verdict({**about, "text": _text(audit)}),
         "crowded": crowding(
             {each["name"]: (each["flagged"], each["samples"]) for each in about["classes"]}
@@ -52,7 +53,7 @@ def content(audit: SavedAudit) -> dict[str, Any]:
         "figures": list(figures(e, limits)),
         "numbers": numbers(e),
         "certainty": audit_words.certainty(e, limits),
-        "wrong_labels": audit_words.exceptions_or_wrong_labels(e, limits, len(about["classes"])),
+        "wrong_labels": audit_words.conflicting_or_wrong_labels(e, limits, len(about["classes"])),
         "calibration": audit_words.calibration(about, usual=_usual(audit)),
         "views": views(audit),
         "explanation": _explanation(about),
@@ -141,9 +142,13 @@ def _marks(sample: Sample) -> list[str]:
 
 
 def _by_network(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Group the trainings by network."""
-    names = dict.fromkeys(row["network"] for row in rows)
-    return {name: [row for row in rows if row["network"] == name] for name in names}
+    """Group the trainings by network, under the names that the rest of the page uses."""
+    titles = {each.name: each.title or each.name for each in audit_networks.every()}
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        prefix, colon, name = row["network"].rpartition(": ")
+        found.setdefault(f"{prefix}{colon}{titles.get(name, name)}", []).append(row)
+    return found
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

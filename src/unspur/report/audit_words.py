@@ -14,7 +14,7 @@ from ..audit.formatting import percent, signed
 from ..audit.question_kinds import NetworkQuestion
 from ..audit.questions import network_questions
 from ..audit.thresholds import Thresholds
-from ..audit.verdict import steps
+from ..audit.verdict import rests_on_border, steps
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,8 @@ def odds(p_value: float) -> str:
 
 def certainty(e: Evidence, limits: Thresholds) -> list[str]:
     """Say for each number that the verdict uses how likely it is by chance."""
+    if rests_on_border(e, thresholds=limits):
+        return _border_certainty(e)
     counted = [q for q in network_questions() if e.numbers(q.name) and q.counts(e, limits)]
     sentences = [f"{question.null} {_by_chance(question, e)}" for question in counted]
     if sentences:
@@ -83,6 +85,17 @@ def certainty(e: Evidence, limits: Thresholds) -> list[str]:
             "must also be large. Small but significant gains also occur in data without a shortcut."
         )
     return sentences
+
+
+def _border_certainty(e: Evidence) -> list[str]:
+    """Say how likely the separation of the networks that see only the border is by chance."""
+    found = e.border.separation if e.border else None
+    assert found is not None, "the verdict rests on it"
+    return [
+        "If the labels of these suspects were wrong at random, a network that sees only the centre would be "
+        "less confident for a suspect than for an ordinary image in half of all pairs. Here this holds for "
+        f"{percent(found.value, 0)} of all pairs. This happens by chance {odds(found.p_value)}."
+    ]
 
 
 def _by_chance(question: NetworkQuestion, e: Evidence) -> str:
@@ -101,10 +114,10 @@ def _by_chance(question: NetworkQuestion, e: Evidence) -> str:
     )
 
 
-# -- conflicting images, or wrong labels ---------------------------------------------------------------
+# -- conflicting images, or wrong labels --------------------------------------------------------------
 
 
-def exceptions_or_wrong_labels(e: Evidence, limits: Thresholds, classes: int) -> list[str]:
+def conflicting_or_wrong_labels(e: Evidence, limits: Thresholds, classes: int) -> list[str]:
     """Say whether conflicting images can be distinguished from wrong labels here, and if not, why."""
     decision_steps = steps(e, thresholds=limits)
     deciding = next(step for step in decision_steps if step.conclusion)

@@ -10,7 +10,7 @@ from .words import Cell, Table, between, percent
 
 PARTS = {
     "all": "images that both runs were scored on",
-    "suspects": "of them that you flagged as suspects",
+    "suspects": "of them that you marked as conflicting",
     "others": "other images of them",
 }
 
@@ -42,7 +42,7 @@ def describe(record: Mapping[str, Any] | None) -> CorrectionSummary | None:
 
 def _flags(record: Mapping[str, Any]) -> str:
     """Say how many suspects there are, and how many the user kept, cleared and added."""
-    start = f"Your file {record['file']} flags {record['suspects']:,} images as suspects."
+    start = f"Your file {record['file']} flags {record['suspects']:,} images as conflicting."
     flags = record["flags"]
     if flags is None:
         return f"{start} The earlier flags are no longer stored, so your changes cannot be counted."

@@ -42,7 +42,7 @@ def charts_of(
     losses = [line for line in losses if line.points]
     if len(losses) == 2:  # the total loss and its only part are equal
         losses = losses[:1]
-    mark = (float(chosen), "kept") if chosen is not None else None
+    mark = (float(chosen), "selected") if chosen is not None else None
     accuracy = _line(log, "unseen_accuracy")
     errors = [_line(log, name) for name in WATCHED[1:]]
     stage_charts = []

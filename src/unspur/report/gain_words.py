@@ -35,7 +35,7 @@ def _sentence(gain: Mapping[str, Any], part: str) -> str:
     samples = SAMPLES[gain["split"]]
     where = {
         "suspects": f"{about['count']:,} {samples} that contradict the shortcut",
-        "others": f"{about['count']:,} ordinary {samples}, which follow the shortcut",
+        "others": f"{about['count']:,} other {samples}, which follow the shortcut",
     }
     return (
         f"On {where[part]}, accuracy goes from {percent(about['ordinary'])} to {percent(about['debiased'])} "

@@ -11,10 +11,10 @@ from . import gain_words
 from .words import PageVerdict, between, percent, scored_on
 
 PLACES = {
-    "suspects": "accuracy where the shortcut fails",
-    "others": "accuracy on ordinary images, where the shortcut holds",
-    "conflicting": "accuracy where the shortcut fails",
-    "aligned": "accuracy on ordinary images, where the shortcut holds",
+    "suspects": "accuracy on suspects, where the shortcut fails",
+    "others": "accuracy on other images, where the shortcut holds",
+    "conflicting": "accuracy on conflicting images, where the shortcut fails",
+    "aligned": "accuracy on aligned images, where the shortcut holds",
 }
 
 
@@ -99,7 +99,7 @@ def _average(scores: Mapping[str, Any], intervals: Intervals | None) -> Tile:
     interval = between(ranges.get("average"))
     return Tile(
         percent(after["average"]),
-        f"accuracy on all images of {scored_on(scores)}",
+        f"accuracy on {scored_on(scores)}",
         percent(before["average"]).partition("\N{NO-BREAK SPACE}")[0] if compared else "",
         f"95 % interval {interval}" if interval else "",
     )
@@ -129,9 +129,9 @@ def cost_sentences(measured: Mapping[str, Any]) -> list[str]:
             "smaller and faster. The option --packed of unspur export leaves zeros out of the file."
         ]
     return [
-        f"Without dead channels the weights take {_size(after)} MB instead of {_size(before)} MB, and one "
-        f"image takes {_time(after)} ms instead of {_time(before)} ms (torch, on the CPU). The option --slim "
-        "of unspur export writes the smaller model."
+        f"Without dead channels, which have no effect, the weights take {_size(after)} MB instead of "
+        f"{_size(before)} MB, and one image takes {_time(after)} ms instead of {_time(before)} ms "
+        "(torch, on the CPU). The option --slim of unspur export writes the smaller model."
     ]
 
 

@@ -14,7 +14,7 @@ from ..training.inputs import Progress as Follower
 from . import gain_words
 from .console import err, out, size
 from .run_clock import RunClock, duration
-from .words import MODELS, ordinary_is_result
+from .words import MODELS, held_out, ordinary_is_result
 
 __all__ = [
     "Bar",
@@ -112,7 +112,7 @@ def percent(value: float | None) -> str:
 def score_table(scores: dict[str, Any]) -> Table:
     """Return a table of the ordinary, the pruned and the debiased model."""
     table = Table()
-    table.add_column("")
+    table.add_column("accuracy")
     known = scores["debiased"]["unbiased"] is not None
     columns = ["unbiased", "aligned", "conflicting", "worst_group"] if known else ["average"]
     gain = gain_words.measured(scores) or {}
@@ -134,6 +134,7 @@ UNCUT = 0.99  # a hint is shown if a larger share of the weights is kept
 SCORED_ON = {
     "test": "the test split",
     "valid": "the validation split",
+    "the training samples kept out of training": "held-out training images",
     "train": "the training images, because there are no held-out images; this is not reliable",
 }
 
@@ -151,8 +152,8 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
             yield mined["text"]
         if mined["precision"] is not None:
             yield (
-                f"{percent(mined['precision'])} of {mined['flagged']} suspects contradict the shortcut "
-                f"(precision); {percent(mined['recall'])} of all contradicting images were found (recall)."
+                f"{percent(mined['precision'])} of {mined['flagged']} suspects are conflicting images "
+                f"(precision); {percent(mined['recall'])} of all conflicting images were found (recall)."
             )
     if crowded := scores.get("crowded"):
         yield crowded
@@ -174,7 +175,7 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
 def _unseen_lines(unseen: dict[str, Any], *, chosen: bool) -> Iterator[str]:
     """Yield the scores for data without bias labels; `chosen` says if they selected the training step."""
     but = " (they were used to select the training step)" * chosen
-    yield f"Accuracy on {unseen['split']}, which no stage was trained on{but}:"
+    yield f"Accuracy on {held_out(unseen['split'])}{but}:"
     titles = {"all": "all", "suspects": "suspects of the miner", "others": "the others"}
     for part, name in titles.items():
         values = [
@@ -185,4 +186,4 @@ def _unseen_lines(unseen: dict[str, Any], *, chosen: bool) -> Iterator[str]:
         yield f"  {name} ({unseen['counts'][part]}): {', '.join(values)}"
     if "ordinary" in unseen and unseen["debiased"]["all"] < unseen["ordinary"]["all"] - WORSE:
         yield "  The debiased model is worse here than the ordinary one: check it before you use it."
-    yield "  (There are no bias labels: suspects are estimated by the miner, not known to be conflicting.)"
+    yield "  (There are no bias labels. The miner only estimates which images are conflicting.)"

@@ -47,7 +47,7 @@ def rows(
     places = {name: place(network_features) for name, network_features in features.items()}
     colourings = [
         ("By label", "label", "map.targets", classes),
-        ("By group", "group", "map.bias", biases),
+        ("By bias label", "bias label", "map.bias", biases),
     ]
     return [
         _row(title, kind, places, networks, tensors[key].tolist(), names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,13 @@ KINDS = {  # by the verdicts of the miner and of an audit
     "too-many": "unsure",
     "noise": "unsure",
     "unclear": "unsure",
+}
+STAGES = {
+    "mine": "finds the suspects",
+    "pretrain": "trains the ordinary model",
+    "adapt": "trains a second network on mixed images",
+    "prune": "learns which weights to keep",
+    "finetune": "retrains the weights that are kept",
 }
 SHORT = 50  # the longest text before the colon of a verdict that is used as a headline
 
@@ -65,7 +72,7 @@ def page_verdict(answer: Mapping[str, Any]) -> PageVerdict:
 def network_titles(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
     """Return the titles of the networks of a run, without a result that equals the ordinary model."""
     names = {"ordinary": "ordinary model", "pruned": "pruned model", "debiased": "debiased model"}
-    if plan in all_methods() and plan != "dcwp":
+    if plan in all_methods() and plan not in ("dcwp", "unspur"):
         names["debiased"] = all_methods()[plan].title
     titles = {name: names[name] for name in MODELS if scores[name]}
     if ordinary_is_result(scores):
@@ -87,8 +94,20 @@ def scored_on(scores: Mapping[str, Any]) -> str:
         "test": "the test split",
         "valid": "the validation split",
         "train": "the training split",
+        "the training samples kept out of training": "held-out training images",
     }
     return names.get(name, name)
+
+
+def held_out(split: str) -> str:
+    """Return the name of the images that no stage was trained on, as scores record them."""
+    return {"training samples kept out of training": "held-out training images"}.get(split, split)
+
+
+def stages(names: Iterable[str]) -> str:
+    """Say what each stage does, for those that every run can have."""
+    known = [f"{name} {STAGES[name]}" for name in names if name in STAGES]
+    return f"{'; '.join(known)}." if known else ""
 
 
 def between(interval: Interval | None, *, signed: bool = False) -> str:
@@ -108,9 +127,9 @@ def change(scores: Mapping[str, Any], intervals: Intervals | None) -> str:
         return f"{_change_unseen(scores.get('unseen'))} {_cost(scores, intervals)}".strip()
     gain = intervals.gain.get("conflicting") if intervals else None
     sentence = (
-        f"On images of {scored_on(scores)} that contradict the shortcut, accuracy goes from "
+        f"On conflicting images of {scored_on(scores)}, accuracy goes from "
         f"{percent(before['conflicting'])} to {percent(after['conflicting'])}"
-        f"{_points(after, before, gain)}; on those that follow it, from "
+        f"{_points(after, before, gain)}; on aligned images, from "
         f"{percent(before['aligned'])} to {percent(after['aligned'])}."
     )
     if gain and gain[0] <= 0 <= gain[1]:

@@ -9,6 +9,7 @@ from .pages import (
     COUNTED,
     FACTS,
     ORACLE,
+    PUBLISHED,
     facts,
     gain,
     legend,
@@ -48,8 +49,9 @@ def _ablation(results: Results) -> Page:
     return Page(
         [
             f"CMNIST 1 %. {metric_name('unbiased')}. Row 1 is the pretrained network. Row 2 prunes it with "
-            "masks learned on oversampled batches, then trains 1,000 more steps on ordinary batches.",
-            legend(COUNTED),
+            "masks learned on batches with more suspects (*oversampling*), then trains it for 1,000 more "
+            "steps on ordinary batches. A mark (✓) means that the row has the part.",
+            legend(PUBLISHED, COUNTED),
             table(header, [_parts(results, index) for index in PARTS]),
             "The gain from pruning in percentage points, computed seed by seed. From row 1 to row 2 it "
             "includes the effect of the 1,000 additional steps.",
@@ -124,7 +126,11 @@ def _readings(results: Results) -> Page:
         "The paper's text and the released code differ in some details of DCWP. This page compares our "
         "default interpretation with both, and shows the effect of each difference. "
         f"{metric_name('unbiased')}.",
-        legend(ORACLE),
+        legend(
+            ORACLE,
+            "The last four rows of each table change one detail of the default. `docs/decisions/reading.md` "
+            "explains the details.",
+        ),
     ]
     for (data, ratio), title in DATA.items():
         known = published.PUBLISHED[f"{data}/{ratio}"]["dcwp"]

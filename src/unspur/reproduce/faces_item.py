@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..recipes import published
 from .item import DASH, Cells, Item, Page, Result, Results, Run, cell
-from .pages import FACTS, cut, facts, legend, number, table
+from .pages import FACTS, METHOD_SOURCES, PUBLISHED, cut, facts, legend, number, table
 
 METHODS = {
     "erm": "ERM",
@@ -24,8 +24,8 @@ LITE0 = (
 LARGER = {"erm": "ERM, EfficientNet-Lite0", "dcwp": "DCWP, EfficientNet-Lite0"}
 LARGER |= {"unspur-1": "unspur, first preset, EfficientNet-Lite0"}
 INTERVAL = (
-    "In square brackets: the 95 % bootstrap interval over test images of a single run (bounds are averaged "
-    "over runs). We claim no ranking where intervals overlap."
+    "In square brackets: the 95 % bootstrap interval over the test images of one run; its ends are averaged "
+    "over the runs. Where intervals overlap, we claim no order of the methods."
 )
 
 
@@ -70,11 +70,11 @@ def _faces(results: Results) -> Page:
     names |= {(kind, "lite0"): name for kind, name in LARGER.items()}
     return Page(
         [
-            "A substitute for BFFHQ: other face images at 96 px, 1 % of them conflicting, with at most "
+            "A stand-in for BFFHQ: other face images at 96 px, 1 % of them conflicting, with at most "
             "3,000 steps per stage. The network is ResNet-18 unless another one is named. The published "
             "numbers are for the original data with 0.5 % conflicting images, so only the order of the "
             "methods can be compared.",
-            legend(INTERVAL),
+            legend(PUBLISHED, METHOD_SOURCES, INTERVAL),
             table(header, [_face_row(name, *key, results[key]) for key, name in names.items()]),
         ]
     )
@@ -107,7 +107,7 @@ def _celeba(results: Results) -> Page:
             "3,000 steps. The published numbers are for the whole data set at 224 px. The paper does not say "
             "how its average weights the groups, so we give two: the average over all test images, and the "
             "average weighted by the shares of the groups in the training set.",
-            legend(INTERVAL),
+            legend(PUBLISHED, METHOD_SOURCES, INTERVAL),
             table(
                 header, [_celeba_row(name, kind, results[kind,]) for kind, name in METHODS.items()]
             ),

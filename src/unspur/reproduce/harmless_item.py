@@ -20,7 +20,10 @@ def _draw(results: Results) -> Page:
         [
             "Data without a shortcut, with the settings that `unspur debias` chooses on a GPU. It runs an "
             "audit first. If there is no sign of a shortcut, the result is the ordinary model.",
-            legend("*judge*: the verdict of the audit, with the number of runs."),
+            legend(
+                "*judge*: the verdict of the audit, and in brackets the number of runs with it. *nothing* "
+                "means no sign of a shortcut."
+            ),
             table(header, rows),
         ]
     )

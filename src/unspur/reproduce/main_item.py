@@ -9,7 +9,18 @@ from functools import partial
 from ..methods import all_methods
 from ..recipes import published
 from .item import Cells, Item, Page, Results, cell, mean_sd_text
-from .pages import COUNTED, gain, legend, metric_name, number, selection, start, table
+from .pages import (
+    COUNTED,
+    METHOD_SOURCES,
+    PUBLISHED,
+    gain,
+    legend,
+    metric_name,
+    number,
+    selection,
+    start,
+    table,
+)
 
 RATIOS = {"0.5pct": "0.5 %", "1pct": "1 %", "2pct": "2 %", "5pct": "5 %"}
 SCORE = ("debiased", "unbiased")
@@ -20,6 +31,9 @@ RELEASED = (
     "finetune.positives=column",
 )
 UNPRUNED = ("plan=unpruned",)
+SUPERVISION = (
+    "*supervision*: what a method must be told about the shortcut, in addition to class labels."
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +82,7 @@ def draw(data: str, methods: Sequence[MethodRow], results: Results) -> Page:
     return Page(
         [
             f"{metric_name('unbiased')}.",
-            legend(COUNTED),
+            legend(PUBLISHED, COUNTED, METHOD_SOURCES, SUPERVISION),
             _accuracies(data, methods, results),
             "Gain over ERM in percentage points, computed seed by seed. Published: the difference of the "
             "published means.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..recipes import published
 from .item import Cells, Item, Page, Result, Results, cell
-from .pages import FACTS, facts, legend, number, table
+from .pages import FACTS, METHOD_SOURCES, PUBLISHED, facts, legend, number, table
 
 SCORES = ("aligned", "conflicting", "unbiased")
 QUALITY = ("precision", "recall")
@@ -21,7 +21,7 @@ TITLES = {
 DATA = {"cifar10c/1pct": "cifar10c/1pct", "bffhq/1pct": "bffhq/0.5pct"}
 SET_TITLES = {
     "cifar10c/1pct": "CIFAR10-C 1 %",
-    "bffhq/1pct": "Faces 1 %, a substitute at 96 px; published: BFFHQ 0.5 %",
+    "bffhq/1pct": "Faces 1 %, a stand-in at 96 px; published: BFFHQ 0.5 %",
 }
 SEEDS = {"cifar10c/1pct": 2, "bffhq/1pct": 4}
 
@@ -46,8 +46,15 @@ def _draw(results: Results) -> Page:
     header = ["model", *FACTS]
     header += [part for name in (*QUALITY, *SCORES) for part in (name, "published")]
     parts = [
-        "DCWP with suspects from different miners.",
-        legend("*precision* and *recall* are those of the suspects."),
+        "DCWP with the suspects of different miners. LfF and DisEnt use no suspects.",
+        legend(
+            PUBLISHED,
+            METHOD_SOURCES,
+            "*model*: the method, and for DCWP its miner: ERM stopped early, generalised cross entropy "
+            "(GCE), or an ensemble over epochs.",
+            "*precision*: the share of the suspects that are conflicting. *recall*: the share of the "
+            "conflicting images that are suspects.",
+        ),
     ]
     for data, known in DATA.items():
         rows = [
@@ -69,4 +76,4 @@ def _numbers(result: Result, data: str, how: str) -> list[str]:
     ]
 
 
-MINING = Item("Robustness to mining", _cells, _draw)
+MINING = Item("DCWP with other miners", _cells, _draw)

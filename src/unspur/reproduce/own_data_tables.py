@@ -46,8 +46,9 @@ def mean_error(runs: Sequence[Run], part: str) -> str:
 
 def coverage_table(runs: Sequence[Run]) -> str:
     """Format the runs by kind of shortcut and share of conflicting images."""
-    header = ["shortcut", "exceptions, %", "suspects measured", "precision, recall of suspects, %"]
-    header += ["true gain, points", "measured gain", "interval contains it", "same on others"]
+    header = ["shortcut", "conflicting, %", "suspects measured", "precision, recall of suspects, %"]
+    header += ["true gain, points", "measured gain", "interval contains the true gain"]
+    header.append("interval of the cost contains the true cost")
     kinds = dict.fromkeys((run["kind"], run["share"]) for run in runs)
     rows = [_coverage_row([r for r in runs if (r["kind"], r["share"]) == key]) for key in kinds]
     return "\n".join(markdown_table(header, rows))

@@ -26,16 +26,19 @@ from .quick import WORDS
 LEGEND = (
     "Numbers are in per cent on the test split: mean ± standard deviation over *n* seeds. A dash (–) means "
     "not run or not applicable.",
-    "*selection*: the weights are those of the last training step, or of the step with the lowest loss on "
-    "held-out images (*held-out*; no bias labels are used).",
+    "*selection*: the weights are those of the last step (*last*), or of the step with the lowest loss on "
+    "held-out images (*held-out*). Bias labels are not used for it.",
     "*start*: the networks start from random weights (*scratch*) or from a file of weights.",
-    "*published*: the paper's means of four seeds. Its networks start from ImageNet weights, except on "
-    "CMNIST.",
 )
+PUBLISHED = (
+    "*published*: the paper's number for the column before it, a mean of four seeds. Its networks start "
+    "from ImageNet weights, except on CMNIST."
+)
+METHOD_SOURCES = "`unspur methods` lists the methods and the papers that they come from."
 COUNTED = "In brackets: *n*."
 ORACLE = (
-    "*oracle*: the training step with the highest accuracy on the test split itself. It cannot be "
-    "selected in practice and is given for comparison only."
+    "*oracle*: the accuracy of the step that is best on the test split itself. Nobody could select this "
+    "step in practice; it is given for comparison only."
 )
 
 
@@ -158,13 +161,13 @@ def _missing(results: Iterable[Result]) -> str:
         if result.missing:
             left.setdefault(result.missing, {})[result.cell.recipe.name] = None
     if not left:
-        return "Nothing is missing."
+        return "All runs that this page needs have been made."
     lines = [
         f"- seed{'s' if len(seeds) > 1 else ''} {_joined(seeds)}: "
         + ", ".join(f"`{name}`" for name in names)
         for seeds, names in sorted(left.items(), key=lambda each: -len(each[0]))
     ]
-    return "\n".join(["Not run:", "", *lines])
+    return "\n".join(["Runs that have not been made yet:", "", *lines])
 
 
 def _provenance(recorded: list[RecordedRun], records: str) -> str:
@@ -176,8 +179,8 @@ def _provenance(recorded: list[RecordedRun], records: str) -> str:
         f"{_hardware(runs)}; {_versions(runs)}; {_joined({each.date for each in recorded})}; "
         f"seeds {_joined({run['seed'] for run in runs})}; "
         f"precision {_joined({each.precision for each in recorded})}; "
-        f"runs: {len(runs)}, {seconds:.0f} s each on average. "
-        f"Numbers: {', '.join(f'`{item}`' for item in items)} in [the records]({records})."
+        f"{len(runs)} runs of {seconds:.0f} s on average. "
+        f"The numbers are in {', '.join(f'`{item}`' for item in items)} of [the records]({records})."
     )
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from ..data.benchmarks import sheet
 from ..errors import DataError
-from ..report import theory_page
-from ..report.theory_figures import FIGURES
+from ..report import theory_page, theory_words
 from ..store import make_folder, read_document, write_document
 from . import figures
 from .figures import Colouring
@@ -96,6 +95,15 @@ EXAMPLES = FigureItem("Examples of the data", _examples)
 
 
 THEORY_FILE = "theory.json.gz"
+THEORY_TITLES = {
+    "bounds": "Training data favour spurious weights, test data do not (Theorem 1)",
+    "mixtures": "Conflicting samples close the gap (Theorem 2)",
+    "corners": "Where the bound fails",
+    "flows": "Why spurious weights are learned at all (Proposition 1)",
+    "simulation": "The same in a simulated training",
+    "pruning": "Learning what to prune",
+    "cosines": "Features before any training (Lemma 1)",
+}
 
 
 def _theory(options: ReproduceOptions) -> Page:
@@ -118,14 +126,24 @@ def _theory_page(numbers: dict[str, Any], options: ReproduceOptions) -> Page:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     seconds = sum(about["seconds"].values())
     file = Path(os.path.relpath(options.results / THEORY_FILE, options.pages)).as_posix()
+    words = theory_words.describe(numbers)
     return Page(
         [
             "The paper's bounds and simulation, with our checks. `unspur theory` writes a page that explains "
             f"them; [{THEORY_FILE}]({file}) has all numbers, settings and seeds.",
-            *(figure(f"theory/{name}.svg", f"Theory: {name}") for name in FIGURES),
+            *(
+                part
+                for name, title in THEORY_TITLES.items()
+                for part in _theory_figure(name, title, words)
+            ),
             f"{versions}; {about['made'][:10]}; {seconds:.0f} s on a CPU.",
         ]
     )
+
+
+def _theory_figure(name: str, title: str, words: dict[str, str]) -> list[str]:
+    """Return a heading, a figure and the description of the figure."""
+    return [f"## {title}", figure(f"theory/{name}.svg", title), words[name]]
 
 
 THEORY = FigureItem("The theory", _theory, _theory_again)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .item import DASH, Cells, Item, Page, Result, Results, cell
-from .pages import FACTS, facts, legend, table
+from .pages import FACTS, METHOD_SOURCES, facts, legend, table
 
 METRICS = ("unbiased", "aligned", "conflicting", "worst_group")
 HEADER = ["unbiased", "aligned", "conflicting", "worst group", "multiply–adds kept, %"]
@@ -41,9 +41,9 @@ def _preset(results: Results) -> Page:
         [
             "The same settings on every data set. They were chosen on development sets, which are parts of "
             "the training images. Networks start from random weights.",
-            legend(),
+            legend(METHOD_SOURCES),
             table(["data", "method", *FACTS, *HEADER], rows),
-            "Data without a shortcut. Debiasing was forced (no judge):",
+            "Data without a shortcut, debiased without asking the audit first (`--anyway`):",
             table(["data", *FACTS, "ordinary model", "result"], _clean_rows(results)),
         ]
     )
@@ -94,10 +94,13 @@ def _augmentation_cells() -> Cells:
 def _augmentation(results: Results) -> Page:
     parts = [
         "The contribution of each part of the preset: one part is left out, everything else stays the same.",
-        legend(),
+        legend(
+            METHOD_SOURCES,
+            "*no alignment*: without the alignment loss. *single weights*: masks on weights, not channels.",
+        ),
         table(["data", "variant", *FACTS, *HEADER], _part_rows(results)),
-        "Other methods, unchanged and with the mixing of the preset. This separates the effect of the "
-        "augmentation from that of the subnetwork.",
+        "Other methods, unchanged and with the mixing of the preset. Their rows with *mixed* show what "
+        "the augmentation does without pruning.",
         table(["data", "method", *FACTS, *HEADER], _other_rows(results)),
     ]
     return Page(parts)

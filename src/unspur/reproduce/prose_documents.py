@@ -81,9 +81,9 @@ class ProseDocuments:
         if recorded == asdict(THRESHOLDS):
             return ""
         return (
-            "These cases were measured with the previous rule. It had other thresholds and did not examine "
-            "the border alone, the coarse structure alone or unlikely labels. The current rule was "
-            "not evaluated on unseen cases yet."
+            "They were measured with an earlier version of the rule, which had other thresholds and did not "
+            "examine the border alone, large areas alone or unlikely labels. No threshold of that version "
+            "was chosen on them. The rates are therefore not those of the present rule."
         )
 
     def audit_count(

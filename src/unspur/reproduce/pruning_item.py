@@ -6,7 +6,7 @@ from ..recipes import published
 from . import figures
 from .figures import Panel, PlotCurve, through
 from .item import DASH, Cells, Item, Page, Result, Results, cell, mean_sd_text
-from .pages import FACTS, ORACLE, cut, facts, figure, legend, number, table
+from .pages import FACTS, ORACLE, PUBLISHED, cut, facts, figure, legend, number, table
 
 # -- the pruning table --------------------------------------------------------------------------------
 
@@ -18,7 +18,7 @@ METHODS = {
     "unspur-1": "unspur, first preset",
 }
 DATA = {  # prefix of the recipes, metric, title
-    "cifar10": ("cifar10/", "average", "CIFAR-10"),
+    "cifar10": ("cifar10/", "average", "CIFAR-10, average accuracy"),
     "cifar10c/5pct": ("cifar10c/5pct-", "unbiased", "CIFAR10-C 5 %, unbiased accuracy"),
 }
 
@@ -37,7 +37,12 @@ def _pruning_cells() -> Cells:
 
 def _pruning(results: Results) -> Page:
     header = ["method", *FACTS, "weights cut", "published", "accuracy", "published"]
-    parts = ["On CIFAR-10 the suspects are mined with an epoch ensemble.", legend()]
+    parts = [
+        "DCWP learns on suspects which weights to cut. GraSP and *magnitude* do not use suspects: they keep "
+        "the weights that preserve the gradient flow, or the largest weights. CIFAR-10 has no planted "
+        "shortcut; its suspects are mined with an epoch ensemble.",
+        legend(PUBLISHED),
+    ]
     for data, (_, metric, title) in DATA.items():
         rows = []
         for kind, name in METHODS.items():

@@ -35,13 +35,15 @@ def _draw(results: Results) -> Page:
     header = ["model", "multiply–adds kept", "weights kept", *FACTS, "accuracy"]
     header += ["before fine-tuning", "gain over DCWP, weights"]
     parts = [
-        f"{metric_name('unbiased')} against the multiply–adds that remain after dead channels are removed. "
-        "A model with masks on single weights counts as the whole model, because zeros cost as much as other "
-        "weights.",
+        f"{metric_name('unbiased')} against the multiply–adds that remain after dead channels, "
+        "which have no effect, are removed. Models with masks on single weights keep 100 %, because "
+        "a weight of zero takes as much time as any other.",
         legend(
+            "*whole*: the whole network. *weights*: masks on single weights. *learned channels*: masks on "
+            "whole channels, for several shares to keep.",
             "*channels by magnitude*: the control, with the same share of channels and the same "
             "fine-tuning on the same suspects. Its channels are chosen by magnitude, without learning "
-            "which of them carry the shortcut."
+            "which of them carry the shortcut.",
         ),
         figure("slim.svg", "Accuracy against the multiply–adds that remain"),
     ]
@@ -110,9 +112,11 @@ def _exported(folder: Path) -> list[str]:
         "largest difference of logits",
     ]
     words = (
-        "Models exported with `unspur export RUN --slim --onnx --multiple N`: the whole model → the slim "
-        "model (ratio). Times are medians in milliseconds on a CPU, measured alternately in one process. "
-        "The number of channels is a multiple of N, because ONNX Runtime is slow with other numbers."
+        "Models exported with `unspur export RUN --slim --onnx --multiple N`. Cells have the whole model → "
+        "the slim model (ratio). Rows of one recipe differ in the share of multiply–adds that is kept, or in "
+        "N (*multiple*). Times are medians in milliseconds on a CPU, measured alternately in one process. "
+        "The number of channels is a multiple of N, because ONNX Runtime is slow with other numbers. The "
+        "last column compares the slim model with the whole one."
     )
     machines = sorted({f"{each['with']['cpu']}, torch {each['with']['torch']}" for each in found})
     return [

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# The words of a column's name that are written differently on a page.
+SPOKEN = {"us": "µs", "mib": "MiB", "mb": "MB", "times": "ratio"}
+
 
 def speed_table(rows: list[dict[str, Any]]) -> str:
     """Format rows as a table: numbers with three digits or as integers, a dash for missing ones."""
@@ -11,9 +14,13 @@ def speed_table(rows: list[dict[str, Any]]) -> str:
         return "Not run."
     names = list(dict.fromkeys(name for row in rows for name in row))
     sides = ["---" if isinstance(rows[0].get(name), str) else "---:" for name in names]
-    lines = [[name.replace("_", " ") for name in names], sides]
+    lines = [[_spoken(name) for name in names], sides]
     lines += [[_cell(row.get(name)) for name in names] for row in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _spoken(name: str) -> str:
+    return " ".join(SPOKEN.get(word, word) for word in name.split("_"))
 
 
 def _cell(value: Any) -> str:

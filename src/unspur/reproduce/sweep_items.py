@@ -43,11 +43,13 @@ def _sparsity(results: Results) -> Page:
     header.append("before fine-tuning")
     parts = [
         f"{metric_name('unbiased')} against the share of weights that are cut. Magnitude and random masks "
-        "cut as many weights as DCWP's learned masks with the same λ (random masks: in every layer), and "
-        "are fine-tuned in the same way.",
+        "cut as many weights as DCWP's learned masks with the same λ, in total (magnitude) or in every layer "
+        "(random), and are fine-tuned in the same way.",
         legend(
             "*λ*: the weight of the sparsity penalty.",
-            "*cut, without padding weights*: leaves out weights whose input is only padding.",
+            "*cut, without padding weights*: the share among weights that read more than padding. In the "
+            "last layers of ResNet-18 an image of 32 pixels is a single position, so most weights of a 3×3 "
+            "kernel read only the zeros around it.",
         ),
         figure("sparsity.svg", "Accuracy against the share of weights that are cut"),
     ]
@@ -88,7 +90,7 @@ def _place(result: Result, model: str) -> tuple[float, float] | None:
     return None if density is None or accuracy is None else (100 * (1 - density), accuracy)
 
 
-SPARSITY = Item("Accuracy against sparsity", _sparsity_cells, _sparsity)
+SPARSITY = Item("Accuracy against the share of weights cut", _sparsity_cells, _sparsity)
 
 # -- iterations ---------------------------------------------------------------------------------------
 

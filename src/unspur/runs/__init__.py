@@ -1,4 +1,4 @@
-"""Finished work on disk: a run's folder, the model back from it, suspects.csv, many runs in one table.
+"""Finished runs on disk: the folder of a run, loading its model, suspects.csv, tables of many runs.
 
 May import: addresses, audit, data, errors, extras, masks, methods, models, parallel, recipes, stages,
 store, training, version.

@@ -105,7 +105,8 @@ def note(results: dict[str, Any]) -> str:
         f"{'; '.join(SPOKEN[each] for each in metrics)} on the test split, mean ± standard deviation over "
         f"seeds {', '.join(map(str, results['seeds']))}. Published: mean of four seeds. "
         f"{device}, torch {versions['torch']}, unspur {versions['unspur']}, {results['made']}. "
-        "Seconds are the sum over a run's stages; runs made at once share theirs."
+        "Seconds are the sum over the stages of a run. If several runs were trained side by side, each "
+        "counts its part of the common time."
     )
 
 

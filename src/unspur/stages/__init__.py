@@ -1,4 +1,4 @@
-"""The stages of a run (mine, pretrain, prune, fine-tune, evaluate), their shared context and results.
+"""The stages of a run (mine, pretrain, adapt, prune, finetune, evaluate), their context and results.
 
 May import: data, errors, hashing, masks, methods, models, noise, parallel, recipes, store, training.
 """

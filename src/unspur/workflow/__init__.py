@@ -1,4 +1,4 @@
-"""The one front door: data and settings in, a plan with its keys, run, save, report.
+"""The common entry point of Python and shell: open data, plan a run, carry it out, save it, report.
 
 The functions of `api` and all commands go through here, so that Python and the shell give the same results:
 
