@@ -104,7 +104,7 @@ def _truth(outcome: Outcome, test: Splits) -> dict[str, dict[str, float]]:
     stages = {"ordinary": "pretrain", "debiased": outcome.results.last_network or "pretrain"}
     right = {}
     for name, stage in stages.items():
-        model = context.place(context.outcome(outcome.results.weights(stage))).eval()
+        model = context.place(context.final_network(outcome.results.weights(stage))).eval()
         predicted = predict(model, context.source(test.train).plain()).argmax(1)
         right[name] = (predicted == test.train.targets).double()
     parts = {"suspects": conflicting, "others": ~conflicting}

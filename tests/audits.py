@@ -64,7 +64,7 @@ def context(store, splits=None, **changes):
             base, recipes.parse_changes(f"{key}={value}" for key, value in settings.items())
         ),
         splits=splits,
-        builder=models.copies_of(network()),
+        builder=models.copy_builder(network()),
         store=store,
         device=torch.device("cpu"),
         show=lambda stage: nullcontext(),
@@ -87,6 +87,6 @@ def page_of(folder: Path, splits: Splits, *, command: str = "", source: str = ""
     small = context(Store(folder / "store"), splits)
     out = folder / "out"
     audit_folder.save(auditor.audit(small), small, out, command=command, source=source)
-    path = page.attempt(out)
+    path = page.write_if_possible(out)
     assert path is not None
     return path

@@ -75,7 +75,7 @@ def context(
     return Context(
         recipe=recipes.change(Recipe(), recipes.parse_changes([*SMALL, *changes])),
         splits=shapes_set(seed=1) if splits is None else splits,
-        builder=builder or models.copies_of(model),
+        builder=builder or models.copy_builder(model),
         store=Store(store),
         device=torch.device("cpu"),
         show=lambda stage: nullcontext(),
@@ -105,8 +105,8 @@ class Counting(Store):
         self.made: list[str] = []
 
     @contextmanager
-    def making(self, requests):
-        with super().making(requests) as (found, missing):
+    def open_artifacts(self, requests):
+        with super().open_artifacts(requests) as (found, missing):
             self.made += [path.name.partition("-")[0] for path in missing]
             yield found, missing
 

@@ -212,7 +212,7 @@ def test_too_few_images_are_refused(tmp_path):
 
 
 def test_a_network_that_does_not_fit_is_refused(tmp_path):
-    wrong = replace(context(Store(tmp_path)), builder=models.copies_of(network(classes=3)))
+    wrong = replace(context(Store(tmp_path)), builder=models.copy_builder(network(classes=3)))
     with pytest.raises(ModelError):
         auditor.audit(wrong)
 

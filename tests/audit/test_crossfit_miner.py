@@ -81,8 +81,8 @@ def test_a_recipe_uses_the_miner_of_an_audit_only_if_images_can_be_audited() -> 
     assert crossfit_miner.choose(Recipe(), images(torch.arange(500) % 2, 4)).mine.how == "gce"
     chosen = crossfit_miner.choose(Recipe(), images(torch.arange(500) % 2))
     assert chosen.mine.how == "crossfit"
-    assert crossfit_miner.is_wanted(chosen)
-    assert not crossfit_miner.is_wanted(change(chosen, {"plan": "erm"}))
+    assert crossfit_miner.is_used(chosen)
+    assert not crossfit_miner.is_used(change(chosen, {"plan": "erm"}))
 
 
 def test_too_few_images_are_an_error_if_the_recipe_requires_this_miner(tmp_path: Path) -> None:

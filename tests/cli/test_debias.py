@@ -170,7 +170,7 @@ def test_the_budget(device: str, images: int, steps: int, batch: int) -> None:
     )  # Adam's: a mask can fall from 1.5 far below the cut
     assert travel >= 14
     assert made.prune.rate == pytest.approx(max(0.01, 15 / made.prune.steps))
-    assert budget.of(torch.device(device)).pixels == (96 if device == "cpu" else 128)
+    assert budget.bounds_for(torch.device(device)).pixels == (96 if device == "cpu" else 128)
 
 
 def test_a_preference_changes_how_often_suspects_are_seen(photos: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from unspur.data.decoding import readers
 from unspur.data.decoding.files import Files
 from unspur.data.decoding.pixel_cache import decode
 from unspur.data.splits import Split, Splits
-from unspur.data.streaming import Streaming, fit_on
+from unspur.data.streaming import Streaming, fits_on
 from unspur.errors import DataError
 from unspur.methods import ERM
 from unspur.training.fit_options import FitOptions, Optimiser
@@ -202,8 +202,8 @@ def test_an_object_that_cannot_be_streamed_is_refused() -> None:
 
 
 def test_files_are_streamed_and_images_in_memory_are_not(files: Files) -> None:
-    assert not fit_on([files], CPU)
-    assert fit_on([in_memory(files)], CPU)
+    assert not fits_on([files], CPU)
+    assert fits_on([in_memory(files)], CPU)
 
 
 def test_images_may_use_half_of_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,9 +211,9 @@ def test_images_may_use_half_of_the_free_memory(monkeypatch: pytest.MonkeyPatch)
     split = Split(torch.zeros(10, 3, 10, 10, dtype=torch.uint8), torch.zeros(10, dtype=torch.int64))
     for free, fits in ((5999, False), (6000, True)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10**9))
-        assert fit_on([split], gpu) is fits
+        assert fits_on([split], gpu) is fits
     split._placed[gpu] = (split.images, split.targets)
-    assert fit_on([split], gpu)  # the images are there already
+    assert fits_on([split], gpu)  # the images are there already
 
 
 # Files

@@ -194,7 +194,7 @@ def test_reading_a_file_does_not_hide_a_module(tmp_path: Path) -> None:
 
 def test_a_model_is_copied_with_its_weights() -> None:
     model = TinyNet()
-    builder = models.copies_of(model)
+    builder = models.copy_builder(model)
     first, second = builder.build(0), builder.build(1)
     assert same(first, model)
     assert same(second, model)
@@ -210,16 +210,16 @@ def test_a_model_of_another_shape_or_class_has_another_source() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x) + 1
 
-    sources = {models.copies_of(m).source for m in (TinyNet(2), TinyNet(3), Other(2))}
+    sources = {models.copy_builder(m).source for m in (TinyNet(2), TinyNet(3), Other(2))}
     assert len(sources) == 3
-    assert models.copies_of(TinyNet(2)).source in sources
+    assert models.copy_builder(TinyNet(2)).source in sources
 
 
 def test_a_model_without_source_code() -> None:
     scope: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "typed"}
     exec("class Typed(TinyNet):\n    pass\n", scope)
     model = scope["Typed"]()
-    assert same(models.copies_of(model).build(0), model)
+    assert same(models.copy_builder(model).build(0), model)
 
 
 def test_parametrized_models_are_refused() -> None:
@@ -228,10 +228,10 @@ def test_parametrized_models_are_refused() -> None:
     unspur.attach(masked)
     for model in (normed, masked):
         with pytest.raises(ModelError, match=r"parametrized already.*unspur\.bake\(model\)"):
-            models.copies_of(model)
+            models.copy_builder(model)
     unspur.harden(masked)
     unspur.bake(masked)
-    assert same(models.copies_of(masked).build(0), masked)
+    assert same(models.copy_builder(masked).build(0), masked)
 
 
 # timm
@@ -369,7 +369,7 @@ def test_a_class_without_source_is_identified_by_its_bytecode() -> None:
     def typed(change: str) -> str:
         names: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "console"}
         exec(CONSOLE.format(change=change), names)
-        return models.copies_of(names["Net"]()).source
+        return models.copy_builder(names["Net"]()).source
 
     assert typed("") == typed("")
     assert typed("") != typed(" * 0")
@@ -379,7 +379,7 @@ def test_the_source_includes_base_classes() -> None:
     def typed(change: str) -> str:
         names: dict[str, Any] = {"TinyNet": TinyNet, "__name__": "console"}
         exec(CONSOLE.format(change=change), names)
-        return models.copies_of(type("Child", (names["Net"],), {})()).source
+        return models.copy_builder(type("Child", (names["Net"],), {})()).source
 
     assert typed("") == typed("")
     assert typed("") != typed(" * 0")
@@ -389,9 +389,9 @@ def test_the_source_includes_plain_attributes() -> None:
     torch.manual_seed(0)
     first, second = TinyNet(), TinyNet()
     first.scale, second.scale = 1.0, 0.0  # type: ignore[assignment]
-    assert models.copies_of(first).source != models.copies_of(second).source
+    assert models.copy_builder(first).source != models.copy_builder(second).source
     second.scale = 1.0  # type: ignore[assignment]
-    assert models.copies_of(first).source == models.copies_of(second.eval()).source
+    assert models.copy_builder(first).source == models.copy_builder(second.eval()).source
 
 
 def test_the_source_includes_imported_classes(
@@ -419,11 +419,11 @@ def test_the_source_includes_imported_classes(
 
 def test_an_object_that_is_not_a_network_is_an_error() -> None:
     with pytest.raises(ModelError, match="not an nn"):
-        models.copies_of(TinyNet)  # type: ignore[arg-type]
+        models.copy_builder(TinyNet)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="'resnet18', not an nn"):
-        models.copies_of("resnet18")  # type: ignore[arg-type]
+        models.copy_builder("resnet18")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="lazy layers"):
-        models.copies_of(nn.Sequential(nn.Flatten(), nn.LazyLinear(2)))
+        models.copy_builder(nn.Sequential(nn.Flatten(), nn.LazyLinear(2)))
 
 
 KEY = """
@@ -437,7 +437,7 @@ class Net(TinyNet):
 
 net = Net()
 net.kind, net.parts, net.sizes = "a", [object()], (1, [2.0, None])
-print(models.copies_of(net).source)
+print(models.copy_builder(net).source)
 """
 
 

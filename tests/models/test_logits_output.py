@@ -33,7 +33,7 @@ def batch() -> Tensor:
 
 def test_a_network_with_logits_returns_them() -> None:
     model = Answer()
-    builder = models.find_logits(models.copies_of(model), batch)
+    builder = models.find_logits(models.copy_builder(model), batch)
     built = builder.build(0).eval()
     assert torch.equal(built(batch()), model.eval()(batch()).logits)
     assert builder.how["output"] == "logits"
@@ -50,7 +50,7 @@ def test_other_networks_are_left_alone() -> None:
     builtin = models.builder("convnet", 2)
     assert models.find_logits(builtin, never) is builtin
     for model in (TinyNet(), Fails()):
-        plain = models.copies_of(model)
+        plain = models.copy_builder(model)
         assert models.find_logits(plain, batch) is plain
 
 
@@ -83,5 +83,5 @@ def test_the_configuration_is_part_of_the_key() -> None:
         model = TinyNet()
         settings = {"depth": depth, "transformers_version": version}
         model.config = SimpleNamespace(to_dict=lambda settings=settings: settings)  # type: ignore[assignment]
-        sources.append(models.copies_of(model).source)
+        sources.append(models.copy_builder(model).source)
     assert sources[0] == sources[1] != sources[2]

@@ -134,7 +134,7 @@ def test_grey_and_float_images(tmp_path):
     splits = replace(splits, train=replace(splits.train, images=images))
     model = network()
     model.conv = torch.nn.Conv2d(1, 6, 3, stride=2, padding=1, bias=False)
-    small = replace(context(Store(tmp_path / "store"), splits), builder=models.copies_of(model))
+    small = replace(context(Store(tmp_path / "store"), splits), builder=models.copy_builder(model))
     audit_folder.save(auditor.audit(small), small, tmp_path / "out")
     check_whole(page.write(tmp_path / "out").read_text("utf-8"))
 

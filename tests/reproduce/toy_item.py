@@ -49,7 +49,7 @@ TOY = Item("A toy", cells, draw)
 
 def toy_options(folder: Path, store: Counting) -> ReproduceOptions:
     torch.manual_seed(0)
-    builder, splits = models.copies_of(TinyNet()), shapes_set(samples=120)
+    builder, splits = models.copy_builder(TinyNet()), shapes_set(samples=120)
 
     def context_of(settings: Recipe) -> Context:
         where, show = torch.device("cpu"), lambda stage: nullcontext()

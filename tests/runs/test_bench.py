@@ -43,7 +43,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Counting:
 
 def open_run(splits: Splits, store: Store) -> Any:
     torch.manual_seed(0)
-    builder = models.copies_of(TinyNet())
+    builder = models.copy_builder(TinyNet())
     return lambda settings: Run(
         Context(
             recipe=settings,

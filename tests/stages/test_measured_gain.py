@@ -101,8 +101,8 @@ def test_more_suspects_are_kept_out_if_no_other_split_measures_the_gain(tmp_path
     assert not bool((context.reserved & context.held_out).any())
     shares = [float(context.kept_out[part].double().mean()) for part in (conflict, ~conflict)]
     assert shares == [pytest.approx(0.25, abs=0.06), pytest.approx(0.1, abs=0.03)]
-    assert context.selecting is not None
-    assert torch.equal(context.selecting[1], context.kept_out)
+    assert context.selection_samples is not None
+    assert torch.equal(context.selection_samples[1], context.kept_out)
 
 
 @pytest.mark.parametrize("split", ["valid", "test"])

@@ -28,7 +28,7 @@ import torch
 from unspur.store import Store
 store, ingredients = Store(Path(sys.argv[1])), {"stage": "mine", "device": "cpu", "seed": 0}
 if sys.argv[2] == "makes":
-    with store.making([ingredients]):
+    with store.open_artifacts([ingredients]):
         print("ready", flush=True)
         time.sleep(60)
 else:

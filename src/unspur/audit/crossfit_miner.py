@@ -27,7 +27,7 @@ def choose(recipe: Recipe, images: Part) -> Recipe:
     return change(recipe, {f"mine.{name}": value for name, value in settings.items()})
 
 
-def is_wanted(recipe: Recipe) -> bool:
+def is_used(recipe: Recipe) -> bool:
     """Return whether a recipe finds its suspects as an audit does."""
     return recipe.mine.how == "crossfit" and "mine" in recipe.stages
 

@@ -206,7 +206,7 @@ def _train_at_once(trainings: Sequence[HalfTraining], at_once: int) -> Iterator[
     ingredients = [training.ingredients() for training in trainings]
     paths = [context.store.path(each) for each in ingredients]
     jobs = dict(zip(paths, zip(trainings, ingredients, strict=True), strict=True))
-    with context.store.making([i for _, i in jobs.values()]) as (found, workspaces):
+    with context.store.open_artifacts([i for _, i in jobs.values()]) as (found, workspaces):
         fits = {
             path: replace(jobs[path][0].training(), checkpointer=workspace)
             for path, workspace in workspaces.items()

@@ -126,7 +126,7 @@ class PowerMeasurement:
         """Return the audits of some cases; those that are not stored are run at the same time."""
         keys = [self._key(case) for case in cases]
         store = self.context.store
-        with store.making(keys) as (found, workspaces):
+        with store.open_artifacts(keys) as (found, workspaces):
             jobs = [
                 (case, key, store.path(key))
                 for case, key in zip(cases, keys, strict=True)

@@ -94,7 +94,7 @@ def check(
 ) -> None:
     """Load a data set, verify its counts, and print a table of its groups. Every image is opened."""
     if _is_own(name, ratio, data_root):
-        splits = UserImages(name, bias=bias).open(budget.of(pick_device()).pixels)
+        splits = UserImages(name, bias=bias).open(budget.bounds_for(pick_device()).pixels)
         lines = [describe(splits)]
     else:
         splits = _load(name, ratio, data_root)

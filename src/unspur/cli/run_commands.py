@@ -148,7 +148,7 @@ def _finish(opened: Run, folder: Path, *, source: str = "") -> None:
     """Run the plan, write the folder and print the results."""
     began = time.perf_counter()
     opened.check()
-    opened.settle()
+    opened.ask_judge()
     stored = opened.stored
     outcome = workflow.carry_out(
         opened, folder, command=command_line(), source=source, on_scores=_say_scores

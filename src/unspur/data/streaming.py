@@ -27,7 +27,7 @@ SHARE = 0.5  # of a device's free memory that images may occupy
 AHEAD = 8  # batches that are read ahead of training
 
 
-def fit_on(parts: Iterable[Part], device: torch.device) -> bool:
+def fits_on(parts: Iterable[Part], device: torch.device) -> bool:
     """Return whether all images are in memory and fit into half of the free memory of a device."""
     splits = list(parts)
     if not all(isinstance(part, Split) for part in splits):

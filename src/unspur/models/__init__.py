@@ -3,7 +3,7 @@
 May import: boundary, errors, extras, parallel.
 """
 
-from .builder import BUILTIN, Builder, builder, copies_of, in_file, paired
+from .builder import BUILTIN, Builder, builder, copy_builder, in_file, paired
 from .libraries import TIMM
 from .logits_output import build_with_logits, find_logits, restore_output, return_logits
 from .published_weights import PublishedWeights, published
@@ -18,7 +18,7 @@ __all__ = [
     "StartingPoint",
     "build_with_logits",
     "builder",
-    "copies_of",
+    "copy_builder",
     "find_logits",
     "in_file",
     "limit_weights",

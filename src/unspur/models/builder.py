@@ -194,7 +194,7 @@ def _make_loaded(make: Callable[[], nn.Module], weights: Mapping[str, Tensor]) -
     return model
 
 
-def copies_of(model: nn.Module) -> Builder:
+def copy_builder(model: nn.Module) -> Builder:
     """Return a builder that copies a network with its weights."""
     if not isinstance(model, nn.Module):
         raise ModelError(

@@ -21,7 +21,7 @@ class StartingPoint:
     by_default: bool = False  # whether the user did not choose this network
 
     @property
-    def is_usual(self) -> bool:
+    def is_default(self) -> bool:
         """Return whether the user chose neither network nor weights, so that we may choose a network."""
         return self.by_default and not self.init and not self.pretrained
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .agreement import any_of, first_says, from_first, only_first
+    from .agreement import any_of, broadcast_first, from_first, only_first
     from .joining import joined
     from .launch import is_launched, launched_rank
     from .local_sharing import open_once
@@ -19,7 +19,7 @@ else:
     __getattr__ = lazy_names(
         __name__,
         {
-            "agreement": "any_of first_says from_first only_first",
+            "agreement": "any_of broadcast_first from_first only_first",
             "joining": "joined",
             "launch": "is_launched launched_rank",
             "local_sharing": "open_once",
@@ -32,8 +32,8 @@ else:
 __all__ = [
     "alone",
     "any_of",
+    "broadcast_first",
     "current",
-    "first_says",
     "from_first",
     "gather_batch",
     "gather_features",

@@ -64,7 +64,7 @@ def broadcast(value: T, group: dist.ProcessGroup) -> T:
     return box[0]  # type: ignore[no-any-return]
 
 
-def first_says(value: T) -> T:
+def broadcast_first(value: T) -> T:
     """Return the first process's value, in all processes."""
     team = current()
     return value if team is None else broadcast(value, team.control)

@@ -32,7 +32,7 @@ SHARES = {"balanced": None, "aligned": 0.25, "conflicting": 0.75}
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-def of(device: torch.device) -> Bounds:
+def bounds_for(device: torch.device) -> Bounds:
     """Return the bounds for a device: what it can do in reasonable time."""
     return BOUNDS["cuda" if device.type == "cuda" else "cpu"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from .composition import Origin
 from .loading import LoadedRecipe, as_toml, tables_to_show
-from .published import METRICS, SPOKEN, number
+from .published import METRIC_TITLES, METRICS, number
 from .settings import Recipe
 
 WIDTH, COLUMN = 108, 48  # characters of a line, and the column where comments begin
@@ -44,7 +44,7 @@ def _published(recipe: Recipe) -> str:
     value, erm = number(tables), number(tables, "erm")
     if value is None:
         return "Published: no number for this method on this data."
-    metric = SPOKEN[METRICS.get(recipe.data.name, "unbiased")].partition(" (")[0].lower()
+    metric = METRIC_TITLES[METRICS.get(recipe.data.name, "unbiased")].partition(" (")[0].lower()
     baseline = (
         f" (ERM: {erm:.2f})" if recipe.plan != "erm" and "ablation" not in recipe.name else ""
     )

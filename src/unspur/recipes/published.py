@@ -12,7 +12,7 @@ METRICS = {
     "cifar10": "average",
     "mnist": "average",
 }
-SPOKEN = {
+METRIC_TITLES = {
     "unbiased": "Unbiased accuracy (mean over groups)",
     "conflicting": "Accuracy on bias-conflicting samples",
     "worst_group": "Accuracy of the worst group",

@@ -18,14 +18,14 @@ from . import audit_words, explanation_words, gallery, power_words, words
 from .audit_figures import figures, numbers
 from .gallery import Card, Sample
 from .pictures import uri
-from .templates import paint
+from .templates import render_template
 
 MOST_CLASSES = 20  # rows of the table by class
 
 
 def render(audit: SavedAudit) -> str:
     """Return the page of an audit as text."""
-    return paint("audit.html.j2", content(audit))
+    return render_template("audit.html.j2", content(audit))
 
 
 def content(audit: SavedAudit) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ..runs.evaluation import AccuracyShare
 from ..runs.intervals import Interval
 from ..store import write_bytes
 from .strips import Axis, Mark, strip
-from .templates import paint
+from .templates import render_template
 from .words import MEANING, Cell, Table, between, scored_on
 
 PAGE = "comparison.html"
@@ -26,7 +26,7 @@ DECIDES = {
 }
 
 
-def attempt(found: MethodComparison, out: Path) -> Path | None:
+def write_if_possible(found: MethodComparison, out: Path) -> Path | None:
     """Write the page into a folder; if a package is missing, warn and return None."""
     try:
         write_bytes(out / PAGE, render(found).encode())
@@ -38,7 +38,7 @@ def attempt(found: MethodComparison, out: Path) -> Path | None:
 
 def render(found: MethodComparison) -> str:
     """Return the page as text."""
-    return paint("comparison.html.j2", content(found))
+    return render_template("comparison.html.j2", content(found))
 
 
 def content(found: MethodComparison) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from ..runs.intervals import Intervals
 from ..runs.run_folder import REPORT
 from ..store import locked, sweep, write_bytes
 from . import audit_page, correction_words, curves, gain_words, gallery, headline, triptych, words
-from .templates import paint
+from .templates import render_template
 
 # Errors that unexpected contents of a file can cause.
 CONTENT_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
@@ -85,7 +85,7 @@ def _name_damage(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def attempt(folder: Path, store: Path | None = None) -> Path | None:
+def write_if_possible(folder: Path, store: Path | None = None) -> Path | None:
     """Write the page as the last step of a command; if a package is missing, warn and return None."""
     try:
         return write(folder, store)
@@ -96,7 +96,7 @@ def attempt(folder: Path, store: Path | None = None) -> Path | None:
 
 def render(run: Finished, *, tsne: bool = False) -> str:
     """Return the page of a run as text."""
-    return paint("report.html.j2", content(run, tsne=tsne))
+    return render_template("report.html.j2", content(run, tsne=tsne))
 
 
 def content(run: Finished, *, tsne: bool = False) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ..probe import wording
 from ..probe.findings import ChangeEffect, Probe
 from ..store import make_folder, write_bytes
 from .pictures import SMALL, uri
-from .templates import paint
+from .templates import render_template
 
 PAGE, NUMBERS = "probe.html", "probe.json"
 MOST_SENTENCES = 4  # about changed predictions, for each change
@@ -34,7 +34,7 @@ def save_probe(found: Probe, out: Path, *, command: str = "") -> Path | None:
 
 def render(found: Probe, command: str = "") -> str:
     """Return the page as text."""
-    return paint("probe.html.j2", content(found, command))
+    return render_template("probe.html.j2", content(found, command))
 
 
 def content(found: Probe, command: str) -> dict[str, Any]:

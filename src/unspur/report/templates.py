@@ -11,7 +11,7 @@ from typing import Any
 from ..extras import need
 
 
-def paint(template: str, content: Mapping[str, Any]) -> str:
+def render_template(template: str, content: Mapping[str, Any]) -> str:
     """Render a template with the variables in `content`, which are escaped."""
     jinja2 = need("jinja2")
     environment = jinja2.Environment(

@@ -132,7 +132,7 @@ def figure(file: str, words: str) -> str:
 
 def metric_name(metric: str) -> str:
     """Return the name of a metric for the reader."""
-    return published.SPOKEN[metric]
+    return published.METRIC_TITLES[metric]
 
 
 # -- the end of a page --------------------------------------------------------------------------------

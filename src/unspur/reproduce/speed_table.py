@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 # The words of a column's name that are written differently on a page.
-SPOKEN = {"us": "µs", "mib": "MiB", "mb": "MB", "times": "ratio"}
+METRIC_TITLES = {"us": "µs", "mib": "MiB", "mb": "MB", "times": "ratio"}
 
 
 def speed_table(rows: list[dict[str, Any]]) -> str:
@@ -20,7 +20,7 @@ def speed_table(rows: list[dict[str, Any]]) -> str:
 
 
 def _spoken(name: str) -> str:
-    return " ".join(SPOKEN.get(word, word) for word in name.split("_"))
+    return " ".join(METRIC_TITLES.get(word, word) for word in name.split("_"))
 
 
 def _cell(value: Any) -> str:

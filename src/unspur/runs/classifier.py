@@ -174,7 +174,9 @@ def _build(
     only_logits = how.get("output") == "logits"
     if model is not None:
         model = models.return_logits(model) if only_logits else model
-        return _paired(models.copies_of(model), how) if how.get("paired") else copy.deepcopy(model)
+        return (
+            _paired(models.copy_builder(model), how) if how.get("paired") else copy.deepcopy(model)
+        )
     if how.get("given"):
         raise ModelError(
             f"{folder} was made with an nn.Module ({how['name']}). Build it again and pass it: "

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..data.csv_text import escape_cell
 from ..methods import all_methods
-from ..recipes.published import METRICS, SPOKEN, data_of, kind, number, rounded
+from ..recipes.published import METRIC_TITLES, METRICS, data_of, kind, number, rounded
 
 MODELS = ("ordinary", "pruned", "debiased")
 HEADER = [
@@ -102,8 +102,8 @@ def note(results: dict[str, Any]) -> str:
     names = {row["recipe"]["data"]["name"] for row in results["results"]}
     metrics = sorted({METRICS.get(name, "unbiased") for name in names}, reverse=True)
     return (
-        f"{'; '.join(SPOKEN[each] for each in metrics)} on the test split, mean ± standard deviation over "
-        f"seeds {', '.join(map(str, results['seeds']))}. Published: mean of four seeds. "
+        f"{'; '.join(METRIC_TITLES[each] for each in metrics)} on the test split, mean ± standard "
+        f"deviation over seeds {', '.join(map(str, results['seeds']))}. Published: mean of four seeds. "
         f"{device}, torch {versions['torch']}, unspur {versions['unspur']}, {results['made']}. "
         "Seconds are the sum over the stages of a run. If several runs were trained side by side, each "
         "counts its part of the common time."

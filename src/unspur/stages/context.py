@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from .. import noise
 from ..data.batches import Preprocess, Resident, Source
 from ..data.splits import Part, Split, Splits, fast_layout
-from ..data.streaming import Streaming, fit_on
+from ..data.streaming import Streaming, fits_on
 from ..errors import Interrupted, RecipeError
 from ..hashing import digest
 from ..methods import own_stages
@@ -159,7 +159,7 @@ class Context:
             model.load_state_dict(dict(weights))
         return model
 
-    def outcome(self, weights: Mapping[str, Tensor]) -> nn.Module:
+    def final_network(self, weights: Mapping[str, Tensor]) -> nn.Module:
         """Return the final network of the plan on the CPU, with these weights."""
         model = self.final.build(self.seed("model"))
         model.load_state_dict(dict(weights))
@@ -234,7 +234,7 @@ class Context:
         mode = self.recipe.data.source
         if mode != "auto":
             return mode == "streaming"
-        return any_of(not fit_on(self.splits.parts().values(), self.device))
+        return any_of(not fits_on(self.splits.parts().values(), self.device))
 
     def source(self, split: Part, **kwargs: Any) -> Source:
         """Return the batches of a split on the device; images are resident there or streamed."""
@@ -261,7 +261,7 @@ class Context:
         return ("train", self.held_out) if bool(self.held_out.any()) else None
 
     @property
-    def selecting(self) -> tuple[str, Tensor] | None:
+    def selection_samples(self) -> tuple[str, Tensor] | None:
         """Samples used for selection, as (split, mask): unseen samples and reserved suspects."""
         if self.unseen is None or self.unseen[0] == "valid":
             return self.unseen

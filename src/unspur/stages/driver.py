@@ -57,7 +57,7 @@ class Run:
         self.context.ready()
         _ = self.keys
 
-    def settle(self) -> None:
+    def ask_judge(self) -> None:
         """Ask the judge. Without a shortcut no suspects are reserved, as there is no gain to measure."""
         if self.context.reserves and self.advice is not None and not self.advice.debias:
             self.context = replace(self.context, measures_gain=False)
@@ -77,7 +77,7 @@ class Run:
         """The advice of the judge, computed once; None if there is no judge."""
         return self.context.judge() if self.context.judge else None
 
-    def wants(self, stage: str) -> bool:
+    def should_run(self, stage: str) -> bool:
         """Return whether to run a stage. Without a shortcut the plan ends with the ordinary model."""
         if self.advice is not None and not self.advice.debias:
             return stage == "pretrain"
@@ -98,9 +98,9 @@ def run_together(runs: Sequence[Run]) -> list[tuple[Results, Artifact]]:
     """Run several plans with the same stages and store, stage by stage; trainings run side by side."""
     for each in runs:
         each.check()
-        each.settle()
+        each.ask_judge()
     for stage in runs[0].keys:
-        _add_stage(stage, [each for each in runs if each.wants(stage)])
+        _add_stage(stage, [each for each in runs if each.should_run(stage)])
     return [(each.results, evaluate(each.context, each.results)) for each in runs]
 
 
@@ -111,7 +111,7 @@ def _add_stage(stage: str, runs: Sequence[Run]) -> None:
     by_path = {each.keys[stage].path: each for each in runs}
     ingredients = {path: each.keys[stage].ingredients for path, each in by_path.items()}
     store = runs[0].context.store
-    with store.making(list(ingredients.values())) as (artifacts, open_):
+    with store.open_artifacts(list(ingredients.values())) as (artifacts, open_):
         work = {
             path: by_path[path].keys[stage].stage.work(by_path[path].context, by_path[path].results)
             for path in open_
@@ -119,14 +119,14 @@ def _add_stage(stage: str, runs: Sequence[Run]) -> None:
         for path, workspace in open_.items():
             if (hook := by_path[path].context.on_log) is not None:
                 workspace.on_row = partial(log_row, hook, stage)
-        for path, result in _work_off(stage, runs[0].context, work, open_).items():
+        for path, result in _complete_work(stage, runs[0].context, work, open_).items():
             tensors, facts = result.tensors(), result.facts()
             artifacts[path] = open_[path].promote(path, ingredients[path], tensors, facts)
     for each in runs:
         each.results[stage] = artifacts[each.keys[stage].path]
 
 
-def _work_off(
+def _complete_work(
     stage: str, context: Context, work: dict[Path, Work], workspaces: Mapping[Path, Workspace]
 ) -> dict[Path, StageResult]:
     """Complete the work of stages; the trainings that they yield run side by side."""

@@ -126,7 +126,7 @@ class Scorer:
         self, weights: Mapping[str, Tensor], source: Source, among: Tensor | None = None
     ) -> Tensor:
         """Return the predicted classes of a network with these weights."""
-        model = self.context.place(self.context.outcome(weights)).eval()
+        model = self.context.place(self.context.final_network(weights)).eval()
         with matmul_precision(self.context.recipe.precision):
             return predict(model, source.plain(among=among)).argmax(1)
 

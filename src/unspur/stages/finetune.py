@@ -58,9 +58,9 @@ def _describe_selection(context: Context, results: Results, best: Best | None) -
 def _selector(context: Context, results: Results) -> Best | None:
     """Return the watcher that selects a step, or None if selection is off or there are too few suspects."""
     select = context.recipe.select
-    if select.rule == "last" or context.selecting is None or "mine" not in results:
+    if select.rule == "last" or context.selection_samples is None or "mine" not in results:
         return None
-    split, among = context.selecting
+    split, among = context.selection_samples
     conflict = results.suspects(split).conflict[among]
     if int(conflict.sum()) < select.minimum or bool(conflict.all()):
         return None

@@ -67,7 +67,7 @@ def _inspect(context: Context, results: Results) -> Pictures:
     }
     with matmul_precision(context.recipe.precision):
         networks = {
-            name: context.place(context.outcome(results.weights(stage))).eval()
+            name: context.place(context.final_network(results.weights(stage))).eval()
             for name, stage in distinct(results).items()
         }
         pictures = Pictures({}, facts) | _map(context, networks)

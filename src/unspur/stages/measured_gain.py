@@ -74,7 +74,7 @@ def measured_samples(context: Context, results: Results) -> Measured | None:
     """Return the samples to measure the gain on, or None if they have too few suspects."""
     if context.miner is None or "mine" not in results:
         return None
-    parts = [context.selecting] if context.selecting is not None else []
+    parts = [context.selection_samples] if context.selection_samples is not None else []
     if context.splits.test is not None:
         every = results.suspects("test").conflict
         parts.insert(0, ("test", every | ~every))

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from ..errors import RecipeError
-from ..parallel import any_of, current, first_says, from_first, is_first
+from ..parallel import any_of, broadcast_first, current, from_first, is_first
 from ..store import Store, default_store, open_store
 from .context import Show
 from .log_hook import LogHook, tolerant
@@ -96,6 +96,6 @@ def temporary_place(
 ) -> Iterator[Place]:
     """Return a place with a temporary store, which is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="unspur-") as folder:
-        store = Store(Path(first_says(folder)))
+        store = Store(Path(broadcast_first(folder)))
         yield Place(pick_device(device), store, _once(show), _log_once(on_log))
         any_of(False)  # wait until all processes have read from it

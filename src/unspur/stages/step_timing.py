@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..data.batches import Source
 from ..methods import ERM
-from ..parallel import first_says
+from ..parallel import broadcast_first
 from ..training.fit_options import FitOptions
 from ..training.loop import fit
 from ..training.method import Method
@@ -42,7 +42,7 @@ class StepTimer:
     def __call__(self, method: Method, step: int) -> Mapping[str, float]:
         self.ends.append(time.perf_counter())
         timed = len(self.ends) - WARM_UP
-        if timed >= LEAST and first_says(timed >= MOST or self._spent() >= SECONDS):
+        if timed >= LEAST and broadcast_first(timed >= MOST or self._spent() >= SECONDS):
             raise _EnoughError
         return {}
 

@@ -87,13 +87,13 @@ class Store:
 
     def make(self, ingredients: Mapping[str, Any], work: Work) -> Artifact:
         """Return the artifact of these ingredients; if it is not stored, store the result of `work` first."""
-        with self.making([ingredients]) as (stored, workspaces):
+        with self.open_artifacts([ingredients]) as (stored, workspaces):
             for path, workspace in workspaces.items():
                 stored[path] = workspace.promote(path, ingredients, *work(workspace))
         return stored[self.path(ingredients)]
 
     @contextlib.contextmanager
-    def making(
+    def open_artifacts(
         self, requests: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[dict[Path, Artifact], dict[Path, Workspace]]]:
         """Yield the requested artifacts that are stored, and workspaces for the others, both by path.

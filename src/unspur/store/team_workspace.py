@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..parallel import any_of, first_says, from_first, is_first
+from ..parallel import any_of, broadcast_first, from_first, is_first
 from .artifacts import Artifact
 from .workspace import Workspace
 
@@ -50,6 +50,6 @@ class TeamWorkspace(Workspace):
 def share_artifact(artifact: Artifact) -> Artifact:
     """Return an artifact that all processes can use: its tensors are sent if one cannot see its folder."""
     if any_of(not artifact.path.exists()):
-        tensors = first_says(artifact.tensors if is_first() else {})
+        tensors = broadcast_first(artifact.tensors if is_first() else {})
         artifact.__dict__["tensors"] = tensors  # fills the cached property
     return artifact

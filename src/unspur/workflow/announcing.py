@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..audit.audit_cost import AuditCost
 from ..audit.crossfit_miner import CrossFitMiner
 from ..audit.recommendation import Judge
-from ..parallel import first_says
+from ..parallel import broadcast_first
 from ..report.terminal import Display
 from ..stages import Run
 from ..stages.context import Context
@@ -59,7 +59,7 @@ def expect_relative_costs(run: Run) -> None:
     """Pass estimated relative costs to the progress display, if nothing was measured before."""
     show = run.context.show
     needs_costs = isinstance(show, Display) and not show.clock.expected
-    if not first_says(needs_costs):
+    if not broadcast_first(needs_costs):
         return
     costs = relative_costs(run)  # in every process, because they read the store together
     if isinstance(show, Display):

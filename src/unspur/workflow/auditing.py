@@ -86,7 +86,7 @@ def _save(
     with alone():
         save_skipped(context.splits, out)
         audit_folder.save(found, context, out, command=command, source=source)
-        return page.attempt(out)
+        return page.write_if_possible(out)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def _save(found: MethodComparison, out: Path) -> MethodComparison:
     """Write comparison.json and comparison.html."""
     make_folder(out)
     write_bytes(out / RECORD, (json.dumps(found.as_json(), indent=1) + "\n").encode())
-    return replace(found, out=out, page=comparison_page.attempt(found, out))
+    return replace(found, out=out, page=comparison_page.write_if_possible(found, out))
 
 
 def compare_outcomes(outcomes: Mapping[str, Outcome], *, command: str = "") -> MethodComparison:

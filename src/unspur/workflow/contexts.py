@@ -16,7 +16,7 @@ from ..data import Splits
 from ..data.image_sizes import in_colour, shrink
 from ..data.splits import open_splits
 from ..errors import ModelError
-from ..parallel import first_says, from_first, process_count
+from ..parallel import broadcast_first, from_first, process_count
 from ..recipes import Recipe, budget
 from ..runs.suspects_csv import read_suspects
 from ..stages.context import Context
@@ -73,7 +73,7 @@ def _builder(recipe: Recipe, splits: Splits, model: nn.Module | str | None) -> m
                 f"init = {settings.init!r} is for a network by name, and the model is a module. Load the "
                 "weights into it, and leave init out."
             )
-        return models.copies_of(_first_weights(model))
+        return models.copy_builder(_first_weights(model))
     return models.builder(
         settings.name,
         len(splits.classes),
@@ -88,7 +88,7 @@ def _first_weights(model: nn.Module) -> nn.Module:
     if process_count() == 1:
         return model
     model = copy.deepcopy(model).cpu()
-    model.load_state_dict(first_says(model.state_dict()))
+    model.load_state_dict(broadcast_first(model.state_dict()))
     return model
 
 
@@ -101,7 +101,7 @@ def shrink_once(splits: Splits, limit: int) -> Splits:
 
 def audit_pixels(place: Place) -> int:
     """Return the largest side of an image in an audit."""
-    return min(AUDIT_PIXELS, budget.of(place.device).pixels)
+    return min(AUDIT_PIXELS, budget.bounds_for(place.device).pixels)
 
 
 def audit_context(

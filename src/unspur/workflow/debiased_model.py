@@ -30,7 +30,7 @@ class DebiasedModel:
 def debiased_model(outcome: Outcome, out: Path | None) -> DebiasedModel:
     """Return the result of a run for a user; `out` is the folder of the run."""
     results = outcome.results
-    model = outcome.context.outcome(results.final_weights).eval()
+    model = outcome.context.final_network(results.final_weights).eval()
     return DebiasedModel(
         model=restore_output(model),
         suspects=results.suspects() if "mine" in results else None,

@@ -79,7 +79,7 @@ def open_debias(
     size = size or (settings.data.size if isinstance(settings, Recipe) else 0)
     known = settings.model.name if isinstance(settings, Recipe) else budget.NETWORK
     start = models.StartingPoint(known if model is None else model, init, pretrained, model is None)
-    pixels = size or start.pixels or budget.of(place.device).pixels
+    pixels = size or start.pixels or budget.bounds_for(place.device).pixels
     opened = images.open(pixels, square=start.pixels > 0)
     if not isinstance(model, nn.Module):  # networks that are named take images in colour
         opened = in_colour(opened)
@@ -91,7 +91,7 @@ def open_debias(
     context = open_context(recipe, splits, place, model=model, corrections=corrections)
     if not isinstance(settings, Recipe) and "prune.unit" not in (settings or {}):
         context = _with_masks_that_fit(context)
-    judged, audited = splits, recipe.judge or crossfit_miner.is_wanted(recipe)
+    judged, audited = splits, recipe.judge or crossfit_miner.is_used(recipe)
     if audited and images.in_files and (size or _is_larger(splits, audit_pixels(place))):
         judged = relabel(_open_for_judge(images, place), corrections)
     run = stages.Run(add_audit(context, judged, place))
@@ -141,7 +141,7 @@ def _debias_recipe(
             raise RecipeError(f"a recipe has its own plan. Leave the method {method!r} out.")
         return budget.with_network(settings, start.name, start.init, start.pretrained)
     name, options = start.name or budget.NETWORK, dict[str, Any]()
-    if start.is_usual and "model.name" not in (settings or {}):
+    if start.is_default and "model.name" not in (settings or {}):
         name, options = budget.fitting_network(max(splits.train.shape[1:]))
     recipe = budget.settings(
         len(splits.train),
@@ -166,7 +166,7 @@ def add_audit(context: Context, splits: Splits, place: Place) -> Context:
     """
     recipe = context.recipe
     asks = recipe.judge and "pretrain" in recipe.stages  # without it there is no ordinary model
-    mines = crossfit_miner.is_wanted(recipe)
+    mines = crossfit_miner.is_used(recipe)
     if not asks and not mines:
         return context
     audit = audit_context(shrink_once(splits, audit_pixels(place)), place, seed=recipe.seed)
@@ -238,7 +238,7 @@ def _size_and_speed(outcome: Outcome) -> BeforeAfter | None:
         return None
     ordinary, debiased = results.weights("pretrain"), results.final_weights
     try:
-        return compare(context.network(ordinary), context.outcome(debiased), context.probe)
+        return compare(context.network(ordinary), context.final_network(debiased), context.probe)
     except (RuntimeError, ModelError):  # channels cannot be removed; the run is valid anyway
         return None
 
@@ -274,7 +274,7 @@ def save_outcome(
         corrections=changed,
     )
     with context.show("report"):
-        return replace(outcome, page=page.attempt(out, context.store.root))
+        return replace(outcome, page=page.write_if_possible(out, context.store.root))
 
 
 def _inspected(context: Context, results: Results) -> Artifact | None:
