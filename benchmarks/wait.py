@@ -33,7 +33,7 @@ PARTS = (
     ("unspur.workflow", "announce", "estimate"),
     ("unspur.cli.audit_command", "audit_cost", "estimate"),
     ("unspur.stages.driver:Run", "check", "keys and checks"),
-    ("unspur.stages.driver:Run", "settle", "audit"),
+    ("unspur.stages.driver:Run", "ask_judge", "audit"),
     ("unspur.audit.auditor", "audit", "audit"),
     ("unspur.stages.driver", "_add_stage", ""),
     ("unspur.stages.driver", "evaluate", "scores"),
@@ -41,7 +41,7 @@ PARTS = (
     ("unspur.runs", "save", "folder"),
     ("unspur.runs.audit_folder", "save", "folder"),
     ("unspur.workflow.debiasing", "_inspected", "pictures"),
-    ("unspur.report.page", "attempt", "page"),
+    ("unspur.report.page", "write_if_possible", "page"),
 )
 STEPS = ("unspur.stages.driver", "unspur.audit.half_training")  # where `fit_together` is called
 

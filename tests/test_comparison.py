@@ -115,7 +115,7 @@ def test_without_groups_the_score_on_suspects_counts(splits: Splits, tmp_path: P
     assert found.baseline == "erm"
     text = comparison_page.render(found)
     assert "There are no bias labels" in text
-    assert "suspects" in comparison_page.lead(found)
+    assert "suspect" in comparison_page.lead(found)
 
 
 def test_methods_without_their_groups_are_refused_before_training(

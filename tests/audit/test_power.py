@@ -93,11 +93,11 @@ def test_the_number_of_repeats_follows_the_time_once(tmp_path, monkeypatch):
     small = context(Store(tmp_path), tinted("nothing", n=200))
     plan = PowerPlan(("border", "tint"), (0.05,))
     monkeypatch.setattr(PowerMeasurement, "_seconds", 400.0)
-    assert PowerMeasurement(small, plan).settled.repeats == 4
+    assert PowerMeasurement(small, plan).final_plan.repeats == 4
     monkeypatch.setattr(PowerMeasurement, "_seconds", 10_000.0)
-    assert PowerMeasurement(small, plan).settled.repeats == 4  # the same command goes on
+    assert PowerMeasurement(small, plan).final_plan.repeats == 4  # the same command goes on
     other = PowerPlan(("border",), (0.05,))
-    assert PowerMeasurement(small, other).settled.repeats == 2
+    assert PowerMeasurement(small, other).final_plan.repeats == 2
 
 
 def test_only_the_ten_largest_classes_are_planted_into(tmp_path):

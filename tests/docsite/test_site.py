@@ -61,7 +61,7 @@ def test_every_command_and_option_is_in_the_reference() -> None:
     text = command_reference.reference()
     assert set(re.findall(r"^## unspur (\S+)$", text, re.MULTILINE)) == set(COMMANDS)
     assert "### unspur data make" in text
-    assert "| `--power-rates <str>` | Exceptions in percent" in text
+    assert "| `--power-rates <str>` | Shares of conflicting images" in text
     for row in re.findall(r"^\| `.*$", text, re.MULTILINE):
         assert len(re.split(r"(?<!\\)\|", re.sub("`.*?`", "", row))) == 5, row
 

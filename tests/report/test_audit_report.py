@@ -425,8 +425,8 @@ def test_the_page_says_if_wrong_labels_cannot_be_distinguished(e, beginning, par
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda about: about.pop("classes"), "look at classes"),
-        (lambda about: about.update(classes=3), "look at classes"),
+        (lambda about: about.pop("classes"), "classes"),
+        (lambda about: about.update(classes=3), "classes"),
         (lambda about: about["evidence"].pop("networks"), "networks"),
         (lambda about: about["evidence"].pop("samples"), "samples"),
         (lambda about: about["thresholds"].update(more=1), "more"),

@@ -322,7 +322,7 @@ def test_without_two_models_there_is_no_change():
 
 def test_a_store_that_is_not_there_is_an_error(folder):
     before = (folder / "report.html").read_bytes() if (folder / "report.html").exists() else b""
-    with pytest.raises(UnspurError, match="there is no folder"):
+    with pytest.raises(UnspurError, match="is not a folder"):
         report(folder, store=folder / "nowhere")
     after = (folder / "report.html").read_bytes() if (folder / "report.html").exists() else b""
     assert before == after

@@ -54,7 +54,7 @@ class Split:
         if self.images.is_floating_point() and not bool(self.images.isfinite().all()):
             bad = (~self.images.flatten(1).isfinite().all(1)).nonzero().squeeze(1).tolist()
             raise DataError(
-                f"{len(bad)} of {len(self.images)} images have pixels that are no numbers, "
+                f"{len(bad)} of {len(self.images)} images have pixels that are not finite numbers, "
                 f"image {bad[0]} first."
             )
         if self.targets.shape != (len(self.images),) or self.targets.dtype != torch.int64:
