@@ -9,8 +9,8 @@ if it is found, and MNIST if requested. Faces (bffhq/ and celeba/) have shortcut
 used if they are found.
 
 The thresholds of the verdict were chosen on cases of the role "development". Error rates are those of the
-role "unseen". Trainings are kept in the store, so a stopped suite continues where it was, and new
-thresholds can be scored without training again. `make pages` writes the tables.
+role "unseen". Cases that are already in --out are not audited again. Trainings are kept in the store, so new
+thresholds can be scored without training again, into a new file. `make pages` writes the tables.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from unspur.errors import DataError
 from unspur.reproduce.audit_table import recall, summary
 from unspur.stages.context import Context
 from unspur.stages.place import pick_device
-from unspur.store import Store, environment, make_folder, write_document
+from unspur.store import Store, environment, make_folder, read_document, write_document
 
 IMAGES = 10_000
 BASES = ("digits", "mnist", "cifar10")
@@ -51,10 +51,11 @@ NOISE = (0.05, 0.1, 0.2)
 RIGHT = {"shortcut": ("shortcut",), "null": ("nothing", "unclear"), "noise": ("noise",)}
 KINDS = ("colour", "corruption", "hue", "patch", "texture", "stamp", "light", "tint", "border")
 # The statistic and its thresholds were chosen on some of the development cases, on a CPU. Results are
-# reported on the unseen cases.
+# reported on the unseen cases. Cases without a shortcut of seeds 8 and 9 were unseen, until false alarms on
+# them led to the threshold `border_error`.
 ROLES = {
-    "development": {"seeds": (0, 4, 6), "null_seeds": (0, 3, 4, 5, 6, 7)},
-    "unseen": {"seeds": (8, 9), "null_seeds": (8, 9)},
+    "development": {"seeds": (0, 4, 6), "null_seeds": (0, 3, 4, 5, 6, 7, 8, 9)},
+    "unseen": {"seeds": (8, 9), "null_seeds": (10, 11)},
 }
 FACES = ("faces", "celeba")  # with shortcuts of their own; nothing is planted into them
 FACE_SIZE = 64  # pixels, as in `unspur audit`
@@ -69,10 +70,14 @@ NULLS: dict[str, Callable[[Base, int], Splits]] = {
     "two-classes": lambda base, seed: planted.plain(_two(base)),
 }
 QUICK = {
-    f"{name}@8"
+    f"{name}@10"
     for name in (
         *("digits/plain", "digits/spoiled", "digits/any-texture", "digits/imbalanced"),
         *("cifar10/plain", "cifar10/two-classes"),
+    )
+} | {
+    f"{name}@8"
+    for name in (
         *("digits/colour/0.01", "digits/stamp/0.02", "digits/light/0.02", "digits/texture/0.02"),
         *("cifar10/hue/0.02", "cifar10/patch/0.02", "cifar10/light/0.05"),
         *("digits/noise/0.2", "cifar10/noise/0.1"),
@@ -294,22 +299,35 @@ def finished(
         yield from (each.result() for each in as_completed(work))
 
 
+def recorded_rows(out: Path) -> list[dict[str, Any]]:
+    """Return the rows of an earlier run, if they were scored with the present thresholds."""
+    if not out.exists():
+        return []
+    earlier = read_document(out)
+    if earlier["thresholds"] != asdict(THRESHOLDS):
+        sys.exit(f"{out} was written with other thresholds. Move it away, or choose another --out.")
+    rows: list[dict[str, Any]] = earlier["cases"]
+    return rows
+
+
 def main() -> None:
     options = arguments()
-    cases, began = chosen_cases(options), time.perf_counter()
+    rows = recorded_rows(options.out)
+    place = {(case.name, case.seed): number for number, case in enumerate(every(BASES + FACES))}
+    known = {(row["name"], row["seed"]) for row in rows}
+    cases = [case for case in chosen_cases(options) if (case.name, case.seed) not in known]
+    began, before = time.perf_counter(), len(rows)
     count = options.cases if pick_device(options.device).type == "cuda" else 1
     # Every block has cases of all kinds, so that all blocks take about the same time.
     number = max(1, -(-len(cases) // count))
     blocks = [cases[start::number] for start in range(number)]
-    place = {(case.name, case.seed): number for number, case in enumerate(cases)}
-    rows: list[dict[str, Any]] = []
     for some in finished([block for block in blocks if block], options):
         rows = sorted(rows + some, key=lambda row: place[row["name"], row["seed"]])
         save(rows, options.out, options.images)
         for row in some:
             print(f"{row['name']}@{row['seed']}: {row['verdict']}", "" if row["right"] else "WRONG")
         took = time.perf_counter() - began
-        print(f"{len(rows)} of {len(cases)} cases in {took:.0f} s", flush=True)
+        print(f"{len(rows) - before} of {len(cases)} cases in {took:.0f} s", flush=True)
     print(json.dumps({"summary": summary(rows), "recall": recall(rows)}, indent=1))
 
 

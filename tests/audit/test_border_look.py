@@ -11,7 +11,7 @@ from audits import context
 from unspur.audit import auditor, border_look
 from unspur.audit.border_evidence import BorderEvidence
 from unspur.audit.border_look import search_borders
-from unspur.audit.conclusions import SHORTCUT_IN_BORDER
+from unspur.audit.conclusions import MERELY_HARD, SHORTCUT_IN_BORDER
 from unspur.audit.crossfit import CrossFit
 from unspur.audit.evidence import Evidence, NetworkEvidence
 from unspur.audit.far_labels import FarLabels
@@ -114,6 +114,13 @@ def test_the_border_is_searched_only_if_the_verdict_is_open():
     assert not wants_border(evidence(networks={"taught": found}))
     assert not wants_border(evidence(error=0.4))
     assert not wants_border(evidence(suspects=3))
+
+
+def test_a_border_that_predicts_two_thirds_of_the_classes_is_no_shortcut():
+    # Measured on digits in two classes, which have no shortcut.
+    weak = BorderEvidence(0.338, 3383, 2408, 2036, Statistic(0.989, 0.0))
+    assert conclude(evidence(border=weak)) is MERELY_HARD
+    assert conclude(evidence(border=replace(weak, error=0.15))) is SHORTCUT_IN_BORDER
 
 
 def test_the_verdict_rests_on_the_border_if_only_the_border_shows_a_shortcut():

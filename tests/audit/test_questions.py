@@ -87,6 +87,8 @@ def border_passes(border):
     """Return whether networks that see only the border show a shortcut."""
     if border is None or border.separation is None or border.full < T.fewest_full:
         return False
+    if border.error > T.border_error:
+        return False
     insistence, (value, p) = border.full / border.clear, vars(border.separation).values()
     least = max(T.mixed, T.border_together - insistence)
     return insistence >= T.border_insistence and value >= least and p <= T.p_value
@@ -138,6 +140,7 @@ BORDERS = (
     BorderEvidence(0.02, 200, 100, 59, Statistic(0.9, 1e-9)),
     BorderEvidence(0.02, 200, 100, 61, Statistic(0.78, 1e-9)),
     BorderEvidence(0.02, 200, 100, 61, Statistic(0.8, 1e-9)),
+    BorderEvidence(0.16, 200, 100, 61, Statistic(0.8, 1e-9)),
     BorderEvidence(0.02, 200, 100, 70, Statistic(0.9, 0.01)),
     BorderEvidence(0.02, 200, 4, 4, Statistic(0.9, 1e-9)),
 )

@@ -29,7 +29,7 @@ def search_borders(crossfits: Sequence[CrossFit], together: int) -> list[CrossFi
     left = [each for each in at_border if each is not None]
     for half in range(HALVES):
         train_all([HalfTraining(each, find(MINER), half) for each in left], together)
-        left = [each for each in left if _error(each) <= THRESHOLDS.error]
+        left = [each for each in left if _error(each) <= THRESHOLDS.border_error]
     left = [each for each in left if each.suspects.conflict.sum() >= THRESHOLDS.fewest]
     for name in (DEPRIVED, CENTRE):
         train_all([t for each in left for t in half_trainings(each, [find(name)])], together)

@@ -177,6 +177,8 @@ class ShowsBorder(Question):
         seen = e.border
         if seen is None or seen.separation is None or seen.full < limits.fewest_full:
             return False
+        if seen.error > limits.border_error:
+            return False
         enough = seen.insistence >= limits.border_insistence
         least = limits.border_separation(seen.insistence)
         return enough and is_significant(seen.separation, least, limits)
@@ -193,7 +195,7 @@ class ShowsBorder(Question):
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return (
-            f"at least {percent(1 - limits.error)} right, insistence of at least "
+            f"at least {percent(1 - limits.border_error)} right, insistence of at least "
             f"{limits.border_insistence:g}, insistence + separation of at least "
             f"{limits.border_together:g}, p at most {limits.p_value:g}"
         )

@@ -23,6 +23,9 @@ class Thresholds:
     fewest_full: int  # smallest number of insisted suspects (full margin)
     error: float  # largest error of a miner that has found an easy feature
     learned: float  # largest error of a miner that has learned anything, over `Evidence.blind`
+    border_error: (
+        float  # largest error of a miner that sees only the border and has found a shortcut
+    )
     border_insistence: float  # smallest insistence of networks that see only the border
     border_together: float  # their smallest insistence + separation that shows a shortcut
     wrong_labels: float  # share of wrong labels among a miner's most confident mistakes
@@ -44,8 +47,10 @@ class Thresholds:
         return Thresholds(**{**BEFORE, "doubted": table["insistence"], **table})  # type: ignore[arg-type]
 
 
-# Thresholds of questions that earlier versions did not ask: never reached.
-BEFORE = dict.fromkeys(("border_insistence", "border_together", "wrong_labels"), math.inf)
+# Thresholds that earlier versions did not have: their questions were not asked.
+BEFORE = dict.fromkeys(
+    ("border_error", "border_insistence", "border_together", "wrong_labels"), math.inf
+)
 
 # Chosen on digits and CIFAR-10, 10,000 images each (docs/audit.md gives the reason for each).
 THRESHOLDS = Thresholds(
@@ -61,6 +66,7 @@ THRESHOLDS = Thresholds(
     fewest_full=5,
     error=0.35,
     learned=0.9,
+    border_error=0.15,
     border_insistence=0.6,
     border_together=1.4,
     wrong_labels=0.38,
