@@ -6,16 +6,21 @@ from .item import DASH, Cells, Item, Page, Result, Results, cell, mean_sd_text
 from .pages import FACTS, cut, facts, legend, table
 
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+PRESETS = {"debias": "the preset", "debias-1": "first preset"}
 
 
 def _cells() -> Cells:
-    return {(data,): cell(f"{data}/debias-1") for data in DATA}
+    return {(data, preset): cell(f"{data}/{preset}") for data in DATA for preset in PRESETS}
 
 
 def _draw(results: Results) -> Page:
-    header = ["data", *FACTS, "ordinary model", "result", "difference, points", "judge"]
+    header = ["data", "settings", *FACTS, "ordinary model", "result", "difference, points", "judge"]
     header.append("weights cut")
-    rows = [_row(title, results[data,]) for data, title in DATA.items()]
+    rows = [
+        [title, name, *_row(results[data, preset])]
+        for data, title in DATA.items()
+        for preset, name in PRESETS.items()
+    ]
     return Page(
         [
             "Data without a shortcut, with the settings that `unspur debias` chooses on a GPU. It runs an "
@@ -29,7 +34,7 @@ def _draw(results: Results) -> Page:
     )
 
 
-def _row(title: str, result: Result) -> list[str]:
+def _row(result: Result) -> list[str]:
     verdicts = [run["judge"]["verdict"] for run in result.runs if run.get("judge")]
     judged = ", ".join(f"{v} ({verdicts.count(v)})" for v in dict.fromkeys(verdicts))
     scores = [result.text(name, "average") for name in ("ordinary", "debiased")]
@@ -38,7 +43,7 @@ def _row(title: str, result: Result) -> list[str]:
         for run in result.runs
         if run["ordinary"]
     ]
-    return [title, *facts(result), *scores, mean_sd_text(change), judged or DASH, cut(result)]
+    return [*facts(result), *scores, mean_sd_text(change), judged or DASH, cut(result)]
 
 
 HARMLESS = Item("Data without a shortcut: debiasing does no harm", _cells, _draw)

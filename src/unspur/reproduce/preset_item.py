@@ -16,6 +16,18 @@ SETS = {
     "celeba/keep88": "CelebA, a part",
 }
 CLEAN = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
+SINGLE = ("prune.unit=weight", "prune.cut=threshold", "prune.weigh=weights")
+# The share of suspects in a batch: what `unspur debias --prefer` changes.
+PREFERENCES: dict[str, tuple[str, ...]] = {
+    "`--prefer aligned`": ("prune.share=0.25", "finetune.share=0.25"),
+    "the preset": (),
+    "`--prefer conflicting`": ("prune.share=0.75", "finetune.share=0.75"),
+}
+SMALLER: dict[str, tuple[str, tuple[str, ...]]] = {
+    "single weights": ("cifar10c/1pct", SINGLE),
+    "single weights, few of them": ("cifar10c/1pct", (*SINGLE, "prune.sparsity=1e-6")),
+    "whole channels, 30 % of the multiply–adds": ("cifar10c/5pct", ("prune.keep=0.3",)),
+}
 
 
 def _scores(result: Result) -> list[str]:
@@ -28,7 +40,12 @@ def _scores(result: Result) -> list[str]:
 
 def _preset_cells() -> Cells:
     found: Cells = {(data, kind): cell(f"{data}-{kind}") for data in SETS for kind in METHODS}
-    return found | {(data, "unspur"): cell(f"{data}/unspur", seeds=2) for data in CLEAN}
+    found |= {(data, "unspur"): cell(f"{data}/unspur") for data in CLEAN}
+    for name, changes in PREFERENCES.items():
+        found["prefer", name] = cell("cifar10c/1pct-unspur", *changes)
+    for name, (data, changes) in SMALLER.items():
+        found["smaller", name] = cell(f"{data}-unspur", *changes)
+    return found
 
 
 def _preset(results: Results) -> Page:
@@ -45,8 +62,28 @@ def _preset(results: Results) -> Page:
             table(["data", "method", *FACTS, *HEADER], rows),
             "Data without a shortcut, debiased without asking the audit first (`--anyway`):",
             table(["data", *FACTS, "ordinary model", "result"], _clean_rows(results)),
+            "CIFAR10-C 1 %, with other shares of suspects in a batch (a quarter, a half, three quarters):",
+            table(["", *FACTS, *HEADER], _preference_rows(results)),
+            "Smaller networks than the preset's:",
+            table(["data", "masks", *FACTS, *HEADER, "weights kept, %"], _smaller_rows(results)),
         ]
     )
+
+
+def _preference_rows(results: Results) -> list[list[str]]:
+    return [
+        [name, *facts(results["prefer", name]), *_scores(results["prefer", name])]
+        for name in PREFERENCES
+    ]
+
+
+def _smaller_rows(results: Results) -> list[list[str]]:
+    rows = []
+    for name, (data, _) in SMALLER.items():
+        result = results["smaller", name]
+        kept = result.text("density", "overall") if result.n else DASH
+        rows.append([SETS[data], name, *facts(result), *_scores(result), kept])
+    return rows
 
 
 def _clean_rows(results: Results) -> list[list[str]]:
@@ -70,7 +107,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "no pruning": ("prune.keep=1.0",),
     "no alignment": ("prune.align=0.0", "finetune.align=0.0"),
     "last step": ("select.rule=last",),
-    "single weights": ("prune.unit=weight", "prune.cut=threshold", "prune.weigh=weights"),
+    "single weights": SINGLE,
 }
 ABLATED = {"cifar10c/1pct": "CIFAR10-C 1 %", "cmnist/0.5pct": "CMNIST 0.5 %", "bffhq/1pct": "faces"}
 MIXED = ("data.spectrum=0.5", "data.style=1.0", "data.mix=1.0")
