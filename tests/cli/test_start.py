@@ -35,7 +35,16 @@ def loaded_by(words, folder):
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["recipes"], ["methods"], ["runs", "list"]], ids=" ".join
+    "words",
+    [
+        ["--help"],
+        ["--version"],
+        ["recipes"],
+        ["recipes", "list", "cmnist/*"],
+        ["methods"],
+        ["runs", "list"],
+    ],
+    ids=" ".join,
 )
 def test_lists_do_not_import_torch(words, tmp_path):
     (tmp_path / "runs" / "store" / "mine-1").mkdir(parents=True)
