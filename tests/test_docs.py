@@ -28,6 +28,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages_have_one_style_of_percentages(page: Path) -> None:
+    assert not re.findall(r".{20}\d%", page.read_text()), "write 5 %, not 5%"
+
+
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
 def test_a_decision_has_the_four_parts_and_is_listed(page: Path) -> None:
     """What the paper does, what we do, why, how to get the paper's behaviour."""
