@@ -152,9 +152,8 @@ class ShowsReliance(NetworkQuestion):
         return has_insistence(e, limits, limits.resting)
 
     def measured(self, e: Evidence, limits: Thresholds) -> str:
-        value = beside(e.insistence, limits.resting)
-        share = f"; confident errors {value} ({e.full:,} suspects)" if e.reliance else ""
-        return super().measured(e, limits) + share
+        share = f"; confident errors {beside(e.insistence, limits.resting)} ({e.full:,} suspects)"
+        return super().measured(e, limits) + (share if e.reliance else "")
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return (
@@ -203,9 +202,10 @@ class ShowsBorder(Question):
             return []
         enough, least = limits.border_insistence, limits.border_separation(seen.insistence)
         doubt = f"{beside(seen.separation.value, least)}, {p_value(seen.separation.p_value)}"
-        confident = beside(seen.insistence, enough)
-        share = ("confident errors, border alone", confident, f"{enough:.2f}")
-        return [share, ("separation, border alone", doubt, f"{least:.2f}")]
+        return [
+            ("confident errors, border alone", beside(seen.insistence, enough), f"{enough:.2f}"),
+            ("separation, border alone", doubt, f"{least:.2f}"),
+        ]
 
 
 class HasInsistence(Question):
