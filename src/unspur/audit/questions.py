@@ -229,8 +229,8 @@ class HasInsistence(Question):
         return f"confident errors of at least {limits.insistence:g} ({limits.fewest_full} suspects or more)"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        least = limits.insistence
-        return [("confident errors", beside(e.insistence, least), f"{least:.2f}")]
+        value = beside(e.insistence, limits.insistence)
+        return [("confident errors", value, f"{limits.insistence:.2f}")]
 
 
 class ShowsSeparation(NetworkQuestion):
@@ -270,8 +270,9 @@ class HasDoubt(Question):
         if e.separation is None:
             return ShowsSeparation().measured(e, limits)
         name, number = e.separation
-        value = beside(number.value, limits.mixed)
-        return f"separation {value} ({name}), {p_value(number.p_value)}"
+        return (
+            f"separation {beside(number.value, limits.mixed)} ({name}), {p_value(number.p_value)}"
+        )
 
     def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
         if e.separation is None:
