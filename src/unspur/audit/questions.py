@@ -164,9 +164,7 @@ class ShowsReliance(NetworkQuestion):
 
 class ShowsBorder(Question):
     name = "border"
-    asks = (
-        "Does the border alone predict the class, and does the centre of some images contradict it?"
-    )
+    asks = "Does the border alone predict the class, and does the centre sometimes contradict it?"
     yes = conclusions.SHORTCUT_IN_BORDER
 
     def is_asked(self, e: Evidence) -> bool:
