@@ -3,7 +3,7 @@
 #
 # `unspur.debias` takes any `nn.Module` whose last layer is an `nn.Linear`, and any dataset of (image, label). Here
 # both are written out: a small convolutional network, and coloured digits as a `torch` Dataset. In 95 % of the
-# training images the colour gives the class away.
+# training images the colour predicts the class.
 
 # %%
 import torch

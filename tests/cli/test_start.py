@@ -51,6 +51,16 @@ def test_lists_do_not_import_torch(words, tmp_path):
     assert loaded_by(words, tmp_path) == []
 
 
+def test_help_groups_the_commands_and_begins_with_those_for_own_images():
+    shown = subprocess.run(
+        [sys.executable, "-m", "unspur", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    places = [shown.index(f"─ {place.heading} ─") for place in COMMANDS.values()]
+    assert places == sorted(places)
+    assert len(set(places)) == 3
+    assert {"demo", "audit", "debias"} <= set(list(COMMANDS)[:4])
+
+
 def test_importing_the_package_imports_nothing_heavy():
     code = f"import sys, unspur; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -25,7 +25,7 @@ app = typer.Typer(
 
 @app.callback()
 def recipes(context: typer.Context) -> None:
-    """List the built-in recipes, or show one.
+    """List the built-in recipes, which are complete settings of experiments, or show one.
 
     Without a command: an overview by data set on a terminal, otherwise all names, one a line.
     """
@@ -40,7 +40,10 @@ def recipes(context: typer.Context) -> None:
 @app.command("list", cls=PlainCommand)
 def recipes_list(
     pattern: Annotated[
-        str, typer.Argument(help="Part of a name, or a pattern such as 'cmnist/*-dcwp'.")
+        str,
+        typer.Argument(
+            metavar="PATTERN", help="Part of a name, or a pattern such as 'cmnist/*-dcwp'."
+        ),
     ] = "",
 ) -> None:
     """Print the names of recipes, one a line."""
@@ -50,7 +53,8 @@ def recipes_list(
 @app.command(cls=PlainCommand)
 def show(
     name: Annotated[
-        str, typer.Argument(help="Name of a recipe (`unspur recipes` lists them), or a file.")
+        str,
+        typer.Argument(metavar="RECIPE", help="Name (`unspur recipes` lists them) or TOML file."),
     ],
     set_: Changes = None,
     results: Annotated[
