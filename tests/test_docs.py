@@ -74,6 +74,15 @@ def test_commands_are_found_in_code_blocks() -> None:
     assert len(commands_of(ROOT / "docs" / "probe.md")) == 6
 
 
+@pytest.mark.parametrize("page", ["report", "audit"])
+def test_the_page_about_reports_has_every_section(page: str) -> None:
+    template = (ROOT / "src" / "unspur" / "report" / "assets" / f"{page}.html.j2").read_text()
+    titles = re.findall(r"<h2>([\w ]+)", template)
+    assert len(titles) > 5
+    rows = re.findall(r"^\| ([\w ]+) \|", (ROOT / "docs" / "report.md").read_text(), re.M)
+    assert {title.lower() for title in titles} <= set(rows)
+
+
 def test_the_page_of_commands_has_every_command() -> None:
     used = set(re.findall(r"`unspur ([a-z]+)", (ROOT / "docs" / "commands.md").read_text()))
     assert used == set(COMMANDS)
