@@ -28,6 +28,11 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not missing
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_pages_have_one_style_of_percentages(page: Path) -> None:
+    assert not re.findall(r".{20}\d%", page.read_text()), "write 5 %, not 5%"
+
+
 @pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
 def test_a_decision_has_the_four_parts_and_is_listed(page: Path) -> None:
     """What the paper does, what we do, why, how to get the paper's behaviour."""
@@ -67,6 +72,15 @@ def test_commands_in_code_blocks_are_accepted(page: Path) -> None:
 def test_commands_are_found_in_code_blocks() -> None:
     assert ["demo"] in commands_of(ROOT / "README.md")
     assert len(commands_of(ROOT / "docs" / "probe.md")) == 6
+
+
+@pytest.mark.parametrize("page", ["report", "audit"])
+def test_the_page_about_reports_has_every_section(page: str) -> None:
+    template = (ROOT / "src" / "unspur" / "report" / "assets" / f"{page}.html.j2").read_text()
+    titles = re.findall(r"<h2>([\w ]+)", template)
+    assert len(titles) > 5
+    rows = re.findall(r"^\| ([\w ]+) \|", (ROOT / "docs" / "report.md").read_text(), re.M)
+    assert {title.lower() for title in titles} <= set(rows)
 
 
 def test_the_page_of_commands_has_every_command() -> None:

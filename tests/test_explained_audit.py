@@ -58,6 +58,7 @@ def test_without_a_table_files_and_pixels_are_tried(tmp_path):
     text = " ".join(explanation_words.sentences(found.explanation))
     assert "from the pixels" in text
     assert "p = " in text
+    assert f"have {names[0]!r} = " in text  # the example names the property and its value
 
 
 @pytest.mark.filterwarnings("ignore:Most images of a class are suspects")

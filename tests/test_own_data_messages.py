@@ -142,7 +142,7 @@ def test_a_narrow_miss_is_a_close_call_too() -> None:
 
 
 def test_a_number_that_does_not_decide_is_not_a_close_call() -> None:
-    """Insistence does not matter after a clear gain has decided."""
+    """Confident errors do not matter after a clear gain has decided."""
     assert close_call(evidence(gain=0.5)) is None
 
 
@@ -156,8 +156,8 @@ def test_a_number_below_its_threshold_is_not_rounded_up_to_it() -> None:
     assert e.insistence < limits.insistence
     step = next(each for each in steps(e) if each.name == "insistence")
     assert step.answer == "no"
-    assert "insistence 0.40," not in step.measured
-    row = next(row for row in table_rows(e) if row[0] == "insistence")
+    assert "errors 0.40 " not in step.measured
+    row = next(row for row in table_rows(e) if row[0] == "confident errors")
     assert row[1] != row[2]
 
 

@@ -152,6 +152,7 @@ COMMANDS = [
     ["runs", "list", "--store", "store"],
     ["runs", "rm", "--all", "--store", "store"],
     ["recipes"],
+    ["recipes", "list", "cmnist/*"],
     ["recipes", "show", "demo"],
     ["data", "list"],
     ["data", "pack", "photos", "packed"],

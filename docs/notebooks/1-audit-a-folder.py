@@ -3,7 +3,7 @@
 #
 # You have a folder of labelled images and want to know whether a classifier could take a shortcut in it. This
 # notebook writes such a folder, audits it, and looks at the images that contradict the shortcut. It uses digits that
-# come with `unspur`: in 95 % of the training images the colour gives the class away.
+# come with `unspur`: in 95 % of the training images the colour predicts the class.
 #
 # Everything is small so that it runs on one CPU core in under a minute. Leave `settings` out for your own images.
 

@@ -3,7 +3,7 @@
 #
 # `unspur.debias` takes any `nn.Module` whose last layer is an `nn.Linear`, and any dataset of (image, label). Here
 # both are written out: a small convolutional network, and coloured digits as a `torch` Dataset. In 95 % of the
-# training images the colour gives the class away.
+# training images the colour predicts the class.
 
 # %%
 import torch
@@ -17,11 +17,11 @@ digits = load("demo", ratio="5pct")
 
 
 class Digits(Dataset):
-    """Every n-th image of a split, with its label."""
+    """The images of a split, with their labels."""
 
-    def __init__(self, split: str, n: int) -> None:
+    def __init__(self, split: str) -> None:
         part = digits.parts()[split]
-        self.images, self.labels = part.images[::n], part.targets[::n]
+        self.images, self.labels = part.images, part.targets
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -49,10 +49,10 @@ model = nn.Sequential(
 # %%
 steps = {f"{stage}.steps": 80 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")}
 result = unspur.debias(
-    Digits("train", 4),
-    valid=Digits("valid", 1),
-    test=Digits("test", 2),
-    bias={split: digits.bias[split][::n] for split, n in (("train", 4), ("valid", 1), ("test", 2))},
+    Digits("train"),
+    valid=Digits("valid"),
+    test=Digits("test"),
+    bias=digits.bias,
     model=model,
     settings=steps,
     anyway=True,
@@ -60,7 +60,9 @@ result = unspur.debias(
 )
 for name in ("ordinary", "debiased"):
     scores = result.scores[name]
-    print(f"{name:9} aligned {scores['aligned']:.0%}, conflicting {scores['conflicting']:.0%}")
+    print(
+        f"{name:9} aligned {100 * scores['aligned']:.0f} %, conflicting {100 * scores['conflicting']:.0f} %"
+    )
 
 # %% [markdown]
 # `aligned` images follow the shortcut, `conflicting` ones contradict it. The result is a plain module: pruned weights
@@ -87,7 +89,7 @@ print(
 # %%
 import matplotlib.pyplot as plt
 
-test = Digits("test", 2)
+test = Digits("test")
 ordinary = unspur.load("run/ordinary", model=model)
 debiased = unspur.load("run", model=model)
 before, after = ordinary(test.images).argmax(1), debiased(test.images).argmax(1)

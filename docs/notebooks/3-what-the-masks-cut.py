@@ -14,16 +14,6 @@ import unspur
 from unspur.data import load
 
 digits = load("demo", ratio="5pct")
-small = {"train": 4, "valid": 1, "test": 2}  # every n-th image
-parts = {
-    name: unspur.Split(part.images[:: small[name]], part.targets[:: small[name]])
-    for name, part in digits.parts().items()
-}
-data = unspur.Splits(
-    **parts,
-    classes=digits.classes,
-    bias={name: labels[:: small[name]] for name, labels in digits.bias.items()},
-)
 steps = {f"{stage}.steps": 80 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")}
 channels = {
     "plan": "dcwp",
@@ -32,7 +22,7 @@ channels = {
     "prune.keep": 0.5,
     "model.options.width": 32,
 }
-result = unspur.debias(data, model="convnet", settings=steps | channels, anyway=True, out="run")
+result = unspur.debias(digits, model="convnet", settings=steps | channels, anyway=True, out="run")
 
 # %% [markdown]
 # ## How much of each layer remains
@@ -44,7 +34,9 @@ result = unspur.debias(data, model="convnet", settings=steps | channels, anyway=
 # %%
 for name, mask in result.masks.items():
     if mask.ndim > 1:
-        print(f"{name:16} {tuple(mask.shape)!s:18} {mask.float().mean():.0%} of the weights kept")
+        print(
+            f"{name:16} {tuple(mask.shape)!s:18} {100 * mask.float().mean():.0f} % of the weights kept"
+        )
 
 # %% [markdown]
 # ## What pruning alone changes
@@ -54,7 +46,9 @@ for name, mask in result.masks.items():
 # %%
 for name in ("ordinary", "pruned", "debiased"):
     scores = result.scores[name]
-    print(f"{name:9} aligned {scores['aligned']:.0%}, conflicting {scores['conflicting']:.0%}")
+    print(
+        f"{name:9} aligned {100 * scores['aligned']:.0f} %, conflicting {100 * scores['conflicting']:.0f} %"
+    )
 
 # %% [markdown]
 # ## What the channels that were cut had learned
@@ -94,7 +88,7 @@ for number in range(3):
     for name, chosen in (("kept", kept), ("cut", ~kept)):
         colour, digit = by_colour[chosen].nanmean(), by_digit[chosen].nanmean()
         print(
-            f"layer {number}, {name:4} channels: colour explains {colour:.0%}, the digit {digit:.0%}"
+            f"layer {number}, {name:4} channels: colour explains {100 * colour:.0f} %, the digit {100 * digit:.0f} %"
         )
 
 # %% [markdown]

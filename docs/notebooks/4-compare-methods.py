@@ -10,19 +10,9 @@ import unspur
 from unspur.data import load
 
 digits = load("demo", ratio="5pct")
-small = {"train": 4, "valid": 1, "test": 2}  # every n-th image
-parts = {
-    name: unspur.Split(part.images[:: small[name]], part.targets[:: small[name]])
-    for name, part in digits.parts().items()
-}
-data = unspur.Splits(
-    **parts,
-    classes=digits.classes,
-    bias={name: labels[:: small[name]] for name, labels in digits.bias.items()},
-)
 steps = {f"{stage}.steps": 80 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")}
 comparison = unspur.compare(
-    data,
+    digits,
     ["erm", "jtt", "unspur", "dfr-mined"],
     model="convnet",
     settings=steps | {"model.options.width": 32},

@@ -10,16 +10,6 @@ import unspur
 from unspur.data import load
 
 digits = load("demo", ratio="5pct")
-small = {"train": 4, "valid": 1, "test": 2}  # every n-th image
-parts = {
-    name: unspur.Split(part.images[:: small[name]], part.targets[:: small[name]])
-    for name, part in digits.parts().items()
-}
-data = unspur.Splits(
-    **parts,
-    classes=digits.classes,
-    bias={name: labels[:: small[name]] for name, labels in digits.bias.items()},
-)
 steps = {f"{stage}.steps": 80 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")}
 channels = {
     "prune.unit": "channel",
@@ -27,7 +17,7 @@ channels = {
     "prune.keep": 0.3,
     "model.options.width": 32,
 }
-result = unspur.debias(data, model="convnet", settings=steps | channels, anyway=True, out="run")
+result = unspur.debias(digits, model="convnet", settings=steps | channels, anyway=True, out="run")
 
 # %% [markdown]
 # ## Export
@@ -54,10 +44,12 @@ entry = session.get_inputs()[0]
 print(entry.name, entry.type, entry.shape)
 print(session.get_modelmeta().custom_metadata_map["classes"])
 
-images, labels = data.test.images.numpy(), data.test.targets.numpy()
+images, labels = digits.test.images.numpy(), digits.test.targets.numpy()
 (logits,) = session.run(None, {entry.name: images})
 answers = logits.argmax(1)
-print(f"accuracy in ONNX Runtime: {(answers == labels).mean():.1%} of {len(labels)} test images")
+print(
+    f"accuracy in ONNX Runtime: {100 * (answers == labels).mean():.1f} % of {len(labels)} test images"
+)
 
 # %% [markdown]
 # ## The answers
@@ -67,7 +59,7 @@ print(f"accuracy in ONNX Runtime: {(answers == labels).mean():.1%} of {len(label
 # %%
 import matplotlib.pyplot as plt
 
-conflicting = data.conflicting("test").nonzero().squeeze(1)[:: len(labels) // 32][:24]
+conflicting = digits.conflicting("test").nonzero().squeeze(1)[:: len(labels) // 32][:24]
 figure, axes = plt.subplots(3, 8, figsize=(9, 4))
 for axis, index in zip(axes.flat, conflicting.tolist(), strict=True):
     axis.imshow(images[index].transpose(1, 2, 0))

@@ -175,7 +175,7 @@ def test_the_page_explains_whether_labels_may_be_wrong():
 def test_a_verdict_by_the_border_shows_its_own_numbers():
     e = evidence(border=STRONG)
     rows = {name: value for name, value, _ in table_rows(e)}
-    assert rows["insistence, border alone"] == f"{STRONG.insistence:.2f}"
+    assert rows["confident errors, border alone"] == f"{STRONG.insistence:.2f}"
     assert rows["separation, border alone"].startswith(f"{STRONG.separation.value:.2f}, p ")
     (sentence,) = certainty(e, THRESHOLDS)
     assert "sees only the centre" in sentence

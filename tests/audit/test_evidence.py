@@ -195,7 +195,7 @@ def test_a_small_or_insignificant_gain_is_not_a_shortcut(gain, p):
     assert judge(evidence(networks={"taught": network(gain=gain, gain_p=p)})).code == "nothing"
 
 
-def test_separation_distinguishes_a_shortcut_from_noise_among_insisted_suspects():
+def test_separation_distinguishes_a_shortcut_from_noise_among_confident_errors():
     assert judge(evidence(full=90)).code == "shortcut"
     even = {"taught": network(separation=0.52, separation_p=0.2)}
     assert judge(evidence(full=90, networks=even)).code == "noise"
@@ -206,16 +206,16 @@ def test_separation_distinguishes_a_shortcut_from_noise_among_insisted_suspects(
 @pytest.mark.parametrize(
     ("full", "separation", "code"),
     [
-        (50, 0.79, "shortcut"),  # insistence 0.42 + separation: just enough
+        (50, 0.79, "shortcut"),  # confident errors 0.42 + separation: just enough
         (50, 0.77, "unclear"),
         (60, 0.71, "shortcut"),
         (60, 0.68, "unclear"),
         (110, 0.62, "shortcut"),
-        (110, 0.58, "noise"),  # even with a high insistence
-        (40, 0.95, "nothing"),  # hard samples are separated, but not insisted
+        (110, 0.58, "noise"),  # even with many confident errors
+        (40, 0.95, "nothing"),  # hard samples are separated, but not confident errors
     ],
 )
-def test_a_higher_insistence_requires_less_separation(full, separation, code):
+def test_more_confident_errors_require_less_separation(full, separation, code):
     networks = {"taught": network(separation=separation)}
     assert judge(evidence(full=full, networks=networks)).code == code
 

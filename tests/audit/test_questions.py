@@ -260,6 +260,20 @@ def test_the_text_begins_with_the_headline(everything):
         assert found.text.startswith(f"{VERDICTS[found.code].headline}: ")
 
 
+def texts_of(e):
+    """Return everything that a person reads about the verdict."""
+    rows = [" ".join(row) for row in table_rows(e)]
+    found = [f"{step.question} {step.measured} {step.required}" for step in steps(e)]
+    return "\n".join([judge(e).text, judge(e).close, *rows, *found])
+
+
+def test_texts_have_one_style_of_percentages_and_no_names_of_the_code(everything):
+    for e in everything:
+        words = texts_of(e)
+        assert not re.search(r"\d%", words)
+        assert "insist" not in words.lower()
+
+
 # -- recorded audits -------------------------------------------------------------------------------
 
 

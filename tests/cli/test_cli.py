@@ -18,10 +18,12 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from toys import shapes_set
 from unspur import cli, recipes, stages
+from unspur.cli import recipe_commands
 from unspur.data.benchmarks import layout
 from unspur.errors import Interrupted, UnspurError
 from unspur.report.run_clock import RunClock
@@ -279,8 +281,21 @@ def test_dry_run_shows_which_stages_are_stored(full: Desk) -> None:
     assert 0 <= seconds < 120
 
 
-def test_recipes() -> None:
-    assert invoke("recipes").stdout.split() == recipes.names()
+def test_recipes_without_a_terminal_are_names_one_a_line() -> None:
+    assert invoke("recipes").stdout.split("\n")[:-1] == recipes.names()
+    assert invoke("recipes", "list").stdout.split() == recipes.names()
+    assert set(invoke("recipes", "list", "mnist/debias").stdout.split()) == {
+        "mnist/debias",
+        "mnist/debias-1",
+    }
+
+
+def test_recipes_on_a_terminal_are_grouped_by_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe_commands, "output", Console(force_terminal=True, width=100))
+    shown = invoke("recipes").stdout
+    assert len(shown.splitlines()) < 40
+    assert re.search(r"cifar10c.*0\.5pct, 1pct, 2pct, 5pct.*dcwp", shown)
+    assert "unspur recipes list" in shown
 
 
 def test_recipes_show(monkeypatch: pytest.MonkeyPatch) -> None:

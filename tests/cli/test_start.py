@@ -35,11 +35,30 @@ def loaded_by(words, folder):
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["--version"], ["recipes"], ["methods"], ["runs", "list"]], ids=" ".join
+    "words",
+    [
+        ["--help"],
+        ["--version"],
+        ["recipes"],
+        ["recipes", "list", "cmnist/*"],
+        ["methods"],
+        ["runs", "list"],
+    ],
+    ids=" ".join,
 )
 def test_lists_do_not_import_torch(words, tmp_path):
     (tmp_path / "runs" / "store" / "mine-1").mkdir(parents=True)
     assert loaded_by(words, tmp_path) == []
+
+
+def test_help_groups_the_commands_and_begins_with_those_for_own_images():
+    shown = subprocess.run(
+        [sys.executable, "-m", "unspur", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    places = [shown.index(f"─ {place.heading} ─") for place in COMMANDS.values()]
+    assert places == sorted(places)
+    assert len(set(places)) == 3
+    assert {"demo", "audit", "debias"} <= set(list(COMMANDS)[:4])
 
 
 def test_importing_the_package_imports_nothing_heavy():

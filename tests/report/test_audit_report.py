@@ -77,7 +77,7 @@ def test_the_page_has_all_sections_and_the_verdict(read, found):
     assert read.sections() == SECTIONS
     headline, _, text = found.finding.text.partition(": ")
     assert headline in read.text
-    assert text in plain(read.text)
+    assert plain(text) in plain(read.text)
     for artifact in {each.artifact for each in found.trainings}:
         assert artifact in read.text
 
@@ -155,7 +155,7 @@ def test_every_suspect_is_marked_by_the_networks_that_classify_it_correctly(path
 # -- the saved folder ---------------------------------------------------------------------------------
 
 
-def test_the_number_of_insisted_suspects_is_that_of_the_evidence(found):
+def test_the_number_of_confident_errors_is_that_of_the_evidence(found):
     assert int(found.insisted.sum()) == found.evidence.full > 0
     assert not bool((found.insisted & ~found.suspects.conflict).any())
 
@@ -345,13 +345,13 @@ def test_a_large_number_that_is_not_significant_gets_a_remark():
     e = only(gain=0.2, p=0.02, apart=0.9, rests=0.8, r=0.02)
     doubted = {f.title: "significant (p = 0.02)" in f.text for f in figures(e, THRESHOLDS)}
     assert [title for title, doubt in doubted.items() if doubt] == ["Gain", "Reliance"]
-    assert {"Separation", "Insistence"} < doubted.keys()
+    assert {"Separation", "Confident errors"} < doubted.keys()
     bare = [figure.title for figure in figures(only(gain=0.2, p=0.02), THRESHOLDS)]
     assert not {"Separation", "Reliance"} & set(bare)  # nothing to compare
 
 
 @pytest.mark.parametrize(("full", "zones"), [(15, True), (24, False)])
-def test_separation_is_drawn_with_its_threshold_at_this_insistence(full, zones):
+def test_separation_is_drawn_with_its_threshold_at_this_share_of_confident_errors(full, zones):
     e = only(apart=0.65, full=full)
     picture = list(figures(e, THRESHOLDS))[-1].picture
     assert f"{THRESHOLDS.separation(full / 30):.2f} indicates a shortcut" in picture

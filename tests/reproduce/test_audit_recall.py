@@ -37,8 +37,10 @@ def test_recall_is_counted_by_role_kind_and_share():
 
 def test_the_table_has_a_row_for_each_kind():
     lines = recall_table(CASES, ("unseen",)).splitlines()
-    assert lines[0] == "| role | kind | 1.0% conflicting | 5.0% conflicting | all | 95 % interval |"
-    assert lines[2] == "| unseen | patch | 3 of 4 | 4 of 4 | 7 of 8 | 53% to 98% |"
-    assert lines[3] == "| unseen | light | – | 0 of 1 | 0 of 1 | 0% to 79% |"
+    assert (
+        lines[0] == "| role | kind | 1.0 % conflicting | 5.0 % conflicting | all | 95 % interval |"
+    )
+    assert lines[2] == "| unseen | patch | 3 of 4 | 4 of 4 | 7 of 8 | 53 to 98 % |"
+    assert lines[3] == "| unseen | light | – | 0 of 1 | 0 of 1 | 0 to 79 % |"
     assert lines[4].startswith("| unseen | natural | – | – | 1 of 1 |")
     assert len(lines) == 5

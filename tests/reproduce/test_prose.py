@@ -12,6 +12,7 @@ from unspur.errors import UnspurError
 from unspur.methods.catalogue import BUILT_IN
 from unspur.reproduce import prose
 from unspur.reproduce.prose_numbers import ProseNumbers
+from unspur.store import read_document
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -108,6 +109,34 @@ def test_cases_of_the_audit_are_counted_by_role_and_images(numbers: ProseNumbers
     parts = [numbers.audit_count("null", role="development", images=i) for i in ("digits", "cifar")]
     assert int(everything.split()[-1]) == sum(int(part.split()[-1]) for part in parts)
     assert "0" not in [part.split()[-1] for part in parts]
+
+
+def test_ranges_over_audits_are_those_of_the_cases(numbers: ProseNumbers) -> None:
+    cases = read_document(RESULTS / "audit-dev.json.gz")["cases"]
+    errors = [case["evidence"]["error"] for case in cases if case["truth"] == "shortcut"]
+    found = numbers.audit_range("error", "shortcut")
+    assert (found.least.value, found.most.value) == (min(errors), max(errors))
+    digits = numbers.audit_range("insistence", "null", "digits")
+    assert digits.most.value < numbers.audit_range("insistence", "null").most.value
+    both = numbers.audit_range("sum", "noise", role="")
+    assert both.most.value > numbers.audit_range("separation", "noise", role="").most.value
+    gain = numbers.audit_range("gain", "null").most
+    assert gain.name in gain.with_case
+    assert gain.network in gain.with_case
+    for wrong in (("error", "nothing"), ("colour", "null")):
+        with pytest.raises(UnspurError, match=wrong[0]):
+            numbers.audit_range(*wrong)
+
+
+def test_a_value_of_a_record_is_found_by_its_path(numbers: ProseNumbers) -> None:
+    rows = read_document(RESULTS / "speed.json.gz")["tables"]["masks"]
+    wanted = next(row for row in rows if (row["network"], row["pixels"]) == ("resnet18", 224))
+    path = "tables/masks/network=resnet18;pixels=224/dense_us"
+    assert numbers.value("speed", path) == wanted["dense_us"]
+    assert numbers.value("speed", "tables/masks/0/network") == rows[0]["network"]
+    for wrong in ("tables/none", "tables/masks/99", "tables/masks/pixels=1"):
+        with pytest.raises(UnspurError, match=wrong.rpartition("/")[2]):
+            numbers.value("speed", wrong)
 
 
 def test_thresholds_are_those_of_the_code(numbers: ProseNumbers) -> None:

@@ -1,6 +1,8 @@
 """The estimated time: measured steps times the number of remaining steps."""
 
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -54,6 +56,15 @@ def test_a_resumed_stage_costs_its_remaining_steps(context, monkeypatch):
     assert not whole["pretrain"].is_resumed
     assert again["pretrain"].seconds == pytest.approx(whole["pretrain"].seconds / 2)
     assert again["finetune"] == whole["finetune"]
+
+
+def test_a_miner_outside_of_the_plan_costs_all_its_steps(context, monkeypatch):
+    monkeypatch.setattr(estimating, "step_seconds", lambda *_, **__: 1.0)
+    steps = 7 * context.recipe.mine.steps
+    miner = SimpleNamespace(keys={"half": "1"}, cost=lambda: (steps, 3.0))
+    mine = next(iter(estimate(stages.Run(replace(context, miner=miner)))))
+    assert (mine.stage, mine.steps, mine.steps_left, mine.seconds) == ("mine", steps, steps, 3.0)
+    assert not mine.is_resumed
 
 
 @pytest.mark.parametrize("content", [None, b"damaged"])

@@ -2,10 +2,10 @@
 
 A network that sees the whole image may learn the object first and ignore a small sign at the border, even if
 the sign predicts the class. So if no shortcut was found, a miner is trained that sees only the border. If it
-is right on most images, its mistakes have one of three causes. Hard images have small margins, so the
-*insistence* is low. Images that contradict a shortcut in the border have full margins, and a network that
-sees only the centre doubts the answer (*separation*). Wrong labels have full margins too, but no network
-doubts the answer. evidence.py defines these numbers.
+is right on most images, its mistakes have one of three causes. Hard images have small margins, so few
+of them are *confident errors*. Images that contradict a shortcut in the border have full margins, and a
+network that sees only the centre doubts the answer (*separation*). Wrong labels have full margins too, but no
+network doubts the answer. evidence.py defines these numbers.
 """
 
 from __future__ import annotations
@@ -27,4 +27,5 @@ class BorderEvidence:
 
     @property
     def insistence(self) -> float:
+        """Return the share of confident errors."""
         return self.full / self.clear if self.clear else 0.0

@@ -11,6 +11,7 @@ from typing import Literal
 
 from . import audit_networks
 from .evidence import Evidence, NumberName
+from .formatting import percent
 from .statistics import strongest
 
 VerdictCode = Literal["shortcut", "nothing", "noise", "unclear"]
@@ -59,7 +60,7 @@ class Conclusion:
 
 
 def _suspects(e: Evidence) -> str:
-    share = f"{e.suspects} of {e.samples} images ({e.error:.2%})"
+    share = f"{e.suspects} of {e.samples} images ({percent(e.error, 2)})"
     return f"{share} contradict what a network learns first"
 
 
@@ -73,8 +74,8 @@ def _agreement(e: Evidence) -> str:
 LEARNED_NOTHING = Conclusion(
     "unclear",
     lambda e: (
-        f"a network that learns easy features first gets {e.error:.0%} of unseen images wrong, about as "
-        "many as by always predicting the largest class. Train it longer, or use another network."
+        f"a network that learns easy features first gets {percent(e.error, 0)} of unseen images wrong, about "
+        "as many as by always predicting the largest class. Train it longer, or use another network."
     ),
     meaning="The network learned almost nothing, so its mistakes show nothing.",
     advice="Run the audit again with longer training:",
@@ -85,7 +86,7 @@ NOTHING_EASY = Conclusion(
     "nothing",
     lambda e: (
         "no easy feature predicts the class. A network that learns easy features first gets "
-        f"{e.error:.0%} of unseen images wrong."
+        f"{percent(e.error, 0)} of unseen images wrong."
     ),
     meaning="No easy feature predicts the class. With a shortcut that nearly all images follow, the network "
     "would have made fewer mistakes.",
@@ -145,7 +146,7 @@ def _far(e: Evidence) -> str:
     return (
         f"no easy feature predicts the class. Of the {far.mistakes} most confident mistakes of a network, "
         f"{far.far} have a label from the half of the classes that it finds less likely. That is as many as "
-        f"if {far.share:.0%} of them had wrong labels; among hard images there are far fewer."
+        f"if {percent(far.share, 0)} of them had wrong labels; among hard images there are far fewer."
     )
 
 
@@ -202,8 +203,8 @@ def _border(e: Evidence) -> str:
     assert seen is not None, "the border networks were trained"
     assert seen.separation is not None, "some suspects have a full margin"
     return (
-        f"a network that sees only the border gets {1 - seen.error:.1%} of unseen images right, and is sure "
-        f"of a wrong class for {seen.full} of the {seen.suspects} others. A network that sees only the "
+        f"a network that sees only the border gets {percent(1 - seen.error)} of unseen images right, and is "
+        f"sure of a wrong class for {seen.full} of the {seen.suspects} others. A network that sees only the "
         f"centre doubts that (separation {seen.separation.value:.2f}, by chance 0.50; "
         f"p = {seen.separation.p_value:.1g}). A small network that sees whole images learns something else "
         "first; other networks may learn the border. Look at the border first."
@@ -224,8 +225,8 @@ SHORTCUT_IN_BORDER = Conclusion(
 SHORTCUT_BY_GAIN = _shortcut(
     "gain",
     lambda e, name: (
-        f"A network {audit_networks.find(name).difference} gets {e.networks[name].right:.0%} of them right, "
-        f"its control network {e.networks[name].before:.0%}"
+        f"A network {audit_networks.find(name).difference} gets {percent(e.networks[name].right, 0)} of them "
+        f"right, its control network {percent(e.networks[name].before, 0)}"
     ),
 )
 SHORTCUT_BY_RELIANCE = _shortcut(

@@ -25,21 +25,21 @@ The other three numbers use the margin of the miner's answer: its logit minus th
 to the margins of ordinary samples with that answer. They find shortcuts that are so strong, or contradicted
 by so few samples, that no network learns to contradict them.
 
-*Insistence*: of the suspects to which the deprived network clearly gives the miner's answer, the share to
-which it gives that answer with a full margin (the *insisted* suspects). Mistakes near a decision boundary get
-rarer with the margin, so insistence is low for hard samples. It is high for samples that contradict a
-shortcut, as the shortcut always holds in the rest of the data, and for wrong labels, as the images
-themselves are ordinary.
+*Confident errors* (`insistence` in the code and in records): of the suspects to which the deprived network
+clearly gives the miner's answer, the share to which it gives that answer with a full margin. Each of these
+suspects is a *confident error*. Mistakes near a decision boundary get rarer with the margin, so the share is
+low for hard samples. It is high for samples that contradict a shortcut, as the shortcut always holds in the
+rest of the data, and for wrong labels, as the images themselves are ordinary.
 
-*Separation*: the chance that a network gives an insisted suspect a smaller margin than an ordinary sample
-with the same answer. If labels are wrong at random, nothing separates the two: it is 1/2 for any network,
+*Separation*: the chance that a network gives a confident error a smaller margin than an ordinary sample with
+the same answer. If labels are wrong at random, nothing separates the two: it is 1/2 for any network,
 which is the null hypothesis of its p-value. If there is a shortcut, the images differ in everything else, and
 a network that was taught, or that cannot see the shortcut, gives them smaller margins. Hard samples are
-separated as well, but have a lower insistence: mixtures of hard samples and wrong labels stay below a limit
-of insistence + separation.
+separated as well, but fewer of them are confident errors: mixtures of hard samples and wrong labels stay
+below a limit of the sum of both numbers.
 
-*Reliance* on what a view hides: the chance that an insisted suspect loses more of its margin than an
-ordinary sample with the same answer, from the matched network, which sees the whole image, to the network
+*Reliance* on what a view hides: the chance that a confident error loses more of its margin than an ordinary
+sample with the same answer, from the matched network, which sees the whole image, to the network
 that sees it through the view. It is 1/2 for wrong labels and at most that for hard samples: neither network
 took part in choosing the suspects, so both find them hard. It is larger if the miner's answers depend on
 what is hidden.
@@ -99,7 +99,7 @@ class NetworkEvidence:
     """The numbers that one network gives for the suspects."""
 
     gain: Statistic
-    separation: Statistic | None  # None if there is no insisted suspect
+    separation: Statistic | None  # None if there is no confident error
     reliance: Statistic | None  # on what its view hides; None also if it has no view
     before: float  # accuracy of its control network on the suspects
     right: float  # its own accuracy on the suspects
@@ -114,13 +114,14 @@ class Evidence:
     error: float  # of the miner
     blind: float  # error of always predicting the largest class
     clear: int = 0  # suspects to which the deprived network clearly gives the miner's answer
-    full: int = 0  # of these, with a full margin: the insisted suspects
+    full: int = 0  # of these, with a full margin: the confident errors
     networks: Mapping[str, NetworkEvidence] = field(default_factory=dict)  # taught, grey, ...
     border: BorderEvidence | None = None  # None unless no other shortcut was found
     far_labels: FarLabels | None = None  # None if there are too few classes or mistakes
 
     @property
     def insistence(self) -> float:
+        """Return the share of confident errors."""
         return self.full / self.clear if self.clear else 0.0
 
     def numbers(self, name: NumberName) -> dict[str, Statistic]:

@@ -83,7 +83,7 @@ class Question(ABC):
 
 
 def has_insistence(e: Evidence, limits: Thresholds, least: float) -> bool:
-    """Return whether there are enough insisted suspects, and the insistence is at least `least`."""
+    """Return whether there are enough confident errors, and their share is at least `least`."""
     return e.full >= limits.fewest_full and e.insistence >= least
 
 
@@ -104,7 +104,7 @@ class NetworkQuestion(Question):
         """Return the value from which the number shows a shortcut."""
 
     def counts(self, e: Evidence, limits: Thresholds) -> bool:
-        """Return whether there are enough insisted suspects for the number to count."""
+        """Return whether there are enough confident errors for the number to count."""
         return True
 
     def holds(self, e: Evidence, limits: Thresholds) -> bool:

@@ -152,22 +152,19 @@ class ShowsReliance(NetworkQuestion):
         return has_insistence(e, limits, limits.resting)
 
     def measured(self, e: Evidence, limits: Thresholds) -> str:
-        value = beside(e.insistence, limits.resting)
-        insistence = f"; insistence {value}, on {e.full:,} suspects" if e.reliance else ""
-        return super().measured(e, limits) + insistence
+        share = f"; confident errors {beside(e.insistence, limits.resting)} ({e.full:,} suspects)"
+        return super().measured(e, limits) + (share if e.reliance else "")
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return (
-            f"reliance of at least {limits.reliance:g}, p at most {limits.p_value:g}, insistence of at least "
-            f"{limits.resting:g} on at least {limits.fewest_full} suspects"
+            f"reliance of at least {limits.reliance:g}, p at most {limits.p_value:g}, confident errors of at "
+            f"least {limits.resting:g} ({limits.fewest_full} suspects or more)"
         )
 
 
 class ShowsBorder(Question):
     name = "border"
-    asks = (
-        "Does the border alone predict the class, and does the centre of some images contradict it?"
-    )
+    asks = "Does the border alone predict the class, and does the centre sometimes contradict it?"
     yes = conclusions.SHORTCUT_IN_BORDER
 
     def is_asked(self, e: Evidence) -> bool:
@@ -191,12 +188,12 @@ class ShowsBorder(Question):
         if seen.separation is None:
             return right
         doubt = f"separation {seen.separation.value:.2f}, {p_value(seen.separation.p_value)}"
-        return f"{right}; insistence {seen.insistence:.2f}, on {seen.full:,} suspects; {doubt}"
+        return f"{right}; confident errors {seen.insistence:.2f} ({seen.full:,} suspects); {doubt}"
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return (
-            f"at least {percent(1 - limits.border_error)} right, insistence of at least "
-            f"{limits.border_insistence:g}, insistence + separation of at least "
+            f"at least {percent(1 - limits.border_error)} right, confident errors of at least "
+            f"{limits.border_insistence:g}, confident errors + separation of at least "
             f"{limits.border_together:g}, p at most {limits.p_value:g}"
         )
 
@@ -205,8 +202,10 @@ class ShowsBorder(Question):
             return []
         enough, least = limits.border_insistence, limits.border_separation(seen.insistence)
         doubt = f"{beside(seen.separation.value, least)}, {p_value(seen.separation.p_value)}"
-        insistence = ("insistence, border alone", beside(seen.insistence, enough), f"{enough:.2f}")
-        return [insistence, ("separation, border alone", doubt, f"{least:.2f}")]
+        return [
+            ("confident errors, border alone", beside(seen.insistence, enough), f"{enough:.2f}"),
+            ("separation, border alone", doubt, f"{least:.2f}"),
+        ]
 
 
 class HasInsistence(Question):
@@ -219,19 +218,19 @@ class HasInsistence(Question):
 
     def measured(self, e: Evidence, limits: Thresholds) -> str:
         value = beside(e.insistence, limits.insistence)
-        return f"insistence {value}, on {e.full:,} suspects" if e.networks else ""
+        return f"confident errors {value} ({e.full:,} suspects)" if e.networks else ""
 
     def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
         if e.full < limits.fewest_full:
             return None
-        return Margin("insistence", e.insistence, limits.insistence)
+        return Margin("confident errors", e.insistence, limits.insistence)
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
-        return f"insistence of at least {limits.insistence:g}, on at least {limits.fewest_full} suspects"
+        return f"confident errors of at least {limits.insistence:g} ({limits.fewest_full} suspects or more)"
 
     def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        least = limits.insistence
-        return [("insistence", beside(e.insistence, least), f"{least:.2f}")]
+        value = beside(e.insistence, limits.insistence)
+        return [("confident errors", value, f"{limits.insistence:.2f}")]
 
 
 class ShowsSeparation(NetworkQuestion):
@@ -252,9 +251,9 @@ class ShowsSeparation(NetworkQuestion):
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return (
-            f"insistence + separation of at least {limits.together:g}, separation of at least "
-            f"{limits.mixed:g}, p at most {limits.p_value:g}, insistence of at least {limits.doubted:g} "
-            f"on at least {limits.fewest_full} suspects"
+            f"confident errors + separation of at least {limits.together:g}, separation of at least "
+            f"{limits.mixed:g}, p at most {limits.p_value:g}, confident errors of at least "
+            f"{limits.doubted:g} ({limits.fewest_full} suspects or more)"
         )
 
 
@@ -271,8 +270,9 @@ class HasDoubt(Question):
         if e.separation is None:
             return ShowsSeparation().measured(e, limits)
         name, number = e.separation
-        value = beside(number.value, limits.mixed)
-        return f"separation {value} ({name}), {p_value(number.p_value)}"
+        return (
+            f"separation {beside(number.value, limits.mixed)} ({name}), {p_value(number.p_value)}"
+        )
 
     def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
         if e.separation is None:

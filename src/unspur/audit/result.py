@@ -48,7 +48,7 @@ class Audit:
 
     @property
     def insisted(self) -> Tensor:
-        """Return the suspects to which the deprived network gives the miner's answer with a full margin."""
+        """Return the confident errors: suspects with a full margin of the miner's answer (evidence.py)."""
         if DEPRIVED not in self.predictions:
             return torch.zeros_like(self.mistakes)
         margin = self.predictions[DEPRIVED].margin

@@ -13,27 +13,25 @@ class Thresholds:
 
     gain: float  # smallest gain of a network that shows a shortcut
     reliance: float  # smallest reliance on what a view hides that shows a shortcut
-    resting: float  # smallest insistence for reliance to count
-    insistence: float  # smallest insistence that hard samples alone cannot explain
-    doubted: float  # smallest insistence for separation to count
-    together: float  # smallest insistence + separation that shows a shortcut
+    resting: float  # smallest share of confident errors for reliance to count
+    insistence: float  # smallest share of confident errors that hard samples alone cannot explain
+    doubted: float  # smallest share of confident errors for separation to count
+    together: float  # smallest sum of this share and separation that shows a shortcut
     mixed: float  # separation below which suspects look like wrong labels
     p_value: float  # largest p-value of a significant number, corrected for the choice of a network
     fewest: int  # smallest number of suspects for a verdict
-    fewest_full: int  # smallest number of insisted suspects (full margin)
+    fewest_full: int  # smallest number of confident errors (suspects with a full margin)
     error: float  # largest error of a miner that has found an easy feature
     learned: float  # largest error of a miner that has learned anything, over `Evidence.blind`
-    border_error: (
-        float  # largest error of a miner that sees only the border and has found a shortcut
-    )
-    border_insistence: float  # smallest insistence of networks that see only the border
-    border_together: float  # their smallest insistence + separation that shows a shortcut
+    border_error: float  # largest error of a miner that sees only the border
+    border_insistence: float  # its smallest share of confident errors
+    border_together: float  # its smallest sum of this share and separation that shows a shortcut
     wrong_labels: float  # share of wrong labels among a miner's most confident mistakes
 
     def separation(self, insistence: float) -> float:
-        """Return the smallest separation that shows a shortcut; it falls as insistence rises.
+        """Return the smallest separation that shows a shortcut; it falls as `insistence` rises.
 
-        The larger the share of insisted suspects, the fewer of them can be hard samples.
+        `insistence` is the share of confident errors. If it is larger, fewer of them can be hard samples.
         """
         return max(self.mixed, self.together - insistence)
 

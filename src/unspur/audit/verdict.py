@@ -91,7 +91,7 @@ def is_settled(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> bool:
 def is_open(e: Evidence, phase: int, *, thresholds: Thresholds = THRESHOLDS) -> bool:
     """Return whether the networks of a later phase can change the verdict.
 
-    Networks of the third phase matter only if there are enough insisted suspects to measure reliance.
+    Networks of the third phase matter only if there are enough confident errors to measure reliance.
     """
     if is_settled(e, thresholds=thresholds):
         return False

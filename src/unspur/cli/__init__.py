@@ -39,7 +39,11 @@ def unspur(
         bool, typer.Option("--version", help="Print the version.", callback=_version)
     ] = False,
 ) -> None:
-    """Remove shortcuts from image classifiers."""
+    """Remove shortcuts from image classifiers.
+
+    A shortcut is a feature, such as a colour, that predicts the label in the training images and fails
+    elsewhere.
+    """
 
 
 def main() -> None:

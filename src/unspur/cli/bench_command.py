@@ -36,7 +36,10 @@ COMMAND = ClusterCommand
 
 
 def bench(
-    names: Annotated[list[str], typer.Argument(help="Recipes by name or file; a * matches names.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="RECIPE", help="Names, files, or patterns such as 'cmnist/*-dcwp'."),
+    ],
     out: Annotated[
         str,
         typer.Option("--out", help="JSON file, or its address; the tables are written next to it."),

@@ -30,6 +30,7 @@ from .options import (
     Size,
     Source,
     StoreAt,
+    Suspects,
     Threads,
     check_out,
     command_line,
@@ -52,11 +53,9 @@ def compare(
     threads: Threads = None,
     store: StoreAt = None,
     set_: Changes = None,
-    suspects: Annotated[
-        Path | None, typer.Option(help="A suspects.csv that you have corrected.")
-    ] = None,
+    suspects: Suspects = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print how long it takes.")
+        bool, typer.Option("--dry-run", help="Train nothing; estimate how long it takes.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:

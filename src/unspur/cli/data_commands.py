@@ -29,11 +29,11 @@ from .options import Bias, Root
 app = typer.Typer(
     cls=PlainGroup,
     add_completion=False,
-    help="Make, check and show the benchmark data sets.",
+    help="Make, check and show the benchmark data sets; check or pack your own images.",
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(help=f"{', '.join(groups.RATIOS)}.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(groups.RATIOS)}.")]
 Ratio = Annotated[
     str | None,
     typer.Option(help="Share of conflicting images, such as 1pct; by default the first."),
@@ -43,7 +43,7 @@ RATIOS = {"cmnist": tuple(cmnist.CONFLICTING), "cifar10c": tuple(cifar10c.COUNTS
 
 @app.command("make", cls=PlainCommand)
 def make(
-    name: Annotated[str, typer.Argument(help="cmnist or cifar10c.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="cmnist or cifar10c.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the data set.")],
     ratio: Annotated[
         list[str] | None,
@@ -86,7 +86,10 @@ def list_(data_root: Root = None) -> None:
 @app.command("check", cls=PlainCommand)
 def check(
     name: Annotated[
-        str, typer.Argument(help=f"Your folder, table or hf:NAME; or {', '.join(groups.RATIOS)}.")
+        str,
+        typer.Argument(
+            metavar="DATA", help=f"Your folder, table or hf:NAME; or {', '.join(groups.RATIOS)}."
+        ),
     ],
     ratio: Ratio = None,
     data_root: Root = None,
@@ -127,7 +130,7 @@ def pack(
     source: Annotated[
         str, typer.Argument(metavar="DATA", help="Folder of class folders, or table.")
     ],
-    out: Annotated[Path, typer.Argument(help="New folder for the shards.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="New folder for the shards.")],
     bias: Bias = None,
     per_shard: Annotated[
         int, typer.Option(min=1, help="Largest number of images in a shard.")
@@ -139,7 +142,9 @@ def pack(
 
 
 @app.command("index", cls=PlainCommand)
-def index(folder: Annotated[Path, typer.Argument(help="Folder of tar shards.")]) -> None:
+def index(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of tar shards.")],
+) -> None:
     """Write the index of WebDataset shards that another program has made; an old index is replaced."""
     _say_packed(index_shards(folder), folder)
 

@@ -20,21 +20,26 @@ from .options import Root, RunModel, Trust
 
 def export(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
-    out: Annotated[Path | None, typer.Option("--out", help="Folder to write [RUN/export].")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the files. Default: RUN/export.")
+    ] = None,
     slim: Annotated[
         bool, typer.Option("--slim", help="Remove dead channels: smaller and faster.")
     ] = False,
     multiple: Annotated[
         int,
         typer.Option(
-            min=1, help="Keep the number of channels a multiple of this; other numbers are slow."
+            min=1, help="Keep a multiple of this number of channels in each layer, which is faster."
         ),
     ] = BLOCK,
     safetensors: Annotated[
-        bool, typer.Option("--safetensors", help="Write the weights (default).")
+        bool, typer.Option("--safetensors", help="Write the weights as safetensors; the default.")
     ] = False,
     packed: Annotated[
-        bool, typer.Option("--packed", help="Write the weights without zeros.")
+        bool,
+        typer.Option(
+            "--packed", help="Write the weights without the zeros of cut ones: a smaller file."
+        ),
     ] = False,
     onnx: Annotated[bool, typer.Option("--onnx", help="Write a file for ONNX Runtime.")] = False,
     pt2: Annotated[bool, typer.Option("--pt2", help="Write a file for torch.export.load.")] = False,

@@ -12,9 +12,14 @@ import typer
 
 from .help_text import PlainCommand, PlainGroup
 
+# The headings of `unspur --help`.
+START = "Start here"
+CONTINUE = "A finished run or audit"
+EXPERIMENTS = "Experiments"
+
 
 class CommandPlace(NamedTuple):
-    """The file of a command in this folder, and the first sentence of its docstring.
+    """The file of a command in this folder, the first sentence of its docstring, and its heading.
 
     `function` is the name of its function, if that is not the name of the command. A file may set the class
     of its command as COMMAND.
@@ -22,75 +27,105 @@ class CommandPlace(NamedTuple):
 
     file: str
     help: str
+    heading: str
     function: str = ""
 
 
 COMMANDS = {
-    "run": CommandPlace(
-        "run_commands", "Run a recipe: mine, pretrain, prune, fine-tune, evaluate."
-    ),
-    "debias": CommandPlace(
-        "run_commands",
-        "Train a classifier on your own images, and remove the shortcut if there is one.",
-    ),
     "demo": CommandPlace(
-        "run_commands", "Run all stages on embedded data, on the CPU, in about a minute."
-    ),
-    "compare": CommandPlace(
-        "compare_command",
-        "Train several methods on your own images, and compare their scores.",
-    ),
-    "bench": CommandPlace(
-        "bench_command",
-        "Run recipes with several seeds, and write tables; stored stages are reused.",
+        "run_commands",
+        "Train and debias a small network on coloured digits, on the CPU, in about a minute.",
+        START,
     ),
     "audit": CommandPlace(
         "audit_command",
         "Find out whether your images have a shortcut, and which images contradict it.",
+        START,
+    ),
+    "debias": CommandPlace(
+        "run_commands",
+        "Train a classifier on your own images, and remove the shortcut if there is one.",
+        START,
+    ),
+    "compare": CommandPlace(
+        "compare_command",
+        "Train several methods on your own images, and compare their scores.",
+        START,
     ),
     "report": CommandPlace(
         "report_command",
         "Write the report of a run or an audit: verdict, numbers, suspects, pictures, settings.",
+        CONTINUE,
     ),
     "review": CommandPlace(
         "review_command",
         "Review the suspects in the browser: confirm, clear, relabel or exclude them, then debias.",
-    ),
-    "probe": CommandPlace(
-        "probe_command",
-        "Test a suspicion: change images, and measure how the predictions change.",
-    ),
-    "check": CommandPlace(
-        "check_command",
-        "Fail if new data have a shortcut, a model loses accuracy, or a class gains suspects.",
-        "check_data",
-    ),
-    "export": CommandPlace(
-        "export_command",
-        "Write a run's model as files to deploy, and check each file against the model.",
-    ),
-    "reproduce": CommandPlace(
-        "reproduce_command",
-        "Reproduce tables and figures of the paper: run what is missing, and write their pages.",
-    ),
-    "methods": CommandPlace(
-        "list_commands",
-        "List the methods: the supervision they need, how many networks they train, their source.",
-    ),
-    "theory": CommandPlace(
-        "list_commands",
-        "Compute the paper's bounds and simulations, and write a page, figures and all numbers.",
+        CONTINUE,
     ),
     "predict": CommandPlace(
-        "predict_command", "Classify images, and print path, class and probability as CSV."
+        "predict_command",
+        "Classify images, and print path, class and probability as CSV.",
+        CONTINUE,
     ),
     "evaluate": CommandPlace(
         "evaluate_command",
         "Score the debiased and the ordinary model of a run on labelled images.",
+        CONTINUE,
     ),
-    "data": CommandPlace("data_commands", "Make, check and show the benchmark data sets."),
-    "recipes": CommandPlace("recipe_commands", "List the built-in recipes, or show one."),
-    "runs": CommandPlace("store_commands", "List or remove the stored results of stages."),
+    "probe": CommandPlace(
+        "probe_command",
+        "Test a suspicion: change images, and measure how the predictions change.",
+        CONTINUE,
+    ),
+    "export": CommandPlace(
+        "export_command",
+        "Write a run's model as files to deploy, and check each file against the model.",
+        CONTINUE,
+    ),
+    "check": CommandPlace(
+        "check_command",
+        "Fail if new data have a shortcut, a model loses accuracy, or a class gains suspects.",
+        CONTINUE,
+        "check_data",
+    ),
+    "runs": CommandPlace(
+        "store_commands", "List or remove the stored results of stages.", CONTINUE
+    ),
+    "recipes": CommandPlace(
+        "recipe_commands",
+        "List the built-in recipes, which are complete settings of experiments, or show one.",
+        EXPERIMENTS,
+    ),
+    "run": CommandPlace(
+        "run_commands",
+        "Run a recipe: mine, pretrain, prune, fine-tune, evaluate.",
+        EXPERIMENTS,
+    ),
+    "bench": CommandPlace(
+        "bench_command",
+        "Run recipes with several seeds, and write tables; stored stages are reused.",
+        EXPERIMENTS,
+    ),
+    "methods": CommandPlace(
+        "list_commands",
+        "List the methods: the supervision they need, how many networks they train, their source.",
+        EXPERIMENTS,
+    ),
+    "data": CommandPlace(
+        "data_commands",
+        "Make, check and show the benchmark data sets; check or pack your own images.",
+        EXPERIMENTS,
+    ),
+    "reproduce": CommandPlace(
+        "reproduce_command",
+        "Reproduce tables and figures of the paper: run what is missing, and write their pages.",
+        EXPERIMENTS,
+    ),
+    "theory": CommandPlace(
+        "list_commands",
+        "Compute the paper's bounds and simulations, and write a page, figures and all numbers.",
+        EXPERIMENTS,
+    ),
 }
 
 
@@ -104,7 +139,8 @@ class LazyGroup(PlainGroup):
         """Return a command for the list, with a name and a help text; it cannot be run."""
         if cmd_name not in COMMANDS:
             return None
-        return PlainCommand(cmd_name, help=COMMANDS[cmd_name].help)
+        place = COMMANDS[cmd_name]
+        return PlainCommand(cmd_name, help=place.help, rich_help_panel=place.heading)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, _, rest = super().resolve_command(ctx, args)

@@ -100,12 +100,16 @@ Pretrained = Annotated[
 Trust = Annotated[
     bool,
     typer.Option(
-        "--trust", help="Allow to run the file (file.py:builder) that the network is built from."
+        "--trust",
+        help="Run the file (file.py:builder) that builds the network; only for files you trust.",
     ),
 ]
 RunModel = Annotated[
     str | None,
-    typer.Option("--model", help="file.py:builder, if the run was given a model object in Python."),
+    typer.Option(
+        "--model",
+        help="file.py:builder that makes the network, if the run was given a model object in Python.",
+    ),
 ]
 Pattern = Annotated[
     str | None,
@@ -116,7 +120,8 @@ Pattern = Annotated[
 Bias = Annotated[
     str | None,
     typer.Option(
-        help="Bias labels, for scores: a column, or a pattern of file names such as '*_{group}.png'."
+        help="Where the bias labels are: a column of the table, or a pattern of file names such as "
+        "'*_{group}.png'. Used for scores, and for training only by methods that need them."
     ),
 ]
 Prefer = Annotated[
@@ -134,7 +139,18 @@ Source = Annotated[
         metavar="DATA", help="Folder of class folders, table (.csv), hf:NAME, or folder of shards."
     ),
 ]
-Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: key=value.")]
+Suspects = Annotated[
+    Path | None,
+    typer.Option(
+        help="A suspects.csv of an audit or a run, corrected if you like. Its flags replace the miner's."
+    ),
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a setting, such as prune.steps=500. Repeatable."
+    ),
+]
 
 
 def command_line() -> str:

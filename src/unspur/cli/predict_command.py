@@ -19,7 +19,9 @@ from .options import Device, RunModel, Trust
 
 def predict(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
-    images: Annotated[list[Path], typer.Argument(help="Image files, or folders of them.")],
+    images: Annotated[
+        list[Path], typer.Argument(metavar="IMAGE", help="Image files, or folders of them.")
+    ],
     model: RunModel = None,
     device: Device = None,
     trust: Trust = False,

@@ -62,7 +62,7 @@ def probe(
         list[str] | None,
         typer.Option(
             "--hide",
-            help="Hide border, corners, colour, light, detail, background, text, or region X,Y,W,H.",
+            help="What to hide: border, corners, colour, light, detail, background, text, or region X,Y,W,H.",
         ),
     ] = None,
     paste: Annotated[Path | None, typer.Option(help="Paste this picture into every image.")] = None,
@@ -88,7 +88,7 @@ def probe(
         ),
     ] = None,
     model: RunModel = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random choice of donor images.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     device: Device = None,
     data_root: Root = None,
     trust: Trust = False,

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Column, Table
 
-from ..recipes.catalogue_files import catalogue
+from ..recipes.overview import find_names, group_recipes
+from ..report.console import out as output
 from .help_text import PlainCommand, PlainGroup
 from .options import Changes
 
@@ -23,15 +25,36 @@ app = typer.Typer(
 
 @app.callback()
 def recipes(context: typer.Context) -> None:
-    """List the built-in recipes, or show one."""
-    if context.invoked_subcommand is None:
-        print("\n".join(catalogue().recipes))
+    """List the built-in recipes, which are complete settings of experiments, or show one.
+
+    Without a command: an overview by data set on a terminal, otherwise all names, one a line.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if output.is_terminal:
+        _print_overview()
+    else:
+        recipes_list()
+
+
+@app.command("list", cls=PlainCommand)
+def recipes_list(
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATTERN", help="Part of a name, or a pattern such as 'cmnist/*-dcwp'."
+        ),
+    ] = "",
+) -> None:
+    """Print the names of recipes, one a line."""
+    print("\n".join(find_names(pattern)))
 
 
 @app.command(cls=PlainCommand)
 def show(
     name: Annotated[
-        str, typer.Argument(help="Name of a recipe (`unspur recipes` lists them), or a file.")
+        str,
+        typer.Argument(metavar="RECIPE", help="Name (`unspur recipes` lists them) or TOML file."),
     ],
     set_: Changes = None,
     results: Annotated[
@@ -47,6 +70,24 @@ def show(
     folder = results or next((each for each in RESULTS if each.is_dir()), None)
     ours = _results(loaded.recipe, folder) if folder else ""
     print(show_recipe(name, loaded, changes=texts, ours=ours), end="")
+
+
+def _print_overview() -> None:
+    """Print one line for each data set and set of ratios, and how a name is composed."""
+    table = Table(Column("data set", no_wrap=True), Column("ratio", no_wrap=True), "method")
+    previous = ""
+    for group in group_recipes():
+        shown = "" if group.data == previous else group.data
+        table.add_row(shown, ", ".join(group.ratios) or "–", ", ".join(group.methods) or "–")
+        previous = group.data
+    output.print(table)
+    for line in (
+        "A name is DATA/RATIO-METHOD, for example cmnist/1pct-dcwp. A part shown as – is left out.",
+        "  full names:  unspur recipes list, or unspur recipes list 'cmnist/*-dcwp'",
+        "  settings:    unspur recipes show cmnist/1pct-dcwp",
+        "  run one:     unspur run cmnist/1pct-dcwp",
+    ):
+        output.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _results(recipe: Recipe, folder: Path) -> str:

@@ -16,7 +16,8 @@ from ..runs.finished import is_audit, open_run
 def report(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or an audit.")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="HTML file of the report [RUN/report.html].")
+        Path | None,
+        typer.Option("--out", help="HTML file of the report. Default: RUN/report.html."),
     ] = None,
     store: Annotated[
         Path | None, typer.Option("--store", help="Folder of stored stages, if it was moved.")

@@ -16,7 +16,12 @@ from .options import RunModel, Trust
 def review(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run or an audit.")],
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")
+        int,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port to listen on. 0: port 8471, or any free port if it is in use.",
+        ),
     ] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")

@@ -39,6 +39,7 @@ from .options import (
     Size,
     Source,
     StoreAt,
+    Suspects,
     Threads,
     check_out,
     command_line,
@@ -46,7 +47,10 @@ from .options import (
 
 
 def run(
-    name: Annotated[str, typer.Argument(help="A recipe by name (see `unspur recipes`) or file.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE", help="Name (`unspur recipes` lists them) or TOML file."),
+    ],
     seed: Annotated[
         int | None, typer.Option(help="Seed of training; by default that of the recipe.")
     ] = None,
@@ -57,7 +61,8 @@ def run(
     data_root: Root = None,
     set_: Changes = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print the stages and how long they take.")
+        bool,
+        typer.Option("--dry-run", help="Train nothing; print the stages and how long they take."),
     ] = False,
     log_to: LogTo = None,
     quiet: Quiet = False,
@@ -86,17 +91,15 @@ def debias(
     threads: Threads = None,
     store: StoreAt = None,
     set_: Changes = None,
-    suspects: Annotated[
-        Path | None, typer.Option(help="A suspects.csv that you have corrected.")
-    ] = None,
+    suspects: Suspects = None,
     bias: Bias = None,
     method: Method = own_methods.DEFAULT,
     prefer: Prefer = "balanced",
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Debias without an audit for a shortcut.")
+        bool, typer.Option("--anyway", help="Debias in any case, without an audit first.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print how long it takes.")
+        bool, typer.Option("--dry-run", help="Train nothing; estimate how long it takes.")
     ] = False,
     log_to: LogTo = None,
     quiet: Quiet = False,
@@ -139,7 +142,7 @@ def demo(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run all stages on embedded data, on the CPU, in about a minute."""
+    """Train and debias a small network on coloured digits, on the CPU, in about a minute."""
     place = command_place("cpu", store, show(quiet=quiet), threads)
     _finish(workflow.open_recipe(recipes.load("demo"), place), out)
 

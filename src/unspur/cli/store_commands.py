@@ -42,7 +42,8 @@ def runs_list(store: StoreAt = None) -> None:
 @app.command("rm", cls=PlainCommand)
 def runs_rm(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names from `unspur runs list`, or their beginnings.")
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Names from `unspur runs list`, or their beginnings."),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Remove everything.")] = False,
     unfinished: Annotated[

@@ -69,7 +69,7 @@ def match(pattern: str) -> list[str]:
         return [pattern]
     if not (found := fnmatch.filter(names(), pattern)):
         hint = suggestion(pattern.replace("*", ""), names())
-        raise RecipeError(f"no recipe matches {pattern!r}.{hint} `unspur recipes` lists all.")
+        raise RecipeError(f"no recipe matches {pattern!r}.{hint} `unspur recipes list` lists all.")
     return found
 
 

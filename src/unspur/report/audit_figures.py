@@ -117,8 +117,8 @@ def _reliance(e: Evidence, limits: Thresholds) -> Figure:
         "Reliance",
         "A part of each image is hidden. In how many pairs of a suspect and an ordinary image does this "
         "reduce the confidence in the predicted class more for the suspect? By chance, and for wrong labels, "
-        f"in half of them. Reliance is only used if the insistence is at least {limits.resting:g}."
-        + _doubt(ShowsReliance(), e, limits),
+        "in half of them. Reliance is only used if the share of confident errors is at least "
+        f"{limits.resting:g}." + _doubt(ShowsReliance(), e, limits),
         strip(
             marks,
             Axis(low, 1.0, zones, chance=0.5),
@@ -136,14 +136,14 @@ def _insistence(e: Evidence, limits: Thresholds) -> Figure:
     name = f"{e.full:,} of {e.clear:,} suspects"
     mark = Mark(name, e.insistence, f"{e.insistence:.2f}")
     return Figure(
-        "Insistence",
+        "Confident errors",
         "A network that was not trained on the suspects clearly predicts a class other than the label for "
-        "some of them. Insistence is the share of these for which it is as confident as for ordinary images.",
+        "some of them. This is the share of these for which it is as confident as for ordinary images.",
         strip(
             [mark],
             Axis(0.0, 1.0, zones),
-            words=f"Insistence {mark.text}, on {name}. Below {limits.insistence:g}, the suspects are merely "
-            "hard images.",
+            words=f"Confident errors {mark.text}, {name}. Below {limits.insistence:g}, the suspects are "
+            "merely hard images.",
         ),
     )
 
@@ -156,7 +156,7 @@ def _separation(e: Evidence, limits: Thresholds) -> Figure:
         "Separation",
         "In how many pairs of a suspect and an ordinary image is another network less confident of that "
         "class for the suspect? By chance, and for wrong labels, in half of them. Separation is only used "
-        "if the insistence is high; hard images have a low insistence."
+        "if the share of confident errors is high; among hard images it is low."
         + _doubt(ShowsSeparation(), e, limits),
         strip(
             marks,

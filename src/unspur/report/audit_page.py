@@ -102,7 +102,7 @@ def _text(audit: SavedAudit) -> str:
 
 def _filters() -> dict[str, str]:
     """Return the filters that only the gallery of an audit has."""
-    return {"insisted": "confidently contradicted"} | {
+    return {"insisted": "confident errors"} | {
         each.name: each.filter for each in audit_networks.compared()
     }
 

@@ -60,7 +60,7 @@ def _example(each: ColumnEvidence) -> str:
     example = each.example
     return (
         f"For example, in class {example.label!r}, {percent(example.suspects, 0)} of the suspects and "
-        f"{percent(example.others, 0)} of the other images have {example.kind!r}."
+        f"{percent(example.others, 0)} of the other images have {each.name!r} = {example.kind}."
     )
 
 

@@ -7,6 +7,7 @@ pages, figures                            write Markdown and SVG
 main, preset, ablation, mining, sweep, pruning, faces, harmless, slim, picture    the items
 prose, prose_numbers, prose_documents     render pages of prose from templates, with recorded numbers
 audit_table, speed_table, code_tables     tables for these pages: audits, speed, methods and folders
+audit_ranges, recorded_values             single numbers for these pages
 
 May import: audit, cluster, data, errors, extras, hashing, methods, recipes, report, runs, stages, store,
 training.

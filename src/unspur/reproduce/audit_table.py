@@ -13,8 +13,8 @@ ROLES = ("development", "unseen")
 TRUTHS = ("shortcut", "null", "noise")
 FOLLOWED = 0.5  # error of the miner on conflicting images from which it is said to take a shortcut
 HEADER = (
-    *("role", "truth", "case", "seed", "suspects", "gain", "p", "reliance", "p", "insistence"),
-    *("separation", "p", "taken", "verdict", "right"),
+    *("role", "truth", "case", "seed", "suspects", "gain", "p", "reliance", "p"),
+    *("confident errors", "separation", "p", "taken", "verdict", "right"),
 )
 
 
@@ -59,7 +59,7 @@ def recall_table(cases: Sequence[Case], roles: Sequence[str] = ROLES) -> str:
     header = (
         "role",
         "kind",
-        *(f"{share:.1%} conflicting" for share in shares),
+        *(f"{100 * share:.1f} % conflicting" for share in shares),
         "all",
         "95 % interval",
     )
@@ -68,7 +68,8 @@ def recall_table(cases: Sequence[Case], roles: Sequence[str] = ROLES) -> str:
         here = {e["share"]: e for e in found if (e["role"], e["kind"]) == (role, kind)}
         cells = [_found(here[share]) if share in here else "–" for share in (*shares, None)]
         low, high = here[None]["interval"]
-        lines.append("| " + " | ".join([role, kind, *cells, f"{low:.0%} to {high:.0%}"]) + " |")
+        interval = f"{100 * low:.0f} to {100 * high:.0f} %"
+        lines.append("| " + " | ".join([role, kind, *cells, interval]) + " |")
     return "\n".join(lines)
 
 

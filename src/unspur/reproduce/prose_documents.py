@@ -10,6 +10,7 @@ from typing import Any
 from ..audit.thresholds import THRESHOLDS
 from ..errors import UnspurError
 from ..store import read_document, read_lines
+from .audit_ranges import AuditRange, audit_range
 from .audit_table import audit_page, recall_table
 from .code_tables import folder_table, method_table
 from .loop_tables import loop_text
@@ -21,6 +22,7 @@ from .own_data_tables import (
     network_table,
     preset_table,
 )
+from .recorded_values import recorded_value
 from .search_table import search_table, settings_table
 from .speed_table import speed_table
 
@@ -109,6 +111,16 @@ class ProseDocuments:
         ]
         hits = sum(case["verdict"] in verdicts if verdicts else case["right"] for case in cases)
         return f"{hits} of {len(cases)}"
+
+    def audit_range(
+        self, number: str, truth: str, images: str = "", role: str = "development"
+    ) -> AuditRange:
+        """Return the range of a number over recorded audits; `.least` and `.most` are its ends."""
+        return audit_range(self.folder, number, truth, images, role)
+
+    def value(self, file: str, path: str) -> Any:
+        """Return one number of a record by its path, such as `tables/decoding/jpeg_px=500/ms_per_core`."""
+        return recorded_value(self.folder, file, path)
 
     def threshold(self, name: str) -> str:
         """Return a threshold of the audit's verdict."""

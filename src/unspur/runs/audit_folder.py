@@ -156,7 +156,7 @@ def pictures_of(audit: Audit, context: Context) -> Pictures:
 
 
 def _examples(audit: Audit, context: Context, view: str) -> Tensor:
-    """Select what the network of a view gets right or, if that includes few suspects, the insisted ones."""
+    """Select what the network of a view gets right, or the confident errors if that has few suspects."""
     right = audit.predictions[view].predicted == context.splits.train.targets
     enough = int((right & audit.suspects.conflict).sum()) >= FEWEST_RIGHT
     return right if enough else audit.insisted

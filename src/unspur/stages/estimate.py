@@ -52,6 +52,7 @@ def estimate(run: Run) -> list[Estimate]:
         if name == "mine" and context.miner is not None:
             # The judge has trained these networks before.
             steps, seconds = (0, 0.0) if key.stored or context.judge else context.miner.cost()
+            left = steps
         elif left:
             settings = context.recipe.table(name)
             assert isinstance(settings, TrainingSettings)

@@ -113,7 +113,7 @@ def verdict(suspects: Suspects, *, opinion: Tensor | None = None) -> Verdict:
     sample with a wrong label does not.
     """
     n, k = len(suspects), int(suspects.conflict.sum())
-    share = f"{k} of {n} training samples ({k / n:.2%})"
+    share = f"{k} of {n} training samples ({100 * k / n:.2f} %)"
     if k < max(FEWEST, FEWEST_SHARE * n):
         return _too_few(share)
     if k > MOST_SHARE * n:
@@ -145,6 +145,6 @@ def _noisy(share: str, against: float) -> Verdict:
     return Verdict(
         "noise",
         f"{share} contradict what a model learns first, but the ordinary model contradicts "
-        f"{against:.0%} of their labels on unseen samples too: they may be wrong labels. "
+        f"{100 * against:.0f} % of their labels on unseen samples too: they may be wrong labels. "
         "Debiasing went on; look at the suspects before trusting it.",
     )

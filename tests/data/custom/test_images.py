@@ -239,7 +239,7 @@ def test_a_few_bad_images_are_skipped_and_listed(
         monkeypatch.setattr(images, "CHUNK", 64)
     root = with_bad_files(tmp_path / "photos", 3)
     with pytest.warns(
-        UserWarning, match=r"3 of 303 images \(1\.0%\) .* skipped: a/bad0\.png"
+        UserWarning, match=r"3 of 303 images \(1\.0 %\) .* skipped: a/bad0\.png"
     ) as found:
         splits = custom.load(root)
     assert len(found) == 1
@@ -253,9 +253,8 @@ def test_a_few_bad_images_are_skipped_and_listed(
 def test_more_than_one_unreadable_image_in_a_hundred_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         custom.load(with_bad_files(tmp_path / "photos", 4))
-    assert str(error.value).startswith(
-        "4 of 304 images (1.3%) of photos cannot be read, more than 1%: a/bad0.png ("
-    )
+    for words in ("4 of 304 images (1.3 %)", "photos", "more than 1 %: a/bad0.png ("):
+        assert words in str(error.value)
 
 
 def test_a_class_without_readable_images_is_an_error(tmp_path: Path) -> None:

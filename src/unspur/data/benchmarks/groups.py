@@ -92,7 +92,8 @@ def verify(splits: Splits) -> Iterator[str]:
         return
     count = int(conflicting.sum())
     counts = len(splits.train) - count, count
-    text = f"{counts[0]} aligned and {counts[1]} conflicting training images ({count / sum(counts):.2%})"
+    share = f"{100 * count / sum(counts):.2f} %"
+    text = f"{counts[0]} aligned and {counts[1]} conflicting training images ({share})"
     expected = PUBLISHED.get(splits.name)
     if expected is None:
         yield f"{splits.name}: {text}. There is no published count to compare with."

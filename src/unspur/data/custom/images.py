@@ -209,10 +209,13 @@ def report_unreadable(skipped: Mapping[str, str], listing: Listing) -> None:
     share = len(skipped) / len(listing.rows)
     most = 10 if share > MOST_BAD else 50
     more = f" and {len(problems) - most} more" if len(problems) > most else ""
-    text = f"{len(problems)} of {len(listing.rows)} images ({share:.1%}) of {listing.name} cannot be read"
+    count = f"{len(problems)} of {len(listing.rows)} images ({100 * share:.1f} %)"
+    text = f"{count} of {listing.name} cannot be read"
     examples = f"{'; '.join(problems[:most])}{more}"
     if share > MOST_BAD:
-        raise DataError(f"{text}, more than {MOST_BAD:.0%}: {examples}. Repair or remove them.")
+        raise DataError(
+            f"{text}, more than {100 * MOST_BAD:.0f} %: {examples}. Repair or remove them."
+        )
     warnings.warn(f"{text} and are skipped: {examples}.", stacklevel=4)
 
 
