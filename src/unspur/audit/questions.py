@@ -172,13 +172,11 @@ class ShowsBorder(Question):
 
     def holds(self, e: Evidence, limits: Thresholds) -> bool:
         seen = e.border
-        if seen is None or seen.separation is None or seen.full < limits.fewest_full:
+        if seen is None or seen.separation is None or seen.error > limits.border_error:
             return False
-        if seen.error > limits.border_error:
-            return False
-        enough = seen.insistence >= limits.border_insistence
+        many = seen.full >= limits.fewest_full and seen.insistence >= limits.border_insistence
         least = limits.border_separation(seen.insistence)
-        return enough and is_significant(seen.separation, least, limits)
+        return many and is_significant(seen.separation, least, limits)
 
     def measured(self, e: Evidence, limits: Thresholds) -> str:
         seen = e.border
