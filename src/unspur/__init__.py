@@ -2,9 +2,8 @@
 
 The flow of data: data → stages (mine, pretrain, prune, fine-tune, evaluate) → runs → report, deploy. The
 `__init__` of a folder says what it may import. Names are imported when they are first used. The flat files:
-deprecation, errors, extras, hashing, lazy, noise, version may import: nothing.
+deprecation, errors, extras, lazy, noise, version may import: nothing.
 boundary may import: errors.
-addresses may import: errors, extras.
 api may import: audit, boundary, data, errors, parallel, recipes, report, runs, stages, store, workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
 probe_api may import: boundary, data, deploy, errors, probe, recipes, report, run_api, runs, stages.

@@ -8,8 +8,7 @@ main, preset, ablation, mining, sweep, pruning, faces, harmless, slim, picture  
 prose, prose_numbers, prose_documents     render pages of prose from templates, with recorded numbers
 audit_table, speed_table, code_tables     tables for these pages: audits, speed, methods and folders
 
-May import: audit, cluster, data, errors, extras, hashing, methods, recipes, report, runs, stages, store,
-training.
+May import: audit, cluster, data, errors, extras, methods, recipes, report, runs, stages, store, training.
 """
 
 from __future__ import annotations
