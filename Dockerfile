@@ -17,6 +17,9 @@ FROM python:${PYTHON}-slim-${DEBIAN} AS base
 ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN useradd --create-home --uid 1000 unspur
 COPY constraints.txt /tmp/constraints.txt
+WORKDIR /work
+ENTRYPOINT ["unspur"]
+CMD ["--help"]
 
 # torch without CUDA is about a tenth of the size; only this index has it.
 FROM base AS cpu
@@ -24,9 +27,6 @@ RUN pip install --index-url https://download.pytorch.org/whl/cpu -c /tmp/constra
 COPY --from=wheel /wheels /wheels
 RUN pip install -c /tmp/constraints.txt "$(ls /wheels/*.whl)[report,review,table,deploy]"
 USER unspur
-WORKDIR /work
-ENTRYPOINT ["unspur"]
-CMD ["--help"]
 
 # torch from PyPI brings the CUDA libraries; the driver is the host's (NVIDIA Container Toolkit). Triton compiles
 # kernels at run time and needs a C compiler for it.
@@ -36,6 +36,3 @@ RUN pip install -c /tmp/constraints.txt torch
 COPY --from=wheel /wheels /wheels
 RUN pip install -c /tmp/constraints.txt "$(ls /wheels/*.whl)[report,review,table,deploy]"
 USER unspur
-WORKDIR /work
-ENTRYPOINT ["unspur"]
-CMD ["--help"]

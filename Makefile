@@ -45,9 +45,10 @@ format: $(DEV)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A second thread makes these short trainings no faster.
 reproduce-quick: $(DEMO)
 	rm -rf runs/quick
-	$(BIN)/unspur reproduce all --quick --quiet --results runs/quick/results --pages runs/quick/pages --store runs/quick/store
+	OMP_NUM_THREADS=1 $(BIN)/unspur reproduce all --quick --quiet --results runs/quick/results --pages runs/quick/pages --store runs/quick/store
 
 pages: $(DEMO)
 	$(BIN)/unspur reproduce all --no-run --quiet
@@ -64,11 +65,12 @@ release-check: $(DEV)
 docs: notebooks
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-# A notebook is executed again if it or the program has changed, two at a time and each on one core.
+# A notebook is executed again if it or the program has changed, each on one core; two at a time, or as many as
+# `make -j` allows.
 NOTEBOOKS := $(patsubst docs/notebooks/%.py,build/notebooks/%.ipynb,$(wildcard docs/notebooks/*.py))
 
 notebooks: $(DOCS)
-	@$(MAKE) --no-print-directory -j2 $(NOTEBOOKS)
+	@$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j2) $(NOTEBOOKS)
 
 build/notebooks/%.ipynb: docs/notebooks/%.py scripts/docsite/run_notebook.py $(shell find src/unspur -name '*.py')
 	OMP_NUM_THREADS=1 $(BIN)/python scripts/docsite/run_notebook.py $< build/notebooks

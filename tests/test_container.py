@@ -60,11 +60,23 @@ def test_every_file_that_the_build_reads_is_copied() -> None:
     assert all(re.search(rf"^COPY .*\b{re.escape(name)}\b", DOCKERFILE, re.M) for name in needed)
 
 
+def lines_of(stage: str) -> list[str]:
+    """Return the instructions of one stage, without comments."""
+    part = DOCKERFILE.split(f" AS {stage}\n")[1].partition("\nFROM ")[0]
+    return [line for line in part.splitlines() if line and line[0] != "#"]
+
+
+def test_the_shared_stage_says_how_an_image_is_started() -> None:
+    shared = ["WORKDIR /work", 'ENTRYPOINT ["unspur"]', 'CMD ["--help"]']
+    assert lines_of("base")[-3:] == shared
+    assert [line for line in shared if DOCKERFILE.count(line) != 1] == []
+
+
 @pytest.mark.parametrize("stage", ["cpu", "cuda"])
 def test_images_run_as_an_ordinary_user_with_extras_that_exist(stage: str) -> None:
-    part = DOCKERFILE.split(f" AS {stage}\n")[1].partition("\nFROM ")[0]
-    assert "USER unspur" in part
-    assert 'ENTRYPOINT ["unspur"]' in part
-    extras = re.findall(r"\.whl\)\[([\w,]+)\]", part)[0].split(",")
+    *_, install, user = lines_of(stage)
+    assert stages()[stage] == "base"
+    assert user == "USER unspur"
+    extras = re.findall(r"\.whl\)\[([\w,]+)\]", install)[0].split(",")
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(extras) <= known["optional-dependencies"].keys()

@@ -1,4 +1,4 @@
-"""A user's `mypy --strict` sees our types, and passes on the example of the README."""
+"""A user's `mypy --strict` sees our types, and passes on the example of the README and on a tracker."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+TRACKER = """from unspur import trackers
+
+with trackers.TensorBoard("runs") as tracker:
+    tracker("pretrain", 1, {"loss": 0.5})
+"""
 WRONG = "import unspur\n\nresult: int = unspur.debias('photos', modle=None)\n"
 
 
@@ -19,6 +24,7 @@ def test_the_example_of_the_readme_passes_and_a_wrong_call_does_not(tmp_path: Pa
     assert examples
     for number, example in enumerate(examples):
         (tmp_path / f"example_{number}.py").write_text(example)
+    (tmp_path / "track.py").write_text(TRACKER)
     (tmp_path / "wrong.py").write_text(WRONG)
     files = sorted(map(str, tmp_path.glob("*.py")))
     done = subprocess.run(

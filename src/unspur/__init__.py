@@ -2,13 +2,10 @@
 
 The flow of data: data → stages (mine, pretrain, prune, fine-tune, evaluate) → runs → report, deploy. The
 `__init__` of a folder says what it may import. Names are imported when they are first used. The flat files:
-deprecation, errors, extras, hashing, lazy, noise, version may import: nothing.
+deprecation, errors, extras, lazy, noise, version may import: nothing.
 boundary may import: errors.
-addresses, trackers may import: errors, extras.
 api may import: audit, boundary, data, errors, parallel, recipes, report, runs, stages, store, workflow.
 run_api may import: boundary, data, deploy, errors, report, runs, stages.
-estimator may import: api, data, errors, recipes, workflow.
-pretrained may import: boundary, run_api, runs.
 probe_api may import: boundary, data, deploy, errors, probe, recipes, report, run_api, runs, stages.
 """
 
@@ -25,9 +22,10 @@ if TYPE_CHECKING:
     from .api import audit, compare, debias
     from .audit.result import Audit
     from .data import Split, Splits
-    from .estimator import DebiasClassifier
+    from .integrations import trackers as trackers
+    from .integrations.estimator import DebiasClassifier
+    from .integrations.pretrained import PretrainedClassifier
     from .masks.verbs import apply, attach, bake, density, harden
-    from .pretrained import PretrainedClassifier
     from .probe.findings import Probe
     from .probe_api import probe
     from .recipes import Recipe
@@ -80,9 +78,10 @@ if not TYPE_CHECKING:
             "api": "audit compare debias",
             "audit.result": "Audit",
             "data.splits": "Split Splits",
-            "estimator": "DebiasClassifier",
+            "integrations": "trackers",
+            "integrations.estimator": "DebiasClassifier",
+            "integrations.pretrained": "PretrainedClassifier",
             "masks.verbs": "apply attach bake density harden",
-            "pretrained": "PretrainedClassifier",
             "probe.findings": "Probe",
             "probe_api": "probe",
             "recipes.settings": "Recipe",

@@ -10,7 +10,7 @@ import torch
 from unspur import data
 from unspur.data.splits import Split, Splits
 from unspur.errors import DataError
-from unspur.hashing import digest
+from unspur.store.hashing import digest
 
 
 def split(n: int = 4, *, size: int = 2, high: int = 2) -> Split:

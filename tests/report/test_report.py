@@ -17,7 +17,7 @@ from tracked import read_scalars
 from unspur import cli, stages, workflow
 from unspur.cli.report_command import report
 from unspur.errors import StoreError, UnspurError
-from unspur.report import events, page, words
+from unspur.report import page, words
 from unspur.runs.finished import open_run
 from unspur.runs.intervals import Intervals
 from unspur.stages.inspection import inspect
@@ -251,11 +251,13 @@ def test_the_command(folder):
     assert (folder / "report.html").exists()
 
 
-def test_the_course_of_training_for_tensorboard(path, tmp_path):
+def test_the_course_of_training_for_tensorboard(folder, tmp_path):
     pytest.importorskip("tensorboard")
-    run = open_run(path.parent)
-    assert events.write_events(run, tmp_path) == ["mine", "pretrain", "prune", "finetune"]
-    first = run.stages["pretrain"].log[0]
+    done = CliRunner().invoke(cli.app, ["report", str(folder), "--tensorboard", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    stages = {"mine", "pretrain", "prune", "finetune"}
+    assert stages <= {each.name for each in tmp_path.iterdir()}
+    first = open_run(folder).stages["pretrain"].log[0]
     scalars = read_scalars(tmp_path / "pretrain")
     assert scalars["loss"][0] == (first["step"], pytest.approx(first["loss"]))
     assert not {"step", "seconds"} & set(scalars)
@@ -264,7 +266,7 @@ def test_the_course_of_training_for_tensorboard(path, tmp_path):
 def test_without_tensorboard_it_says_what_to_install(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(UnspurError, match=r"pip install 'unspur\[track\]'"):
-        events.write_events(open_run(folder), folder)
+        report(folder, tensorboard=folder)
 
 
 # Sentences

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from bench_desk import open_desk
-from unspur.addresses import is_address, read_address, replace_suffix, write_address
 from unspur.errors import StoreError, UsageError
 from unspur.store import Workspace, open_store
+from unspur.store.addresses import is_address, read_address, replace_suffix, write_address
 from unspur.store.remote_store import RemoteStore
 
 fsspec = pytest.importorskip("fsspec", reason="the extra `cloud` is not installed")

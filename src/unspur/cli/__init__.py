@@ -1,7 +1,7 @@
 """The command line: nothing here that a Python user could not do too; a file has one command or a few.
 
-May import: addresses, audit, boundary, check, cluster, data, deploy, errors, parallel, probe, probe_api,
-recipes, report, reproduce, review, run_api, runs, stages, store, trackers, training, version, workflow.
+May import: audit, boundary, check, cluster, data, deploy, errors, integrations, parallel, probe, probe_api,
+recipes, report, reproduce, review, run_api, runs, stages, store, training, version, workflow.
 """
 
 from __future__ import annotations

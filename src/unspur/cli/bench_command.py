@@ -10,12 +10,12 @@ import typer
 from rich.table import Table
 
 from .. import recipes
-from ..addresses import is_address
 from ..errors import RecipeError, UnspurError
 from ..report import terminal
 from ..report.pool_table import show_pool
 from ..runs import bench as benching
 from ..runs.run_records import RunRecords
+from ..store.addresses import is_address
 from ..workflow import FinishedRuns, ListPart, ManyRuns, Site, run_here, run_on_cluster
 from .cluster_options import open_pool
 from .help_text import ClusterCommand

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from ..errors import UnspurError
+from ..integrations.trackers import open_tracker
 from ..report import page, terminal
-from ..report.events import write_events
 from ..runs.finished import is_audit, open_run
+from ..runs.log_replay import replay_log
 
 
 def report(
@@ -43,6 +44,7 @@ def report(
         raise UnspurError(str(error)) from error
     terminal.out.print(f"Open {path}.", markup=False, soft_wrap=True)
     if tensorboard is not None:
-        write_events(open_run(folder, store), tensorboard)
+        with open_tracker(f"tensorboard:{tensorboard}") as tracker:
+            replay_log(open_run(folder, store), tracker)
         text = f"To see the training curves: tensorboard --logdir {tensorboard}"
         terminal.out.print(text, markup=False, soft_wrap=True)

@@ -14,6 +14,7 @@ from rich.table import Table
 from .. import recipes, workflow
 from ..data.custom.assembly import UserImages
 from ..data.splits import describe
+from ..integrations.trackers import Tracker, open_tracker
 from ..parallel import is_first
 from ..recipes import budget, own_methods
 from ..report import terminal
@@ -21,7 +22,6 @@ from ..report.run_clock import duration
 from ..report.terminal import err, score_table, show, summary
 from ..stages import Run
 from ..stages.place import command_place
-from ..trackers import Tracker, open_tracker
 from ..workflow import Announcement, Outcome
 from .options import (
     Bias,

@@ -2,7 +2,7 @@
 
 `decoding/` turns files into pixels, `custom/` opens a user's own images, `sharded/` opens images in tar
 shards, `benchmarks/` loads or generates the published data sets.
-May import: addresses, boundary, errors, extras, hashing, noise, parallel.
+May import: boundary, errors, extras, noise, parallel, store.
 """
 
 from .benchmarks.registry import DATASETS, SIZED, cache_folder, dataset_names, load

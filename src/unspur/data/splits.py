@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError
-from ..hashing import digest
 from ..parallel import open_once, process_count
+from ..store.hashing import digest
 from .decoding.pixels import Crop
 
 

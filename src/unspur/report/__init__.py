@@ -1,5 +1,5 @@
 """Report pages, tables and figures, made from stored results; nothing here trains.
 
-May import: audit, cluster, errors, extras, methods, probe, recipes, runs, stages, store, theory, trackers,
-training, version.
+May import: audit, cluster, errors, extras, methods, probe, recipes, runs, stages, store, theory, training,
+version.
 """

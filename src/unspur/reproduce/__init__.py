@@ -9,8 +9,7 @@ prose, prose_numbers, prose_documents     render pages of prose from templates, 
 audit_table, speed_table, code_tables     tables for these pages: audits, speed, methods and folders
 audit_ranges, recorded_values             single numbers for these pages
 
-May import: audit, cluster, data, errors, extras, hashing, methods, recipes, report, runs, stages, store,
-training.
+May import: audit, cluster, data, errors, extras, methods, recipes, report, runs, stages, store, training.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..hashing import digest
+from ..store.hashing import digest
 from .item import RecordedRun, Run
 from .run_identity import sections_read
 

@@ -1,7 +1,7 @@
 """Finished runs on disk: the folder of a run, loading its model, suspects.csv, tables of many runs.
 
-May import: addresses, audit, data, errors, extras, masks, methods, models, parallel, recipes, stages,
-store, training, version.
+May import: audit, data, errors, extras, masks, methods, models, parallel, recipes, stages, store, training,
+version.
 """
 
 from .classifier import Classifier, load, score

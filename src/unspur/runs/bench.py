@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from .. import stages
-from ..addresses import replace_suffix
 from ..recipes import Recipe
 from ..recipes.published import METRICS, PUBLISHED
 from ..store import Artifact, environment
+from ..store.addresses import replace_suffix
 from ..store.anywhere import write_anywhere
 from ..training.metrics import mean_sd
 from .intervals import bootstrap

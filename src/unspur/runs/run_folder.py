@@ -26,7 +26,6 @@ import torch
 from torch import Tensor
 
 from .. import recipes
-from ..addresses import is_address
 from ..data.custom import hub
 from ..models import Builder
 from ..stages.context import Advice, Context
@@ -42,6 +41,7 @@ from ..store import (
     write_bytes,
     write_tensors,
 )
+from ..store.addresses import is_address
 from ..store.manifest import MANIFEST
 from ..version import VERSION
 from .model_description import FORMAT, MODEL

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import stages
-from ..addresses import join_address, replace_suffix
 from ..errors import StoreError
 from ..recipes import Recipe
 from ..stages.evaluate import score_ingredients
 from ..store import key_of, parse_json
+from ..store.addresses import join_address, replace_suffix
 from ..store.anywhere import read_anywhere, write_anywhere
 
 FOLDER = ".runs"

@@ -1,6 +1,6 @@
 """The stages of a run (mine, pretrain, adapt, prune, finetune, evaluate), their context and results.
 
-May import: data, errors, hashing, masks, methods, models, noise, parallel, recipes, store, training.
+May import: data, errors, masks, methods, models, noise, parallel, recipes, store, training.
 """
 
 from .driver import Run, run, run_together

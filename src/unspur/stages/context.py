@@ -17,13 +17,13 @@ from ..data.batches import Preprocess, Resident, Source
 from ..data.splits import Part, Split, Splits, fast_layout
 from ..data.streaming import Streaming, fits_on
 from ..errors import Interrupted, RecipeError
-from ..hashing import digest
 from ..methods import own_stages
 from ..models import Builder
 from ..models.head import check_outputs, find_head
 from ..parallel import any_of
 from ..recipes import Recipe
 from ..store import Store
+from ..store.hashing import digest
 from ..training.inputs import Progress
 from .corrections import Corrections, check_left
 from .log_hook import LogHook

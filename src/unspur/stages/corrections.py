@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..data.splits import Part, Splits, with_targets
 from ..errors import DataError
-from ..hashing import digest
+from ..store.hashing import digest
 
 SUSPECT, EXCLUDE = "suspect", "exclude"
 

@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import ModelError
-from ..hashing import digest
 from ..models.head import find_head, penultimate
 from ..store import Artifact
+from ..store.hashing import digest
 from ..training.numerics import matmul_precision
 from .context import Context
 from .evaluate import Scorer

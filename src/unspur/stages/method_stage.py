@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from .. import masks
 from ..data.batches import Source
-from ..hashing import digest
 from ..methods import MethodEntry, OwnStage
 from ..models import Builder, builder
+from ..store.hashing import digest
 from ..training import metrics, sampling
 from ..training.inputs import Watcher
 from ..training.sections import MethodSettings, NetworkSettings

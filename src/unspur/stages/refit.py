@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ..errors import ModelError, RecipeError
-from ..hashing import digest
 from ..methods import dfr
 from ..models.head import penultimate
+from ..store.hashing import digest
 from ..training.numerics import deterministic, matmul_precision
 from .context import Context
 from .prune import head_in_key

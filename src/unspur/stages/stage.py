@@ -11,8 +11,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..hashing import digest
 from ..recipes import Recipe
+from ..store.hashing import digest
 from ..training.inputs import Training
 from .context import Context
 from .results import Results, StageResult

@@ -1,6 +1,6 @@
-"""Results on disk: artifacts by key, stages in progress, atomic writes, sealed folders, JSON, packed weights.
+"""Results on disk or in object stores: artifacts by key, atomic writes, sealed folders, JSON, content hashes.
 
-May import: addresses, errors, hashing, parallel, version.
+May import: errors, extras, parallel, version.
 """
 
 from .artifact_store import Store, default_store, key_of

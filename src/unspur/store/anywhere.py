@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..addresses import read_address, write_address
+from .addresses import read_address, write_address
 from .atomic import write_bytes
 
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..addresses import explain_failure, is_address, open_filesystem
 from ..errors import StoreError
+from .addresses import explain_failure, is_address, open_filesystem
 from .artifact_store import Store
 from .artifacts import FACTS, LOG, TENSORS, Artifact, open_artifact
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
-from ..hashing import digest
 from .artifacts import FACTS, LOG, TENSORS, Artifact, environment, log_checksum, open_artifact, seal
 from .atomic import read_tensors, sweep, sync_file, sync_folder, write_bytes, write_tensors
 from .finite import check_finite
+from .hashing import digest
 from .json_lines import append_row, cut_incomplete
 from .removal import hold
 

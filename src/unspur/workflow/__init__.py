@@ -12,8 +12,8 @@ The functions of `api` and all commands go through here, so that Python and the 
     carry_out_audit(context, out) ──> Audit      train its networks, save its folder, write the report
     run_here, run_on_cluster      ──> FinishedRuns  run many recipes, in parts or on a cluster
 
-May import: addresses, audit, cluster, data, deploy, errors, masks, models, parallel, recipes, report,
-runs, stages, store.
+May import: audit, cluster, data, deploy, errors, masks, models, parallel, recipes, report, runs, stages,
+store.
 """
 
 from .announcing import Announcement, announce, expect_costs

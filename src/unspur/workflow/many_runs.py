@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import data, stages
-from ..addresses import is_address
 from ..cluster import Pool, SerialPool, TaskFailure
 from ..errors import Interrupted, UnspurError, UsageError
 from ..recipes import Recipe
@@ -25,6 +24,7 @@ from ..runs.run_records import RunRecords, is_current
 from ..stages.context import Context, Show
 from ..stages.place import command_place
 from ..store import default_store
+from ..store.addresses import is_address
 from .debiasing import open_recipe
 
 RunNumbers = dict[str, Any]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import DataError
-from ...hashing import digest
+from ...store.hashing import digest
 from ..decoding.pixel_cache import cached_pixels
 from ..decoding.pixels import Bytes
 from ..splits import Split, Splits

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError
-from ...hashing import digest
+from ...store.hashing import digest
 from . import pixels
 from .pixels import CROPS, Bytes, Crop, UnreadableImage
 

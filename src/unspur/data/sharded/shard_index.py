@@ -13,8 +13,8 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from ...addresses import join_address, read_address, write_address
 from ...errors import DataError
+from ...store.addresses import join_address, read_address, write_address
 from .tar_members import MOST_BYTES
 
 FORMAT = 1

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...addresses import is_address
 from ...errors import DataError
+from ...store.addresses import is_address
 from ..decoding.pixels import Crop
 from ..splits import Splits
 from .shard_index import PARTS, ShardIndex, has_index, read_index

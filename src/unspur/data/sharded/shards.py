@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...addresses import explain_failure, join_address, open_filesystem
+from ...store.addresses import explain_failure, join_address, open_filesystem
 from ..decoding.decoding_process import Task
 from ..decoding.files import VERSION, in_threads, read
 from ..decoding.pixels import Bytes, Crop, name_span

@@ -16,9 +16,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from . import run_api
-from .boundary import explain_system
-from .runs.classifier import load
+from .. import run_api
+from ..boundary import explain_system
+from ..runs.classifier import load
 
 try:
     from huggingface_hub import ModelHubMixin, snapshot_download

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import api
-from .data.batches import CHUNK
-from .data.custom.image_arrays import Shape, images_tensor
-from .data.splits import Split
-from .errors import DataError
-from .recipes import own_methods
-from .workflow.debiased_model import DebiasedModel
+from .. import api
+from ..data.batches import CHUNK
+from ..data.custom.image_arrays import Shape, images_tensor
+from ..data.splits import Split
+from ..errors import DataError
+from ..recipes import own_methods
+from ..workflow.debiased_model import DebiasedModel
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from .errors import RecipeError
-from .extras import need
+from ..errors import RecipeError
+from ..extras import need
 
 
 class Tracker(ABC):

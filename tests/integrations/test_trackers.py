@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,12 @@ def test_a_hook_that_fails_is_dropped_with_one_warning():
     assert result.scores["debiased"]
 
 
+def test_trackers_need_no_import_of_their_own():
+    code = "import sys, unspur; unspur.trackers.TensorBoard; print('tensorboard' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
 def test_tensorboard(tmp_path):
     pytest.importorskip("tensorboard")
     with trackers.TensorBoard(tmp_path / "tb") as tracker:
@@ -139,6 +147,6 @@ def test_an_unknown_tracker_is_refused(text):
 
 
 def test_a_tracker_that_is_not_installed_says_what_to_do(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "wandb", None)
+    monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(RecipeError, match=r"pip install 'unspur\[track\]'"):
         trackers.open_tracker("wandb:shortcuts")

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .errors import StoreError, UsageError
-from .extras import need
+from ..errors import StoreError, UsageError
+from ..extras import need
 
 ADDRESS = re.compile(r"[a-z][a-z0-9+.]*://")
 
