@@ -1,12 +1,17 @@
-"""Draw the pictures of docs/gallery.md from the run of the demo.
+"""Draw the pictures of docs/gallery.md from the run of the demo and from one on CIFAR10-C.
 
-unspur demo && python scripts/gallery_pictures.py runs/demo docs/images
+    unspur demo
+    unspur run cifar10c/1pct-unspur --out runs/cifar10c --set seed=11
+    python scripts/gallery_pictures.py docs/images --demo runs/demo --cifar10c runs/cifar10c --data-root DIR
+
+Runs that are not given are left out. The suspects of CIFAR10-C are a result of the stage `mine`, so a run
+whose other stages are short is enough.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,17 +25,18 @@ from unspur.data import load
 SIDE = 0.62  # inches of an image
 
 
-def draw_suspects(run: Path, images: Tensor, out: Path) -> None:
+def draw_suspects(run: Path, data: unspur.Splits, out: Path) -> None:
     """Draw typical members of each class above a gap, its strongest suspects below."""
     rows = list(csv.DictReader((run / "suspects.csv").open()))
     figure, axes = plt.subplots(7, 10, figsize=(10 * SIDE, 7 * SIDE))
-    for label in range(10):
-        members = [int(row["index"]) for row in rows if row["label"] == str(label)]
+    for name, column in zip(data.classes, axes.T, strict=True):
+        members = [int(row["index"]) for row in rows if row["label"] == name]
         chosen = [*members[-3:], None, *members[:3]]
-        for axis, index in zip(axes[:, label], chosen, strict=True):
+        for axis, index in zip(column, chosen, strict=True):
             axis.axis("off")
             if index is not None:
-                axis.imshow(images[index].permute(1, 2, 0))
+                axis.imshow(data.train.take(torch.tensor([index]))[0].permute(1, 2, 0))
+        column[0].set_title(name, fontsize=6)
     _save(figure, out)
 
 
@@ -61,10 +67,21 @@ def _save(figure: plt.Figure, out: Path) -> None:
 
 
 def main() -> None:
-    run, out = Path(sys.argv[1]), Path(sys.argv[2])
-    data = load("demo", ratio="2pct")
-    draw_suspects(run, data.train.take(torch.arange(len(data.train))), out / "gallery-suspects.png")
-    draw_answers(run, data, out / "gallery-answers.png")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path, help="folder for the pictures")
+    parser.add_argument("--demo", type=Path, help="folder of the demo's run")
+    parser.add_argument("--cifar10c", type=Path, help="folder of a run of cifar10c/1pct-unspur")
+    parser.add_argument("--data-root", type=Path, help="folder with CIFAR-10")
+    options = parser.parse_args()
+    if options.demo:
+        digits = load("demo", ratio="2pct")
+        draw_suspects(options.demo, digits, options.out / "gallery-suspects.png")
+        draw_answers(options.demo, digits, options.out / "gallery-answers.png")
+    if options.cifar10c:
+        photographs = load("cifar10c", ratio="1pct", root=options.data_root)
+        draw_suspects(options.cifar10c, photographs, options.out / "gallery-photographs.png")
 
 
 if __name__ == "__main__":
