@@ -212,7 +212,7 @@ def _say_judge(found: Announcement) -> None:
     if found.audit is None:
         return
     cost = (
-        f"at most {found.audit.trainings} trainings of {found.audit.steps} steps, about "
+        f"at most {found.audit.trainings} trainings of {found.audit.steps} steps, usually about "
         f"{duration(found.audit.seconds)}"
         if found.audit.trainings
         else "all its trainings are stored"
