@@ -88,10 +88,9 @@ def test_networks_that_an_audit_seldom_needs_are_not_part_of_the_usual_time(tmp_
     module = importlib.import_module("unspur.audit.audit_cost")
     monkeypatch.setattr(module, "step_seconds", lambda *_, **__: 1.0)
     cost = audit_cost(context(Store(tmp_path)))
-    first = [each for each in NETWORKS if each.phase < 3]
-    assert cost.seconds * cost.trainings == pytest.approx(2 * len(first) * cost.most_seconds)
+    assert 0 < cost.seconds < cost.most_seconds
     assert not any(name.startswith(("coarse", "border")) for name in cost.parts)
-    assert len(cost.parts) + len(cost.later_parts) == len({*cost.parts, *cost.later_parts})
+    assert all(name.startswith(("coarse", "border")) for name in cost.later_parts)
 
 
 def test_a_view_added_to_the_table_explains_the_verdict_and_is_on_the_page(added):
