@@ -267,11 +267,8 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else ""
     )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        help="file for the numbers (.json or .json.gz); other tables in it are kept",
-    )
+    kept = "file for the numbers (.json or .json.gz); other tables in it are kept"
+    parser.add_argument("--out", type=Path, help=kept)
     parser.add_argument(
         "--only", nargs="*", choices=[*TABLES, "official"], help="measure only these tables"
     )
@@ -291,10 +288,11 @@ def _parse() -> argparse.Namespace:
 def _measure(name: str, args: argparse.Namespace, results: dict[str, Any]) -> list[Row]:
     """Return the rows of a table; add its notes, if it has any, to the results."""
     device = torch.device(args.device)
-    if name != "official":
+    if name in TABLES:
         return TABLES[name](device, args.workers)
-    rows, notes = official.compare(args.official, device, args.official_steps)
-    results.setdefault("notes", {})[name] = notes
+    rows, results.setdefault("notes", {})[name] = official.compare(
+        args.official, device, args.official_steps
+    )
     return rows
 
 

@@ -7,6 +7,7 @@ measure times. Their files are not changed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import runpy
 import sys
@@ -69,9 +70,8 @@ class StageTimer:
 
 def _now() -> float:
     """Return the time after the device has finished its work."""
-    import torch
-
-    if torch.cuda.is_available():
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter()
 
@@ -94,10 +94,8 @@ def run(folder: Path, images: Path, work: Path, record: Path, steps: int) -> Non
 
 def _execute(script: Path, arguments: list[str]) -> None:
     sys.argv = [str(script), *arguments]
-    try:
+    with contextlib.suppress(_DoneError):
         runpy.run_path(str(script), run_name="__main__")
-    except _DoneError:
-        pass
 
 
 def _commands(images: Path, work: Path, steps: int) -> list[list[str]]:
