@@ -21,8 +21,13 @@ UNUSED = ("imageio", "matplotlib.pyplot", "pandas", "sklearn.manifold", "tqdm")
 class Munch(dict[str, Any]):
     """A dictionary whose entries are attributes too, as in the package munch."""
 
-    __getattr__ = dict.__getitem__
-    __setattr__ = dict.__setitem__  # type: ignore[assignment]
+    __setattr__ = dict.__setitem__
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
 
 
 class StandIn(ModuleType):
@@ -69,7 +74,7 @@ def _put(name: str) -> StandIn:
     """Add an empty module, and the package that it is in, to the imported modules."""
     package, _, inner = name.partition(".")
     module = sys.modules[package] = StandIn(package)
-    module.__spec__, module.__path__ = ModuleSpec(package, None), []  # type: ignore[attr-defined]
+    module.__spec__, module.__path__ = ModuleSpec(package, None), []
     if inner:
         sys.modules[name] = StandIn(name)
         sys.modules[name].__spec__ = ModuleSpec(name, None)
@@ -79,7 +84,7 @@ def _put(name: str) -> StandIn:
 
 def _rename_tsne_option() -> list[str]:
     """Accept the option of t-SNE that scikit-learn has renamed. The timed stages draw no t-SNE."""
-    manifold = importlib.import_module("sklearn.manifold")
+    manifold: Any = importlib.import_module("sklearn.manifold")
     usual = manifold.TSNE
     try:
         usual(n_iter=3000)

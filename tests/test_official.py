@@ -218,4 +218,5 @@ def test_missing_packages_get_stand_ins(monkeypatch):
     entry = sys.modules["munch"].Munch(a=1)
     entry.b = 2
     assert (entry.a, entry["b"]) == (1, 2)
+    assert not hasattr(entry, "c")
     assert sys.modules["imageio"].imread("x.png") is None

@@ -191,7 +191,8 @@ def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
     _say_judge(found)
     end = "; nothing was run." if dry_run else "."
     early = (
-        f", or {duration(found.least_seconds)} if the audit soon finds no shortcut"
+        f", {duration(found.ordinary_seconds)} if the audit finds no shortcut, or "
+        f"{duration(found.least_seconds)} if it soon sees that there is none"
         if found.audit
         else ""
     )
