@@ -13,6 +13,8 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -21,7 +23,9 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import torch.nn.functional as F
 
@@ -31,11 +35,11 @@ from unspur.data.custom.assembly import UserImages
 from unspur.data.splits import Split, Splits
 from unspur.report import terminal
 from unspur.reproduce.speed_table import speed_table
+from unspur.stages import Run, step_timing
 from unspur.stages.place import command_place
 from unspur.store import environment, write_document
 
 BOUNDS = (0.7, 1.5)
-SPAWN = multiprocessing.get_context("spawn")
 
 
 @dataclass(frozen=True)
@@ -82,21 +86,15 @@ def images(count: int, pixels: int) -> Splits:
 @contextmanager
 def busy(processes: int) -> Iterator[None]:
     """Keep the machine busy with this number of processes."""
-    others = [SPAWN.Process(target=spin, daemon=True) for _ in range(processes)]
-    for other in others:
-        other.start()
+    endless = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
+    command = [sys.executable, "-c", endless]
+    others = [subprocess.Popen(command) for _ in range(processes)]  # noqa: S603
     try:
         yield
     finally:
         for other in others:
-            other.terminate()
-            other.join()
-
-
-def spin() -> None:
-    """Compute until the process is terminated."""
-    while True:
-        sum(range(10_000))
+            other.kill()
+            other.wait()
 
 
 def settings(case: Case) -> dict[str, Any]:
@@ -108,7 +106,7 @@ def settings(case: Case) -> dict[str, Any]:
 
 
 def measure(case: Case) -> dict[str, Any]:
-    """Announce the time of a run, carry it out, and return both times.
+    """Announce the time of a run, carry it out, and return both times, by the clock and in CPU seconds.
 
     If an audit comes first, `debias` announces three times: with a shortcut, without one, and without one if
     the audit's miner alone decides. The one for the result of the run counts.
@@ -116,30 +114,50 @@ def measure(case: Case) -> dict[str, Any]:
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        place = command_place("cpu", Path(folder) / "store", terminal.show(quiet=True))
-        run = workflow.open_debias(
-            UserImages(images(case.images, case.pixels)),
-            place,
-            model="convnet",
-            settings=settings(case),
-            anyway=not case.audit,
-        )
-        times = workflow.announce(run)
-        began = time.perf_counter()
+        run = open_run(case, Path(folder) / "store")
+        announced = [announce_cpu(run), workflow.announce(run)]
+        began = time.process_time(), time.perf_counter()
         outcome = workflow.carry_out(run, Path(folder) / "out")
-        taken = time.perf_counter() - began
-        soon = case.audit and not any(place.store.root.glob("audit-deprived-*"))
-    ended = "debiased" if outcome.advice is None or outcome.advice.debias else "no shortcut"
-    announced = times.seconds if ended == "debiased" else times.ordinary_seconds
-    announced = times.least_seconds if soon else announced
+        taken = time.process_time() - began[0], time.perf_counter() - began[1]
+        soon = case.audit and not any(run.context.store.root.glob("audit-deprived-*"))
+    debiased = outcome.advice is None or outcome.advice.debias
+    cpu, clock = (for_result(times, debiased, soon) for times in announced)
     loads = {"load_before": load, "load_after": os.getloadavg()[0]}
-    row = {**loads, "result": ended, "announced_s": announced, "taken_s": taken}
-    return {**asdict(case), **row, "times": announced / taken}
+    row = {**asdict(case), **loads, "result": "debiased" if debiased else "no shortcut"}
+    row |= {"announced_s": clock, "taken_s": taken[1]}
+    return row | {"times": clock / taken[1], "cpu_times": cpu / taken[0]}
+
+
+def open_run(case: Case, store: Path) -> Run:
+    """Prepare the run of a case."""
+    place = command_place("cpu", store, terminal.show(quiet=True))
+    return workflow.open_debias(
+        UserImages(images(case.images, case.pixels)),
+        place,
+        model="convnet",
+        settings=settings(case),
+        anyway=not case.audit,
+    )
+
+
+def announce_cpu(run: Run) -> workflow.Announcement:
+    """Announce the time of a run in CPU seconds, which other programs on the machine change little."""
+    cpu = SimpleNamespace(perf_counter=time.process_time)
+    with mock.patch.object(step_timing, "time", cpu):
+        return workflow.announce(run)
+
+
+def for_result(times: workflow.Announcement, debiased: bool, soon: bool) -> float:
+    """Return the announced time for the result of a run; `soon` if the audit's miner alone decided."""
+    if debiased:
+        return times.seconds
+    return times.least_seconds if soon else times.ordinary_seconds
 
 
 def measure_in_new_process(case: Case) -> dict[str, Any]:
     """Measure a run in a process of its own, as a user's command is, with busy processes beside it."""
-    with busy(case.busy), ProcessPoolExecutor(1, SPAWN) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with busy(case.busy), ProcessPoolExecutor(1, spawn) as pool:
         return pool.submit(measure, case).result()
 
 

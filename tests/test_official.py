@@ -9,11 +9,13 @@ import pytest
 import torch
 
 from toys import shapes_set
+from unspur.store import read_document
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 official = pytest.importorskip("benchmarks.official", reason="not run from a source tree")
 shims = pytest.importorskip("benchmarks.official_shims")
 child = pytest.importorskip("benchmarks.official_child")
+benchmarks = pytest.importorskip("benchmarks.__main__")
 CPU = torch.device("cpu")
 
 # Short files with the names, the methods and the options of the authors' code that the comparison uses.
@@ -170,6 +172,33 @@ def test_the_folder_is_an_option_and_the_help_says_that_its_code_is_run():
     found = parser.parse_args(["--official", "DCWP"])
     assert (found.official, found.official_steps) == (Path("DCWP"), 100)
     assert "runs the code in the folder" in " ".join(parser.format_help().split())
+
+
+def test_the_table_without_the_folder_is_an_error(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "official"])
+    with pytest.raises(SystemExit):
+        benchmarks.main()
+    assert "needs --official DIR" in capsys.readouterr().err
+
+
+def test_the_table_and_its_notes_are_recorded(monkeypatch, tmp_path, capsys):
+    rows = [{"part": "mine", "theirs_s": 2.0, "ours_tf32_s": 1.0, "tf32_times": 2.0}]
+    monkeypatch.setattr(official, "compare", lambda folder, device, steps: (rows, [f"{steps}"]))
+    words = [
+        "--only",
+        "official",
+        "--official",
+        "DCWP",
+        "--official-steps",
+        "60",
+        "--device",
+        "cpu",
+    ]
+    monkeypatch.setattr(sys, "argv", ["benchmarks", *words, "--out", str(tmp_path / "o.json.gz")])
+    benchmarks.main()
+    assert "| mine | 2 | 1 | 2 |\n60\n" in capsys.readouterr().out
+    record = read_document(tmp_path / "o.json.gz")
+    assert (record["tables"]["official"], record["notes"]) == (rows, {"official": ["60"]})
 
 
 def test_our_stages_are_timed_on_the_same_images(monkeypatch):
