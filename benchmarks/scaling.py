@@ -3,10 +3,10 @@
 python -m benchmarks scaling --device cpu --out results/scaling-cpu.json.gz      values for a CPU
 python -m benchmarks scaling --device cuda --out results/scaling.json.gz         values for a GPU
 
-The sizes are the number of images, pixels, classes, the batch, the width of the network, and the number of
-trainings side by side. In the table, `us` is the clock time of one step of one training and `cpu_us` its CPU
-time in microseconds. `mib` is the peak memory: that of the process on a CPU, where each point has a new
-process, and that of the device on a GPU, where all points share one.
+The sizes are the number of images, pixels, classes, the batch, the width of the network, and on a GPU the
+number of trainings side by side; on a CPU they take turns. In the table, `us` is the clock time of one step of
+one training and `cpu_us` its CPU time in microseconds. `mib` is the peak memory: that of the process on a
+CPU, where each point has a new process, and that of the device on a GPU, where all points share one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ CURVES: dict[str, dict[str, tuple[int, ...]]] = {
         "classes": (2, 10, 100, 1_000),
         "batch": (16, 64, 256, 1_024),
         "width": (8, 16, 32, 64, 128),
-        "together": (1, 2, 4),
     },
     "cuda": {
         "images": (1_000, 10_000, 100_000, 1_000_000),
