@@ -4,8 +4,8 @@ python -m benchmarks scaling --device cpu --out results/scaling-cpu.json.gz     
 python -m benchmarks scaling --device cuda --out results/scaling.json.gz         values for a GPU
 
 The sizes are the number of images, pixels, classes, the batch, the width of the network, and on a GPU the
-number of trainings side by side; on a CPU they take turns. In the table, `us` is the clock time of one step of
-one training and `cpu_us` its CPU time in microseconds. `mib` is the peak memory: that of the process on a
+number of trainings side by side; on a CPU they take turns. In the table, `us` is the clock time of one step
+of one training and `cpu_us` its CPU time in microseconds. `mib` is the peak memory: that of the process on a
 CPU, where each point has a new process, and that of the device on a GPU, where all points share one.
 """
 
