@@ -5,6 +5,7 @@ python -m benchmarks --out speed.json --only masks    one table
 python -m benchmarks wait -- demo                     the time of a whole command, part by part
 python -m benchmarks scaling --device cpu             time and memory as a function of one size at a time
 python -m benchmarks scale                            several processes, and images in shards
+python -m benchmarks --only official --official DIR   the authors' released code in DIR beside ours
 python -m benchmarks --out results/speed.json.gz && make pages    update the tables of docs/performance.md
 """
 
@@ -13,7 +14,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,12 +23,8 @@ from typing import Any
 import torch
 
 from unspur import data, recipes
-from unspur.data.batches import Preprocess, Resident, Source
-from unspur.data.decoding.files import Files
-from unspur.data.decoding.pixel_cache import decode
+from unspur.data.batches import Preprocess, Resident
 from unspur.data.splits import Split
-from unspur.data.streaming import Streaming
-from unspur.methods import ERM
 from unspur.reproduce.speed_table import speed_table
 from unspur.store import environment, read_document, write_document
 from unspur.training import sampling
@@ -36,9 +32,10 @@ from unspur.training.inputs import Training
 from unspur.training.loop_state import Loop
 from unspur.training.numerics import Precision
 
-from . import plain_loop, scale, scaling, textbook, wait
+from . import official, plain_loop, scale, scaling, textbook, wait
 from .profiling import demo_method, profile_step
-from .timing import OPTIONS, network, noise_images, photographs, time_steps, training
+from .streaming import streaming
+from .timing import OPTIONS, network, noise_images, time_steps, training
 
 Row = dict[str, Any]
 BATCH = 256
@@ -200,38 +197,6 @@ def together(device: torch.device, workers: int) -> list[Row]:
     return rows
 
 
-def streaming(device: torch.device, workers: int) -> list[Row]:
-    """Compare images that stay on the device with JPEG files that are decoded when needed."""
-    cuda = device.type == "cuda"
-    count, size, batch = (2048, 128, BATCH) if cuda else (256, 64, 32)
-    options = replace(OPTIONS, precision="bf16" if cuda else "fp32")
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as folder:
-        paths = photographs(Path(folder), count, size)
-        targets = torch.arange(count) % 10
-        split = Split(decode(paths, size=size, cache=Path(folder) / "cache"), targets)
-        how: dict[str, Any] = {"device": device, "preprocess": Preprocess()}
-        sources: dict[str, Callable[[], Source]] = {
-            "resident": lambda: Resident(split, **how),
-            "files, decoded on the way": lambda: Streaming(
-                Files(tuple(paths), targets, (size, size)), **how
-            ),
-            "decoded once, read from disk": lambda: Streaming(split, **how),
-        }
-        for name, make in sources.items():
-            model = network("resnet18", device)
-            order = sampling.Passes(torch.arange(count, device=device), batch=batch, seed=0)
-            timing = time_steps(
-                [Training(ERM(model), make(), order, options)], steps=150 if cuda else 10
-            )
-            rate = batch / timing.step_us * 1e6
-            share = rate / rows[0]["images_per_second"] if rows else 1.0
-            rows.append(
-                {"source": name, "us": timing.step_us, "images_per_second": rate, "share": share}
-            )
-    return rows
-
-
 def shares(device: torch.device, workers: int) -> list[Row]:
     """Measure the share of each kind of operation in the demo's steps on a CPU."""
     settings = recipes.load("demo")
@@ -279,35 +244,56 @@ def main() -> None:
     if other is not None:
         other(sys.argv[2:])
         return
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else ""
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        help="file for the numbers (.json or .json.gz); other tables in it are kept",
-    )
-    parser.add_argument(
-        "--only", nargs="*", choices=TABLES, default=list(TABLES), help="measure only these tables"
-    )
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument(
-        "--workers", type=int, default=4, help="workers of the textbook loop's DataLoader"
-    )
-    args = parser.parse_args()
+    args = _parse()
     results: dict[str, Any] = {"tables": {}}
     if args.out and args.out.exists():
         results = read_document(args.out)
     for name in args.only:
         began = time.perf_counter()
-        results["tables"][name] = TABLES[name](torch.device(args.device), args.workers)
+        results["tables"][name] = _measure(name, args, results)
         results |= {"made": time.strftime("%Y-%m-%d", time.gmtime()), "with": environment()}
         print(
             f"\n{name} ({time.perf_counter() - began:.0f} s)\n{speed_table(results['tables'][name])}",
+            *results.get("notes", {}).get(name, []),
+            sep="\n",
             flush=True,
         )
         if args.out:
             write_document(args.out, results)
+
+
+def _parse() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__.splitlines()[0] if __doc__ else ""
+    )
+    kept = "file for the numbers (.json or .json.gz); other tables in it are kept"
+    parser.add_argument("--out", type=Path, help=kept)
+    parser.add_argument(
+        "--only", nargs="*", choices=[*TABLES, "official"], help="measure only these tables"
+    )
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument(
+        "--workers", type=int, default=4, help="workers of the textbook loop's DataLoader"
+    )
+    official.add_options(parser)
+    args = parser.parse_args()
+    if args.only is None:
+        args.only = [*TABLES, *(["official"] if args.official else [])]
+    if "official" in args.only and args.official is None:
+        parser.error("the table official needs --official DIR, the folder of the authors' code.")
+    return args
+
+
+def _measure(name: str, args: argparse.Namespace, results: dict[str, Any]) -> list[Row]:
+    """Return the rows of a table; add its notes, if it has any, to the results."""
+    device = torch.device(args.device)
+    if name in TABLES:
+        return TABLES[name](device, args.workers)
+    rows, results.setdefault("notes", {})[name] = official.compare(
+        args.official, device, args.official_steps
+    )
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Measure the time and memory of a training step as functions of one size at a time.
 
-python -m benchmarks scaling --device cpu --out results/scaling-cpu.json.gz      small values, for a CPU
-python -m benchmarks scaling --device cuda --out results/scaling.json.gz         all values
+python -m benchmarks scaling --device cpu --out results/scaling-cpu.json.gz      values for a CPU
+python -m benchmarks scaling --device cuda --out results/scaling.json.gz         values for a GPU
 
-The sizes are the number of images, pixels, classes, the batch, the width of the network, and the number
-of trainings side by side. Each point is measured in a new process. `step_us` is the clock time of one
-step of one training, `cpu_us` its CPU time, and `mib` the peak memory: that of the process on a CPU, that
-of the device on a GPU.
+The sizes are the number of images, pixels, classes, the batch, the width of the network, and on a GPU the
+number of trainings side by side; on a CPU they take turns. In the table, `us` is the clock time of one step
+of one training and `cpu_us` its CPU time in microseconds. `mib` is the peak memory: that of the process on a
+CPU, where each point has a new process, and that of the device on a GPU, where all points share one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import resource
 import subprocess
 import sys
 import time
+import traceback
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -38,51 +40,72 @@ class Case:
 
 CURVES: dict[str, dict[str, tuple[int, ...]]] = {
     "cpu": {
-        "images": (1_000, 4_000, 16_000, 64_000),
+        "images": (1_000, 10_000, 100_000, 1_000_000),
         "pixels": (28, 56, 112, 224),
         "classes": (2, 10, 100, 1_000),
-        "batch": (16, 64, 256),
-        "width": (8, 16, 32, 64),
-        "together": (1, 2),
+        "batch": (16, 64, 256, 1_024),
+        "width": (8, 16, 32, 64, 128),
     },
     "cuda": {
         "images": (1_000, 10_000, 100_000, 1_000_000),
         "pixels": (28, 56, 112, 224),
         "classes": (2, 10, 100, 1_000),
         "batch": (32, 128, 512, 2_048),
-        "width": (16, 64, 256),
+        "width": (16, 64, 128, 256),
         "together": (1, 4, 16),
     },
 }
 
 
 def measure(case: Case, device: str) -> dict[str, Any]:
-    """Measure one point in a new process, so that the memory of others does not count."""
+    """Measure one point; on a CPU in a new process, so that the memory of others does not count."""
+    if device != "cpu":
+        return time_case(case, device)
     code = f"from benchmarks.scaling import Case, child; child({case!r}, {device!r})"
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True)  # noqa: S603
+    done = subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)  # noqa: S603
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def child(case: Case, device: str) -> None:
-    """Measure the steps of one point and print the result as JSON."""
+    """Measure one point and print the result as JSON."""
+    print(json.dumps(time_case(case, device)))
+
+
+def time_case(case: Case, device: str) -> dict[str, Any]:
+    """Return the time and memory of the steps of one point."""
     import torch
 
-    from .timing import noise_images, time_steps, training
+    from .timing import time_steps, training
 
-    where = torch.device(device)
-    split = noise_images(case.images, case.pixels, case.classes)
+    where, split = torch.device(device), _images(case)
     trainings = [
         training("dense", _network(case, where), split, batch=case.batch)
         for _ in range(case.together)
     ]
     time_steps(trainings, steps=5)  # the first use loads libraries
-    cpu, steps = time.process_time(), 100 if where.type == "cuda" else 10
-    timed = time_steps(trainings, steps=steps)
-    spent = (time.process_time() - cpu) / (steps * case.together) * 1e6
+    timed = time_steps(trainings, steps=100 if where.type == "cuda" else 20)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    row = {"step_us": timed.step_us, "cpu_us": spent, "mib": timed.peak_mib or peak}
-    print(json.dumps(row))
+    weights = sum(p.numel() for p in trainings[0].method.parameters() if p.dim() > 1)
+    return {
+        "weights": weights,
+        "us": timed.step_us,
+        "cpu_us": timed.cpu_us,
+        "mib": timed.peak_mib or peak,
+    }
+
+
+def _images(case: Case) -> Any:
+    """Return images of random pixels; after the first thousand they repeat, which saves time."""
+    import torch
+
+    from unspur.data.splits import Split
+
+    from .timing import noise_images
+
+    first = noise_images(min(case.images, 1000), case.pixels, case.classes)
+    index = torch.arange(case.images) % len(first)
+    return Split(first.images[index], first.targets[index])
 
 
 def _network(case: Case, device: Any) -> Any:
@@ -94,8 +117,21 @@ def _network(case: Case, device: Any) -> Any:
     return model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
+def measure_curves(device: str, only: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Measure every point and yield its row; the error of a point that fails is printed."""
+    for name, values in CURVES[device].items():
+        for value in values if only is None or name in only else ():
+            try:
+                found = measure(replace(Case(), **{name: value}), device)
+            except Exception:  # for example too little memory; other points can still be measured
+                traceback.print_exc()
+                continue
+            yield {"size": name, "value": value, **found}
+
+
 def main(arguments: list[str]) -> None:
     """Measure the curves, print a line for each point, and write them to a file."""
+    from unspur.reproduce.speed_table import speed_table
     from unspur.store import environment, write_document
 
     parser = argparse.ArgumentParser(
@@ -105,19 +141,16 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--out", type=Path, help="file for the numbers (.json or .json.gz)")
     parser.add_argument("--device", default="cpu", choices=list(CURVES))
-    parser.add_argument("--only", nargs="*", default=None, help="measure only these sizes")
+    parser.add_argument(
+        "--only", nargs="*", choices=list(CURVES["cpu"]), help="measure these sizes"
+    )
     args = parser.parse_args(arguments)
     rows: list[dict[str, Any]] = []
-    for name, values in CURVES[args.device].items():
-        if args.only is not None and name not in args.only:
-            continue
-        for value in values:
-            row = {
-                "curve": name,
-                "value": value,
-                **measure(replace(Case(), **{name: value}), args.device),
-            }
-            rows.append(row)
-            print(row, flush=True)
-            if args.out:
-                write_document(args.out, {"with": environment(), "rows": rows})
+    for row in measure_curves(args.device, args.only):
+        rows.append(row)
+        print(row, flush=True)
+        if args.out:
+            made = time.strftime("%Y-%m-%d", time.gmtime())
+            tables = {"tables": {"curves": rows}}
+            write_document(args.out, {"made": made, "with": environment(), **tables})
+    print(speed_table(rows))

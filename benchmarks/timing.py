@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,16 +38,20 @@ class Clock:
         pass
 
     def log(self, row: Mapping[str, Any]) -> None:
-        self.rows.append(row)
+        self.rows.append({**row, "cpu": time.process_time()})
 
 
 @dataclass(frozen=True)
 class Timed:
-    """Microseconds of one step of one training, seconds of setup before the first step, and peak memory."""
+    """Microseconds of one step of one training, seconds of setup before the first step, and peak memory.
+
+    `cpu_us` is the CPU time of the step.
+    """
 
     step_us: float
     setup_s: float
     peak_mib: float | None
+    cpu_us: float
 
 
 def time_steps(trainings: Sequence[Training], *, steps: int = 200) -> Timed:
@@ -60,11 +65,17 @@ def time_steps(trainings: Sequence[Training], *, steps: int = 200) -> Timed:
     ]
     _free(device)
     fit_together([replace(trainings[0], checkpointer=clock), *trainings[1:]])
-    at = [row["seconds"] for row in clock.rows if "loss" in row]
-    best = min(b - a for a, b in itertools.pairwise(at))  # the first stretch warms up
+    best, cpu = (_fastest(clock.rows, name) for name in ("seconds", "cpu"))
     setup = sum(row.get("setup_seconds", 0.0) for row in clock.rows)
     peak = torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else None
-    return Timed(best / stretch / len(trainings) * 1e6, setup, peak)
+    microseconds = 1e6 / stretch / len(trainings)
+    return Timed(best * microseconds, setup, peak, cpu * microseconds)
+
+
+def _fastest(rows: Sequence[Mapping[str, Any]], name: str) -> float:
+    """Return the shortest stretch between two rows of the log; the first stretch warms up."""
+    at = [row[name] for row in rows if "loss" in row]
+    return float(min(b - a for a, b in itertools.pairwise(at)))
 
 
 def _free(device: torch.device) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from audits import context, page_of, tinted
@@ -80,6 +82,15 @@ def test_a_view_added_to_the_table_is_trained_and_gives_evidence(added):
     assert audit_cost(small).trainings == 0  # all of them are stored
     fresh = context(Store(added.parents[1] / "empty"))
     assert audit_cost(fresh).trainings == 2 * (len(NETWORKS) + 1 + 3)
+
+
+def test_networks_that_an_audit_seldom_needs_are_not_part_of_the_usual_time(tmp_path, monkeypatch):
+    module = importlib.import_module("unspur.audit.audit_cost")
+    monkeypatch.setattr(module, "step_seconds", lambda *_, **__: 1.0)
+    cost = audit_cost(context(Store(tmp_path)))
+    assert 0 < cost.seconds < cost.most_seconds
+    assert not any(name.startswith(("coarse", "border")) for name in cost.parts)
+    assert all(name.startswith(("coarse", "border")) for name in cost.later_parts)
 
 
 def test_a_view_added_to_the_table_explains_the_verdict_and_is_on_the_page(added):

@@ -56,8 +56,13 @@ def test_a_resumed_stage_is_timed_from_its_first_step(clock):
     assert left[5] == pytest.approx((5.0, 5.0 + 20.0))
 
 
-def test_in_an_unknown_stage_the_time_of_the_run_is_not_known(clock):
-    clock.expect({"pretrain": 10.0}, in_seconds=True)
+def test_the_expected_stages_follow_one_that_was_not_expected(clock):
+    clock.expect({"mine": 9.0, "pretrain": 10.0}, in_seconds=True)
+    pass_steps(clock, "mine", 10, 2.0)  # twice as slow as expected
+    assert pass_steps(clock, "border: miner 1/2", 10, 7.0)[5] == (28.0, 28.0 + 20.0)
+
+
+def test_without_expectations_the_time_of_the_run_is_not_known(clock):
     assert pass_steps(clock, "other", 10, 1.0)[5] == (4.0, None)
 
 

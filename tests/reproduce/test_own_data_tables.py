@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from unspur.reproduce.own_data_tables import clean_table, coverage_table, covered, mean_error
+from unspur.reproduce.prose_numbers import ProseNumbers
 from unspur.reproduce.speed_table import speed_table
+from unspur.store import write_document
 
 
 def run(gain: float, truth: float, *, share: float = 0.04) -> dict[str, Any]:
@@ -44,3 +47,25 @@ def test_data_sets_without_a_shortcut() -> None:
 def test_a_table_of_speeds_writes_out_its_units() -> None:
     header = speed_table([{"loop": "ours", "dense_us": 1.0, "peak_mb": 2}]).splitlines()[0]
     assert header == "| loop | dense µs | peak MB |"
+
+
+def test_a_page_says_where_and_when_a_table_was_measured(tmp_path: Path) -> None:
+    cpu = {"gpu": "none", "cpu": "x86_64, 2 cores, 1 threads", "torch": "2.13.0+cpu"}
+    rows = [{"times": 0.71}, {"times": 1.49}, {"times": 1.51}]
+    record = {
+        "made": "2026-01-02",
+        "with": cpu,
+        "tables": {"runs": rows},
+        "notes": {"runs": ["A", "B"]},
+    }
+    write_document(tmp_path / "announced.json.gz", record)
+    write_document(tmp_path / "gpu.json.gz", {**record, "with": {**cpu, "gpu": "NVIDIA H200"}})
+    numbers = ProseNumbers(tmp_path)
+    assert numbers.measured_on("announced") == (
+        "CPU (x86_64, 2 cores, 1 threads), torch 2.13.0, 2026-01-02"
+    )
+    assert numbers.measured_on("gpu") == "NVIDIA H200, torch 2.13.0, 2026-01-02"
+    assert numbers.speed_notes("gpu", "runs") == "- A\n- B"
+    assert numbers.ratios_within("gpu", "runs", 0.7, 1.5) == "2 of 3"
+    found = [numbers.is_measured(*key) for key in (("gpu", "runs"), ("gpu", "x"), ("none", "runs"))]
+    assert found == [True, False, False]

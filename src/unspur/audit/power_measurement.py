@@ -91,7 +91,7 @@ class PowerMeasurement:
     @cached_property
     def _seconds(self) -> float:
         """The estimated seconds of one audit, at most."""
-        return audit_cost(self.context).seconds
+        return audit_cost(self.context).most_seconds
 
     def cost(self) -> PowerCost:
         """Estimate the cost of the planted audits that are not stored, from a few steps of training."""

@@ -29,7 +29,7 @@ class Judge:
         return recommend(audit(self.context))
 
     def cost(self) -> AuditCost:
-        """Estimate the largest cost of the audit from a few steps."""
+        """Estimate the cost of the audit from a few steps."""
         return audit_cost(self.context)
 
 

@@ -129,7 +129,7 @@ def _say_cost(context: Context) -> None:
     err.print(
         f"{context.splits.name}: {len(context.splits.train)} images of {len(context.splits.classes)} "
         "classes. At most "
-        f"{cost.trainings} trainings of {cost.steps} steps, about "
+        f"{cost.trainings} trainings of {cost.steps} steps, usually about "
         f"{duration(cost.seconds)} on {context.device}.",
         markup=False,
         soft_wrap=True,

@@ -194,7 +194,8 @@ def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
     _say_judge(found)
     end = "; nothing was run." if dry_run else "."
     early = (
-        f", or {duration(found.least_seconds)} if the audit soon finds no shortcut"
+        f", {duration(found.ordinary_seconds)} if the audit finds no shortcut, or "
+        f"{duration(found.least_seconds)} if it soon sees that there is none"
         if found.audit
         else ""
     )
@@ -215,7 +216,7 @@ def _say_judge(found: Announcement) -> None:
     if found.audit is None:
         return
     cost = (
-        f"at most {found.audit.trainings} trainings of {found.audit.steps} steps, about "
+        f"at most {found.audit.trainings} trainings of {found.audit.steps} steps, usually about "
         f"{duration(found.audit.seconds)}"
         if found.audit.trainings
         else "all its trainings are stored"

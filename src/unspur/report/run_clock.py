@@ -38,12 +38,14 @@ class RunClock:
     def left_after(self, stage: str, seconds: float, units: float) -> float | None:
         """Return the estimated time of the stages after this one; None if it is not known yet.
 
+        A stage that was not expected counts for nothing: the expected ones follow it.
         `seconds` is the time spent on this stage so far, `units` the expected cost of what it has done.
         """
-        if stage not in self.expected:
+        if not self.expected:
             return None
         later = sum(cost for name, cost in self.expected.items() if name != stage)
-        spent, done = self.seconds + seconds, self.units + units
+        known = seconds if stage in self.expected else 0.0
+        spent, done = self.seconds + known, self.units + units
         if done > 0 and (spent >= RELIABLE_AFTER or not self.in_seconds):
             return later * spent / done
         return later if self.in_seconds else None

@@ -24,7 +24,7 @@ from .own_data_tables import (
 )
 from .recorded_values import recorded_value
 from .search_table import search_table, settings_table
-from .speed_table import speed_table
+from .speed_table import machine_and_day, speed_table
 
 Key = tuple[str, ...] | list[str] | str
 
@@ -41,6 +41,25 @@ class ProseDocuments:
         if name not in tables:
             raise UnspurError(f"{file}.json.gz has no table {name!r}.")
         return speed_table(tables[name])
+
+    def is_measured(self, file: str, name: str) -> bool:
+        """Return whether a table of the speed benchmarks is on record."""
+        path = self.folder / f"{file}.json.gz"
+        return path.is_file() and name in read_document(path)["tables"]
+
+    def measured_on(self, file: str) -> str:
+        """Return the machine and the day of a record of the speed benchmarks."""
+        return machine_and_day(read_document(self.folder / f"{file}.json.gz"))
+
+    def speed_notes(self, file: str, name: str) -> str:
+        """Return the notes of a table of the speed benchmarks as a list."""
+        notes = read_document(self.folder / f"{file}.json.gz")["notes"][name]
+        return "\n".join(f"- {note}" for note in notes)
+
+    def ratios_within(self, file: str, name: str, low: float, high: float) -> str:
+        """Return how many ratios of a table are between two bounds, as `9 of 10`."""
+        rows = read_document(self.folder / f"{file}.json.gz")["tables"][name]
+        return f"{sum(low <= row['times'] <= high for row in rows)} of {len(rows)}"
 
     def search(self, data: str, ratio: str, part: int = 1) -> str:
         """Return the table of development runs on a data set; `part` is the first or the second search."""

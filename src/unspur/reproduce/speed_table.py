@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 # The words of a column's name that are written differently on a page.
-METRIC_TITLES = {"us": "µs", "mib": "MiB", "mb": "MB", "times": "ratio"}
+METRIC_TITLES = {"us": "µs", "mib": "MiB", "mb": "MB", "cpu": "CPU", "times": "ratio"}
 
 
 def speed_table(rows: list[dict[str, Any]]) -> str:
@@ -17,6 +18,13 @@ def speed_table(rows: list[dict[str, Any]]) -> str:
     lines = [[_spoken(name) for name in names], sides]
     lines += [[_cell(row.get(name)) for name in names] for row in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def machine_and_day(record: Mapping[str, Any]) -> str:
+    """Return the machine, the version of torch and the day of a record of the benchmarks."""
+    about = record["with"]
+    machine = f"CPU ({about['cpu']})" if about["gpu"] == "none" else about["gpu"]
+    return f"{machine}, torch {about['torch'].partition('+')[0]}, {record['made']}"
 
 
 def _spoken(name: str) -> str:

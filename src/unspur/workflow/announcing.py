@@ -30,10 +30,18 @@ class Announcement:
         return audit + sum(row.seconds for row in self.stages) + self.closing
 
     @property
+    def ordinary_seconds(self) -> float:
+        """The approximate time if the audit finds no shortcut, so that only the ordinary model is trained."""
+        return (self.audit.seconds if self.audit else 0.0) + self._ordinary_training
+
+    @property
     def least_seconds(self) -> float:
         """The approximate time if the audit's miner alone is enough to see that there is no shortcut."""
-        miner = self.audit.miner_seconds if self.audit else 0.0
-        return miner + sum(r.seconds for r in self.stages if r.stage == "pretrain") + self.closing
+        return (self.audit.miner_seconds if self.audit else 0.0) + self._ordinary_training
+
+    @property
+    def _ordinary_training(self) -> float:
+        return sum(row.seconds for row in self.stages if row.stage == "pretrain") + self.closing
 
 
 def announce(run: Run) -> Announcement:
