@@ -49,8 +49,8 @@ def mix_spectrum(x: Tensor, probability: float, *, seed: int, step: Tensor) -> T
     other, a = _partners(len(x), probability, noise.SPECTRUM, seed=seed, step=step, device=x.device)
     frequencies = torch.fft.rfft2(x)
     amplitude = frequencies.abs()
-    scale = 1 + a * (amplitude[other] / (amplitude + SPREAD) - 1)
-    moved: Tensor = torch.fft.irfft2(frequencies * scale, s=x.shape[2:])
+    scale = amplitude[other].div_(amplitude.add_(SPREAD)).sub_(1).mul_(a).add_(1)
+    moved: Tensor = torch.fft.irfft2(frequencies.mul_(scale), s=x.shape[2:])
     return moved
 
 
@@ -75,10 +75,36 @@ def mix_style(x: Tensor, probability: float, *, seed: int, step: Tensor) -> Tens
     random permutation of the batch.
     """
     other, a = _partners(len(x), probability, noise.STYLE, seed=seed, step=step, device=x.device)
-    variance, mean = torch.var_mean(x, dim=(2, 3), correction=0, keepdim=True)
+    variance, mean = _variance_and_mean(x)
     spread = variance.sqrt() + SPREAD
     scale = 1 + a * (spread[other] / spread - 1)
-    return x * scale + (mean * (1 - scale) + a * (mean[other] - mean))
+    shift = mean * (1 - scale) + a * (mean[other] - mean)
+    return x * _repeat_along_rows(scale, x) + _repeat_along_rows(shift, x)
+
+
+def _variance_and_mean(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the variance and the mean of every channel of every image.
+
+    On a CPU, `torch.var_mean` adds up in float64 too, but one number after another, which is several times
+    slower. The results are equal up to the rounding of float64.
+    """
+    if not x.is_cpu or torch.compiler.is_compiling():
+        return torch.var_mean(x, dim=(2, 3), correction=0, keepdim=True)
+    wide = x.to(torch.float64, memory_format=torch.contiguous_format)
+    mean = wide.mean((2, 3), keepdim=True)
+    variance = wide.sub_(mean).square_().mean((2, 3), keepdim=True)
+    return variance.to(x.dtype), mean.to(x.dtype)
+
+
+def _repeat_along_rows(values: Tensor, x: Tensor) -> Tensor:
+    """Return numbers per channel, repeated for a row of pixels if `x` is in channels-last format on a CPU.
+
+    Then the inner loop of an operation with `x` has the length of a row instead of the number of channels.
+    """
+    if not x.is_cpu or x.is_contiguous():
+        return values
+    row = values.expand(*values.shape[:3], x.shape[3])
+    return row.contiguous(memory_format=torch.channels_last)
 
 
 def mix_within_class(
