@@ -247,3 +247,17 @@ def test_the_fast_forms_on_a_cpu_have_the_bits_of_the_plain_ones(
         assert torch.equal(found, expected)
         assert found.stride() == expected.stride()
     assert torch.equal(x, before)
+
+
+def test_sums_between_two_numbers_are_rounded_as_in_torch() -> None:
+    """Dark images with few values often have a mean in the middle between two numbers of float32."""
+    g = torch.Generator().manual_seed(3)
+    pixels = torch.randint(0, 256, (4000, 1, 28, 28), generator=g)
+    pixels *= torch.rand(pixels.shape, generator=g) < 0.01
+    x = pixels.to(torch.uint8) / 255
+    assert bool(
+        (x.double().mean((2, 3)).float() != torch.var_mean(x, (2, 3), correction=0)[1]).any()
+    )
+    expected = mixing._exact_variance_and_mean(x)
+    for found, wanted in zip(mixing._variance_and_mean(x), expected, strict=True):
+        assert torch.equal(found, wanted)
