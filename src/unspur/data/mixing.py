@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -98,7 +99,7 @@ def _variance_and_mean(x: Tensor) -> tuple[Tensor, Tensor]:
     variance, mean = found.to(x.dtype)
     uncertain = (found * (1 - MARGIN)).to(x.dtype) != (found * (1 + MARGIN)).to(x.dtype)
     if uncertain.numpy().any():  # on the CPU there is no device to wait for
-        rows = torch.from_numpy(uncertain.numpy().any((0, 2, 3, 4)).nonzero()[0])
+        rows = torch.from_numpy(np.nonzero(uncertain.numpy().any((0, 2, 3, 4)))[0])
         variance[rows], mean[rows] = _exact_variance_and_mean(x[rows])
     return variance, mean
 
