@@ -25,7 +25,7 @@ from typing import Any
 
 Row = dict[str, Any]
 ROOT = Path(__file__).parent.parent
-# What is timed: a module (and class), its function, and the name of the part ("" for the name of the stage).
+# Timed: a module (and class), its function, and the name of the part ("" for the names of the stages).
 PARTS = (
     ("unspur.workflow", "open_recipe", "data"),
     ("unspur.workflow", "open_debias", "data"),
@@ -35,7 +35,7 @@ PARTS = (
     ("unspur.stages.driver:Run", "check", "keys and checks"),
     ("unspur.stages.driver:Run", "ask_judge", "audit"),
     ("unspur.audit.auditor", "audit", "audit"),
-    ("unspur.stages.driver", "_add_stage", ""),
+    ("unspur.stages.driver", "_add_stages", ""),
     ("unspur.stages.driver", "evaluate", "scores"),
     ("unspur.workflow.debiasing", "_size_and_speed", "size and speed"),
     ("unspur.runs", "save", "folder"),
@@ -104,7 +104,9 @@ def _patch(parts: Parts) -> None:
         owner = importlib.import_module(module)
         owner = getattr(owner, kind) if kind else owner
         around = (
-            (lambda *a, n=name: parts.part(n)) if name else (lambda stage, *_: parts.part(stage))
+            (lambda *a, n=name: parts.part(n))
+            if name
+            else (lambda group, *_: parts.part(", ".join(group)))
         )
         setattr(owner, function, _timed(getattr(owner, function), around))
     for where in STEPS:

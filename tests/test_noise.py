@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from unspur import noise
 
@@ -82,9 +83,32 @@ def test_the_mixer_is_one_to_one():
 def test_uniform_is_strictly_inside_the_unit_interval(monkeypatch):
     extremes = torch.tensor([0, 0x1FF, -1, -(2**31), 2**31 - 1], dtype=torch.int32)
     monkeypatch.setattr(noise, "bits", lambda *args: extremes)
-    u = noise.uniform(0, 0, 0, (5,))
+    u = noise.uniform(0, torch.tensor([0]), 0, (5,))
     assert u.tolist() == [2**-24, 2**-24, 1 - 2**-24, 0.5 + 2**-24, 0.5 - 2**-24]
     assert noise.logistic(u).isfinite().all()
+    assert noise.blocks._to_uniform(extremes.numpy().view("uint32")).tolist() == u.tolist()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 128), (2, noise.blocks.BLOCK), (70_001, 2)])
+@pytest.mark.parametrize("step", [0, 7, 2**31 + 5])
+def test_blocks_have_the_numbers_of_tensor_operations(shape, step):
+    """A tensor of steps uses tensor operations, a single step uses NumPy in blocks."""
+    for seed, stream in ((0, 0), (2**40 + 5, noise.MIX), (-3, noise.FIRST_WEIGHT + 2)):
+        for function in (noise.bits, noise.uniform):
+            [expected] = function(seed, torch.tensor([step]), stream, shape)
+            found = function(seed, step, stream, shape)
+            assert found.dtype == expected.dtype
+            assert torch.equal(found, expected)
+
+
+def test_other_devices_and_traces_use_tensor_operations():
+    assert noise._is_plain_cpu(None)
+    assert noise._is_plain_cpu("cpu")
+    assert not noise._is_plain_cpu("meta")
+    with torch.device("meta"):
+        assert noise.uniform(0, 0, 0, (3,)).is_meta
+    with FakeTensorMode():
+        assert isinstance(noise.uniform(0, 0, 0, (3,)), FakeTensor)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 55, 2**33])

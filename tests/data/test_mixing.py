@@ -211,3 +211,53 @@ def test_kernels_choose_the_same_partners(n: int, probability: float) -> None:
         is_mixed = plain[1] > 0  # an image without another of its class is not mixed
         assert torch.equal(plain[1], fused[1].cpu())
         assert torch.equal(plain[0][is_mixed], fused[0].cpu()[is_mixed])
+
+
+def plain_style(x: Tensor, probability: float) -> Tensor:
+    """Mix styles with the operations that a GPU uses."""
+    other, a = mixing._partners(
+        len(x), probability, noise.STYLE, seed=5, step=STEP, device=x.device
+    )
+    variance, mean = torch.var_mean(x, dim=(2, 3), correction=0, keepdim=True)
+    spread = variance.sqrt() + mixing.SPREAD
+    scale = 1 + a * (spread[other] / spread - 1)
+    return x * scale + (mean * (1 - scale) + a * (mean[other] - mean))
+
+
+def plain_spectrum(x: Tensor, probability: float) -> Tensor:
+    """Mix spectra without operations in place."""
+    stream, device = noise.SPECTRUM, x.device
+    other, a = mixing._partners(len(x), probability, stream, seed=5, step=STEP, device=device)
+    frequencies = torch.fft.rfft2(x)
+    amplitude = frequencies.abs()
+    scale = 1 + a * (amplitude[other] / (amplitude + mixing.SPREAD) - 1)
+    return torch.fft.irfft2(frequencies * scale, s=x.shape[2:])
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("shape", [(64, 3, 28, 28), (16, 1, 9, 14), (3, 4, 1, 5)])
+def test_the_fast_forms_on_a_cpu_have_the_bits_of_the_plain_ones(
+    shape: tuple[int, ...], layout: torch.memory_format
+) -> None:
+    pixels = torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(2))
+    x = (pixels.to(torch.uint8) / 255).to(memory_format=layout)
+    before = x.clone()
+    for fast, plain in ((mix_style, plain_style), (mix_spectrum, plain_spectrum)):
+        found, expected = fast(x, 0.8, seed=5, step=STEP), plain(x, 0.8)
+        assert torch.equal(found, expected)
+        assert found.stride() == expected.stride()
+    assert torch.equal(x, before)
+
+
+def test_sums_between_two_numbers_are_rounded_as_in_torch() -> None:
+    """Dark images with few values often have a mean in the middle between two numbers of float32."""
+    g = torch.Generator().manual_seed(3)
+    pixels = torch.randint(0, 256, (4000, 1, 28, 28), generator=g)
+    pixels *= torch.rand(pixels.shape, generator=g) < 0.01
+    x = pixels.to(torch.uint8) / 255
+    assert bool(
+        (x.double().mean((2, 3)).float() != torch.var_mean(x, (2, 3), correction=0)[1]).any()
+    )
+    expected = mixing._exact_variance_and_mean(x)
+    for found, wanted in zip(mixing._variance_and_mean(x), expected, strict=True):
+        assert torch.equal(found, wanted)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .. import noise
 
+MARGIN = 2.0**-38  # bound on the relative error of sums in float64
 SPREAD = 1e-3  # added to standard deviations and amplitudes, to avoid division by zero
 
 
@@ -49,8 +51,8 @@ def mix_spectrum(x: Tensor, probability: float, *, seed: int, step: Tensor) -> T
     other, a = _partners(len(x), probability, noise.SPECTRUM, seed=seed, step=step, device=x.device)
     frequencies = torch.fft.rfft2(x)
     amplitude = frequencies.abs()
-    scale = 1 + a * (amplitude[other] / (amplitude + SPREAD) - 1)
-    moved: Tensor = torch.fft.irfft2(frequencies * scale, s=x.shape[2:])
+    scale = amplitude[other].div_(amplitude.add_(SPREAD)).sub_(1).mul_(a).add_(1)
+    moved: Tensor = torch.fft.irfft2(frequencies.mul_(scale), s=x.shape[2:])
     return moved
 
 
@@ -75,10 +77,46 @@ def mix_style(x: Tensor, probability: float, *, seed: int, step: Tensor) -> Tens
     random permutation of the batch.
     """
     other, a = _partners(len(x), probability, noise.STYLE, seed=seed, step=step, device=x.device)
-    variance, mean = torch.var_mean(x, dim=(2, 3), correction=0, keepdim=True)
+    variance, mean = _variance_and_mean(x)
     spread = variance.sqrt() + SPREAD
     scale = 1 + a * (spread[other] / spread - 1)
-    return x * scale + (mean * (1 - scale) + a * (mean[other] - mean))
+    shift = mean * (1 - scale) + a * (mean[other] - mean)
+    return x * _repeat_along_rows(scale, x) + _repeat_along_rows(shift, x)
+
+
+def _variance_and_mean(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the variance and the mean of every channel of every image, with the bits of `torch.var_mean`.
+
+    On a CPU, `torch.var_mean` adds up in float64, one number after another. Adding up in any order is several
+    times faster, and gives the same float32 unless the sum is very close to the middle between two of them.
+    Images for which this may be so are computed again.
+    """
+    if not x.is_cpu or torch.compiler.is_compiling():
+        return _exact_variance_and_mean(x)
+    wide = x.to(torch.float64, memory_format=torch.contiguous_format)
+    mean = wide.mean((2, 3), keepdim=True)
+    found = torch.stack([wide.sub_(mean).square_().mean((2, 3), keepdim=True), mean])
+    variance, mean = found.to(x.dtype)
+    uncertain = (found * (1 - MARGIN)).to(x.dtype) != (found * (1 + MARGIN)).to(x.dtype)
+    if uncertain.numpy().any():  # on the CPU there is no device to wait for
+        rows = torch.from_numpy(np.nonzero(uncertain.numpy().any((0, 2, 3, 4)))[0])
+        variance[rows], mean[rows] = _exact_variance_and_mean(x[rows])
+    return variance, mean
+
+
+def _exact_variance_and_mean(x: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.var_mean(x, dim=(2, 3), correction=0, keepdim=True)
+
+
+def _repeat_along_rows(values: Tensor, x: Tensor) -> Tensor:
+    """Return numbers per channel, repeated for a row of pixels if `x` is in channels-last format on a CPU.
+
+    Then the inner loop of an operation with `x` has the length of a row instead of the number of channels.
+    """
+    if not x.is_cpu or x.is_contiguous():
+        return values
+    row = values.expand(*values.shape[:3], x.shape[3])
+    return row.contiguous(memory_format=torch.channels_last)
 
 
 def mix_within_class(

@@ -27,7 +27,8 @@ def concrete(
 ) -> Tensor:
     """Return the soft sample of a keep decision: the logistic noise `g` added to θ, or to σ(θ)."""
     centre = logits if on == "logit" else torch.sigmoid(logits)
-    return torch.sigmoid((centre + g) / temperature)
+    shifted = centre + g
+    return torch.sigmoid(shifted if temperature == 1 else shifted / temperature)
 
 
 def straight_through(soft: Tensor) -> Tensor:

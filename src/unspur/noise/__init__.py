@@ -6,7 +6,7 @@ on the device that the training step increments.
 
 The generator is a keyed 32-bit integer hash of the position (two rounds of a multiply-xorshift mixer,
 with a key added before each round) in plain tensor operations. On a GPU one kernel of `fused` does
-all of them. May import: nothing.
+all of them, on a CPU NumPy does them in blocks (`blocks`). May import: nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import overload
 
 import torch
 from torch import Tensor
+
+from . import blocks
 
 # Each use of a seed has its own stream. Masks use one stream each, from FIRST_WEIGHT on.
 PERMUTE, SAMPLE, FLIP, CROP_ROW, CROP_COLUMN, HOLD_OUT, CROP_AREA, CROP_RATIO = range(8)
@@ -86,6 +88,8 @@ def bits(
 ) -> Tensor:
     """Return 32 random bits per position, as int32. A tensor of steps adds leading dimensions."""
     first, second = _keys(seed, step, stream)
+    if isinstance(first, int) and isinstance(second, int) and _is_plain_cpu(device):
+        return blocks.bits(first, second, shape)
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         device, spread = first.device, (*first.shape, *[1] * len(shape))
         first, second = first.reshape(spread), second.reshape(spread)
@@ -106,8 +110,19 @@ def uniform(
         from .fused import uniform as fused_uniform
 
         return fused_uniform(step, shape, *stream_keys(seed, stream))
+    keys = _keys(seed, step, stream)
+    if isinstance(keys[0], int) and isinstance(keys[1], int) and _is_plain_cpu(device):
+        return blocks.uniform(keys[0], keys[1], shape)
     x = bits(seed, step, stream, shape, device)
     return (((x >> 9) & 0x7FFFFF).to(torch.float32) + 0.5) * 2.0**-23
+
+
+def _is_plain_cpu(device: torch.device | str | None) -> bool:
+    """Return whether NumPy can compute the numbers: on the CPU, outside torch.compile and traces."""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+        return False
+    where = torch.get_default_device() if device is None else torch.device(device)
+    return where.type == "cpu"
 
 
 def is_fused(step: Tensor) -> bool:

@@ -32,6 +32,7 @@ from .keys import StageKey, plan_keys
 from .log_hook import log_row
 from .results import Results, StageResult
 from .stage import Work
+from .stage_groups import group_name, lanes, stage_groups, threads_of
 from .suspects import verdict
 
 
@@ -99,35 +100,43 @@ def run_together(runs: Sequence[Run]) -> list[tuple[Results, Artifact]]:
     for each in runs:
         each.check()
         each.ask_judge()
-    for stage in runs[0].keys:
-        _add_stage(stage, [each for each in runs if each.should_run(stage)])
+    for group in stage_groups(runs[0].context):
+        _add_stages(group, [each for each in runs if each.should_run(group[0])])
     return [(each.results, evaluate(each.context, each.results)) for each in runs]
 
 
-def _add_stage(stage: str, runs: Sequence[Run]) -> None:
-    """Add the artifact of one stage to every run: load what is stored, compute the rest side by side."""
-    if not runs:
+def _add_stages(group: tuple[str, ...], runs: Sequence[Run]) -> None:
+    """Add the artifacts of a group of stages to every run: load what is stored, compute the rest together."""
+    jobs = {each.keys[stage].path: (stage, each) for each in runs for stage in group}
+    if not jobs:
         return
-    by_path = {each.keys[stage].path: each for each in runs}
-    ingredients = {path: each.keys[stage].ingredients for path, each in by_path.items()}
+    ingredients = {path: each.keys[stage].ingredients for path, (stage, each) in jobs.items()}
     store = runs[0].context.store
-    with store.open_artifacts(list(ingredients.values())) as (artifacts, open_):
-        work = {
-            path: by_path[path].keys[stage].stage.work(by_path[path].context, by_path[path].results)
-            for path in open_
-        }
-        for path, workspace in open_.items():
-            if (hook := by_path[path].context.on_log) is not None:
-                workspace.on_row = partial(log_row, hook, stage)
-        for path, result in _complete_work(stage, runs[0].context, work, open_).items():
+    with (
+        threads_of(group),
+        store.open_artifacts(list(ingredients.values())) as (artifacts, open_),
+    ):
+        work = {path: _start_work(*jobs[path], workspace) for path, workspace in open_.items()}
+        for path, result in _complete_work(group, runs[0].context, work, open_).items():
             tensors, facts = result.tensors(), result.facts()
             artifacts[path] = open_[path].promote(path, ingredients[path], tensors, facts)
     for each in runs:
-        each.results[stage] = artifacts[each.keys[stage].path]
+        for stage in group:
+            each.results[stage] = artifacts[each.keys[stage].path]
+
+
+def _start_work(stage: str, run: Run, workspace: Workspace) -> Work:
+    """Return the work of one stage of a run, whose log goes to the run's hook if there is one."""
+    if (hook := run.context.on_log) is not None:
+        workspace.on_row = partial(log_row, hook, stage)
+    return run.keys[stage].stage.work(run.context, run.results)
 
 
 def _complete_work(
-    stage: str, context: Context, work: dict[Path, Work], workspaces: Mapping[Path, Workspace]
+    group: tuple[str, ...],
+    context: Context,
+    work: dict[Path, Work],
+    workspaces: Mapping[Path, Workspace],
 ) -> dict[Path, StageResult]:
     """Complete the work of stages; the trainings that they yield run side by side."""
     results: dict[Path, StageResult] = {}
@@ -141,6 +150,7 @@ def _complete_work(
                 results[path] = end.value
                 del work[path]
         if trainings:
-            with context.training(stage) as progress:
-                fit_together(list(trainings.values()), progress=progress)
+            with context.training(group_name(group)) as progress:
+                at_once = lanes(context, group)
+                fit_together(list(trainings.values()), progress=progress, lanes=at_once)
     return results

@@ -12,6 +12,7 @@ from .context import Context
 from .driver import Run
 from .keys import StageKey
 from .mine import mining_before
+from .stage_groups import group_of, lanes, threads_of
 from .step_timing import step_seconds
 
 MINED_BYTES = 9  # stored for each sample by mining
@@ -43,7 +44,7 @@ def estimate(run: Run) -> list[Estimate]:
     """Return for each stage whether it is stored and, if not, its cost in time and disk."""
     run.check()
     context = run.context
-    seconds_of = cache(partial(step_seconds, context))
+    seconds_of = cache(partial(_step_seconds, context))
     network = sum(t.numel() * t.element_size() for t in context.initial.values())
     rows = []
     for name, key in run.keys.items():
@@ -56,12 +57,19 @@ def estimate(run: Run) -> list[Estimate]:
         elif left:
             settings = context.recipe.table(name)
             assert isinstance(settings, TrainingSettings)
-            each = seconds_of(settings.batch, mixes=key.stage.mixes(context.recipe))
+            mixes, group = key.stage.mixes(context.recipe), group_of(context, name)
+            each = seconds_of(group, settings.batch, mixes)
             seconds = each * plain_steps(context, key, settings, left)
         disk = key.stage.copies * network
         disk += MINED_BYTES * len(context.splits.train) * (name == "mine")
         rows.append(Estimate(name, steps, key.stored, seconds, disk, left))
     return rows
+
+
+def _step_seconds(context: Context, group: tuple[str, ...], batch: int, mixes: bool) -> float:
+    """Return the seconds of one step of a stage, of which several are trained at the same time."""
+    with threads_of(group):
+        return step_seconds(context, batch, mixes=mixes) / lanes(context, group)
 
 
 def stage_steps(run: Run, name: str) -> tuple[int, int]:

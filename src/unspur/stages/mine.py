@@ -22,6 +22,7 @@ from .context import Context
 from .corrections import Corrections
 from .results import MinedSuspects, Results
 from .stage import Stage, Work, never
+from .stage_groups import group_of, threads_of
 from .suspects import Suspects, above, misclassified, oracle
 from .trainings import make_training, training_source
 
@@ -46,7 +47,8 @@ def mining_before(context: Context) -> Artifact | None:
     """Return the stored mining that the user's corrections refer to, or None if there is none."""
     ingredients = MINE.ingredients(context, {})
     ingredients.pop("given", None)
-    return context.store.find(ingredients)
+    with threads_of(group_of(context, "mine")):
+        return context.store.find(ingredients)
 
 
 def _are_unchanged(context: Context, corrections: Corrections) -> bool:

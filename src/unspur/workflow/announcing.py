@@ -13,6 +13,7 @@ from ..report.terminal import Display
 from ..stages import Run
 from ..stages.context import Context
 from ..stages.estimate import Estimate, closing_seconds, estimate, relative_costs
+from ..stages.stage_groups import group_costs
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def announce(run: Run) -> Announcement:
     stages = {row.stage: row.seconds for row in found.stages if row.seconds}
     if isinstance(miner, CrossFitMiner) and stages.pop("mine", 0.0):
         parts = miner.parts()
+    stages = group_costs(run.context, stages)
     expect_costs(run.context, {**parts, **stages, "report": found.closing})
     return found
 
@@ -69,6 +71,7 @@ def expect_relative_costs(run: Run) -> None:
     needs_costs = isinstance(show, Display) and not show.clock.expected
     if not broadcast_first(needs_costs):
         return
-    costs = relative_costs(run)  # in every process, because they read the store together
+    # In every process, because they read the store together.
+    costs = group_costs(run.context, relative_costs(run))
     if isinstance(show, Display):
         show.clock.expect(costs, in_seconds=False)
