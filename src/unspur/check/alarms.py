@@ -18,7 +18,10 @@ from .baseline import Baseline, CountedGroup
 LEVEL = 0.01  # largest p-value of an alarm, corrected for the number of groups or classes
 GROWTH = 1.5  # smallest ratio of the new share of suspects to the old one
 FEWEST = 10  # smallest number of suspects above the expected number
-ERROR_RATES = "in tests the audit reported a shortcut for none of 34 sets without one, and found 118 of 119 shortcuts"
+ERROR_RATES = (
+    "in tests the audit reported a shortcut for none of 34 sets without one, and found 118 of 119 "
+    "shortcuts"
+)
 TITLES = {
     "shortcut": "no new shortcut in the data",
     "accuracy": "no loss of accuracy on a known group",
