@@ -112,7 +112,7 @@ def test_the_error_rates_are_those_of_the_records() -> None:
         counts["shortcut"].split(" of ")[1].split()[0],
     )
     assert f"{false_alarms or 'none'} of {total} sets" in ERROR_RATES
-    assert f"{found} of {planted} planted" in ERROR_RATES
+    assert f"{found} of {planted} shortcuts" in ERROR_RATES
 
 
 # Hostile names
