@@ -176,7 +176,7 @@ def time_ours(splits: Splits, device: torch.device, precision: Precision, steps:
         run = workflow.open_recipe(recipe, place, load=lambda *args, **more: splits)
         run.check()
         for stage in STAGES:  # all of them, whatever so few steps of mining have found
-            driver._add_stages((stage,), [run])
+            driver.add_stages((stage,), [run])
         step_ms = {stage: _mean_ms(run.results[stage].log, stretch) for stage in STAGES}
         return Times(step_ms, OUR_IMAGES * _seconds_per_image(run))
 

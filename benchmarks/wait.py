@@ -35,7 +35,7 @@ PARTS = (
     ("unspur.stages.driver:Run", "check", "keys and checks"),
     ("unspur.stages.driver:Run", "ask_judge", "audit"),
     ("unspur.audit.auditor", "audit", "audit"),
-    ("unspur.stages.driver", "_add_stages", ""),
+    ("unspur.stages.driver", "add_stages", ""),
     ("unspur.stages.driver", "evaluate", "scores"),
     ("unspur.workflow.debiasing", "_size_and_speed", "size and speed"),
     ("unspur.runs", "save", "folder"),

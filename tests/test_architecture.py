@@ -143,7 +143,7 @@ def test_the_functions_between_hops_are_counted_too():
 
 
 def test_a_missing_hop_is_detected():
-    """Without `_add_stages` nothing calls `_complete_work`."""
-    hops = [hop for hop in WALKS[1][1] if hop.name != "_add_stages"]
+    """Without `add_stages` nothing calls `_complete_work`."""
+    hops = [hop for hop in WALKS[1][1] if hop.name != "add_stages"]
     place = next(n for n, hop in enumerate(hops) if hop.name == "_complete_work")
     assert "_complete_work" not in reachable(hops, place)

@@ -101,11 +101,11 @@ def run_together(runs: Sequence[Run]) -> list[tuple[Results, Artifact]]:
         each.check()
         each.ask_judge()
     for group in stage_groups(runs[0].context):
-        _add_stages(group, [each for each in runs if each.should_run(group[0])])
+        add_stages(group, [each for each in runs if each.should_run(group[0])])
     return [(each.results, evaluate(each.context, each.results)) for each in runs]
 
 
-def _add_stages(group: tuple[str, ...], runs: Sequence[Run]) -> None:
+def add_stages(group: tuple[str, ...], runs: Sequence[Run]) -> None:
     """Add the artifacts of a group of stages to every run: load what is stored, compute the rest together."""
     jobs = {each.keys[stage].path: (stage, each) for each in runs for stage in group}
     if not jobs:
