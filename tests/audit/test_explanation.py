@@ -117,6 +117,21 @@ def test_columns_have_few_kinds():
     assert column("same", "table", ["a"] * 10) is None
 
 
+@pytest.mark.parametrize(("first", "step"), [(20240101, 1), (1_700_000_000, 60), (1.0, 1e-7)])
+def test_numbers_that_differ_only_in_late_digits_are_different_kinds(first: float, step: float):
+    """Dates and times differ by less than a thousandth of their value."""
+    many = column("taken", "file", [first + step * float(i) for i in range(1000)])
+    assert many is not None
+    assert np.bincount(many.kinds).tolist() == [100] * 10
+    assert len(set(many.kind_names)) == len(many.kind_names)
+
+
+def test_days_of_a_few_photographs_are_different_kinds():
+    days = column("EXIF date", "file", [20240531.0, 20240601.0, 20240602.0])
+    assert days is not None
+    assert days.kind_names[:3] == ("20240531", "20240601", "20240602")
+
+
 def test_texts_of_a_column_are_short():
     long = column("x", "table", ["a" * 10_000, "b"])
     assert max(map(len, long.kind_names)) <= 60

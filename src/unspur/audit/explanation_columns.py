@@ -27,6 +27,7 @@ from ..stages.thumbnails import colours
 
 MOST_KINDS = 10  # of a column, besides "other" and "none"
 MOST_CHARACTERS = 60  # of a value
+MOST_DIGITS = 15  # of a number
 CHUNK = 512  # images whose pixels are in memory at a time
 OTHER, NONE = "(any other)", "(none)"
 
@@ -72,15 +73,16 @@ def _number(cell: Cell) -> float | None:
 def _text(cell: Cell) -> str:
     if cell is None or cell == "":
         return NONE
-    text = f"{cell:g}" if isinstance(cell, float) else " ".join(cell[: 4 * MOST_CHARACTERS].split())
-    return text[:MOST_CHARACTERS] or NONE
+    if isinstance(cell, float):  # whole numbers, such as dates, in full
+        return f"{cell:.{MOST_DIGITS if cell.is_integer() else 6}g}"
+    return " ".join(cell[: 4 * MOST_CHARACTERS].split())[:MOST_CHARACTERS] or NONE
 
 
 def _cut(numbers: Sequence[float | None]) -> list[str]:
     """Return for each number the decile that it lies in, named by its bounds."""
     known = np.array([number for number in numbers if number is not None])
     edges = np.unique(np.quantile(known, np.linspace(0, 1, MOST_KINDS + 1)))
-    names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+    names = [f"{low} to {high}" for low, high in pairwise(_distinct_texts(edges.tolist()))]
     if not names:
         return [NONE if number is None else f"{number:.4g}" for number in numbers]
     inner = edges[1:-1]
@@ -88,6 +90,15 @@ def _cut(numbers: Sequence[float | None]) -> list[str]:
         NONE if number is None else names[int(np.searchsorted(inner, number, side="right"))]
         for number in numbers
     ]
+
+
+def _distinct_texts(numbers: Sequence[float]) -> list[str]:
+    """Return different numbers as different texts, with four digits or as many as that takes."""
+    for digits in range(4, MOST_DIGITS + 1):
+        texts = [f"{number:.{digits}g}" for number in numbers]
+        if len(set(texts)) == len(numbers):
+            return texts
+    return [repr(number) for number in numbers]
 
 
 # -- where columns come from --------------------------------------------------------------------------
