@@ -38,8 +38,11 @@ class Corrections:
 
     @property
     def digest(self) -> str:
-        """A hash of the flags. Notes do not affect results, and new labels change the hash of the data."""
-        return digest("suspects", self.conflict, self.excluded)
+        """A hash of the flags. Notes do not affect results, and new labels change the hash of the data.
+
+        The text changes if the same flags give another result.
+        """
+        return digest("suspects 2", self.conflict, self.excluded)
 
 
 def relabel(splits: Splits, corrections: Corrections | None) -> Splits:
