@@ -94,6 +94,35 @@ def test_plain_labels_and_a_single_set_on_disk(opened: dict[str, Any], tmp_path:
         custom.load(f"hf:{tmp_path}", classes=("a", "c"))
 
 
+def test_a_split_without_labels_is_left_out(opened: dict[str, Any]) -> None:
+    """A missing label of a column with names is -1, which would be the last class."""
+    images = [picture(0), picture(1)]
+    for missing, label in ((-1, ClassLabel(["cat", "dog"])), (None, Value())):
+        opened["contest"] = {
+            "train": Rows(images, [0, 1], label),
+            "test": Rows(images, [missing, missing], label),
+        }
+        with pytest.warns(UserWarning, match="hf:contest: left out test: no labels"):
+            splits = custom.load("hf:contest")
+        assert splits.test is None
+
+
+def test_labels_may_be_negative_numbers(opened: dict[str, Any]) -> None:
+    opened["signs"] = Rows([picture(0), picture(1)], [-1, 1], Value())
+    splits = custom.load("hf:signs")
+    assert splits.classes == ("-1", "1")
+    assert splits.train.targets.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("part", ["train", "validation"])
+def test_some_missing_labels_are_refused(opened: dict[str, Any], part: str) -> None:
+    label, images = ClassLabel(["cat", "dog"]), [picture(0), picture(1)]
+    opened["holes"] = {"train": Rows(images, [0, 1], label)}
+    opened["holes"][part] = Rows(images, [0, -1], label)
+    with pytest.raises(DataError, match=r"1 of 2 images of the (train|valid) split have no label"):
+        custom.load("hf:holes")
+
+
 def test_unusable_datasets_are_refused(opened: dict[str, Any]) -> None:
     opened["tests"] = {"test": Rows([picture(0)], [0], ClassLabel(["a"]))}
     opened["odd"] = {"train": Rows([picture(0)], [0], Value(), column="score")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,10 @@ def convert(
     """Convert splits of the package `datasets` to splits in memory; `group` is the column of groups."""
     parts = {part: rows for part, rows in parts.items() if part in PARTS.values()}
     image, label = _columns(parts["train"], name)
-    words = _words(parts, label)
+    labelled = _with_values(parts, label, name)
+    if without := sorted(parts.keys() - labelled.keys()):
+        warnings.warn(f"{name}: left out {' and '.join(without)}: no labels.", stacklevel=4)
+    parts, words = labelled, _words(labelled, label)
     classes = classes or in_order({word for part in words.values() for word in part})
     number = {word: i for i, word in enumerate(classes)}
     if unknown := {word for part in words.values() for word in part} - number.keys():
@@ -92,10 +96,29 @@ def _biases(
     if group not in parts["train"].features:
         columns = ", ".join(parts["train"].features)
         raise DataError(f"{name} has no column {group!r} to take groups from; it has {columns}.")
-    words = _words(parts, group)
+    words = _words(_with_values(parts, group, name), group)
     biases = in_order({word for part in words.values() for word in part})
     number = {word: i for i, word in enumerate(biases)}
     return {part: torch.tensor([number[w] for w in found]) for part, found in words.items()}, biases
+
+
+def _with_values(parts: Mapping[str, Any], column: str, name: str) -> dict[str, Any]:
+    """Return the splits with values in a column; raise if only some are missing, or those of training.
+
+    Splits on the hub may have no labels, as those of a competition: all are None, or -1 if they have names.
+    """
+    named = getattr(parts["train"].features[column], "names", None) is not None
+    found = {}
+    for part, rows in parts.items():
+        missing = [value is None or (named and value == -1) for value in rows[column]]
+        if not any(missing):
+            found[part] = rows
+        elif part == "train" or not all(missing):
+            raise DataError(
+                f"{name}: {sum(missing)} of {len(missing)} images of the {part} split have no {column}. "
+                "Fill it in, or remove these images."
+            )
+    return found
 
 
 def _words(parts: Mapping[str, Any], label: str) -> dict[str, list[str]]:
