@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 import toys
 import unspur
@@ -64,6 +65,22 @@ def test_head_first_freezes_the_other_layers_for_its_steps(tmp_path):
         "start.head_first=20": True,
         "start.warmup=5": True,
     }
+
+
+def test_a_named_head_that_is_trained_first_is_in_the_key(tmp_path):
+    """With another head, other layers are frozen at first, so that the weights differ."""
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.ReLU(), nn.Linear(4, 2))
+
+    def key(*changes):
+        context = toys.context(tmp_path, changes, model=model)
+        return dict(stages.Run(context).keys["pretrain"].ingredients)
+
+    for frozen in ((), ("start.head_first=5",)):
+        first, other = (key(*frozen, f'model.head="{name}"') for name in ("1", "3"))
+        assert (first.get("head") != other.get("head")) is bool(frozen)
+    assert "head" not in key("start.head_first=5")  # it follows from the network
 
 
 @each_plan
