@@ -65,7 +65,7 @@ def make_development(
     taken out of the training split at regular intervals.
     """
     whole = load(root, ratio, size=size, extra=True, cache=cache)
-    names, targets, genders = whole.train.names, whole.train.targets, whole.bias["train"]
+    names, targets, genders = whole.train.names or (), whole.train.targets, whole.bias["train"]
     test = torch.tensor([name.startswith(f"{EXTRA}/") for name in names])
     for label in range(len(CLASSES)):
         count = int((test & (targets == label)).sum())

@@ -90,9 +90,7 @@ def _bffhq(request: Request) -> Splits:
 
 def _bffhq_dev(request: Request) -> Splits:
     size = request.size or bffhq.SIZE
-    return bffhq.make_development(
-        request.data_root, request.ratio, size=size, cache=request.cache
-    )
+    return bffhq.make_development(request.data_root, request.ratio, size=size, cache=request.cache)
 
 
 def _celeba(request: Request) -> Splits:
@@ -136,7 +134,8 @@ DATASETS: dict[str, Loader] = {
     "demo": _demo,
     "folder": _folder,
 }
-SIZED = ("bffhq", "bffhq-dev", "celeba", "cifar10c", "cifar10")  # sets whose image size can be chosen
+# Sets whose image size can be chosen.
+SIZED = ("bffhq", "bffhq-dev", "celeba", "cifar10c", "cifar10")
 
 
 @cache
