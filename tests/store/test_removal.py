@@ -90,6 +90,15 @@ def test_an_artifact_can_be_removed_when_nobody_uses_it(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == []  # no lock is left behind
 
 
+def test_a_removal_that_was_killed_does_not_prevent_the_next_one(tmp_path: Path) -> None:
+    path = Store(tmp_path).make(INGREDIENTS, work).path
+    left_over = path.with_name(f"{path.name}.removed")
+    left_over.mkdir()
+    (left_over / "tensors.safetensors").write_bytes(b"half")
+    remove(path)
+    assert sorted(tmp_path.iterdir()) == []
+
+
 # Results that are not finite
 
 

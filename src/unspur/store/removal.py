@@ -39,6 +39,7 @@ def remove(path: Path, *, force: bool = False) -> None:
     """
     with contextlib.nullcontext() if force else _lock_unused(path):
         target = path.with_name(path.name + ".removed")
+        shutil.rmtree(target, ignore_errors=True)  # of a process that was killed here
         path.rename(target)
         shutil.rmtree(target)
 
