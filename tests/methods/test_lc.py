@@ -1,7 +1,9 @@
 """Compare LC with a slow reference: a plain loop over samples."""
 
+import copy
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch import nn
 
 from toys import TinyNet
 from unspur import noise
+from unspur.methods import lc
 from unspur.methods.lc import LC, PARTNER, TINY, WEIGHT
 from unspur.testing.contract import tiny_batch
 
@@ -103,3 +106,16 @@ def test_a_bias_that_explains_the_label_makes_the_loss_small():
     for _ in range(2000):
         loss = method(batch, "model")["corrected"]
     assert float(loss.detach()) < 1e-4 < math.log(2)
+
+
+def test_the_last_class_may_have_no_training_sample():
+    model, batch = nn.Sequential(nn.Flatten(), nn.Linear(192, 3)), tiny_batch(size=8)
+    inputs = SimpleNamespace(
+        targets=batch.y,
+        example=batch.x[:2],
+        another_network=lambda purpose: copy.deepcopy(model),
+        seed=lambda purpose: 0,
+    )
+    method = lc.build(model, inputs, lc.LCSettings())
+    assert len(method.joint) == 3 > int(batch.y.max()) + 1
+    assert all(loss.isfinite() for loss in method(batch, "model").values())

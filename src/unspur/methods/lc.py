@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from .. import noise
 from ..data.batches import Batch
+from ..models.head import evaluating
 from ..training import losses
 from ..training.method import MethodInputs
 from ..training.sections import Beta, MethodSettings, Power, Steps, Weight
@@ -101,10 +102,17 @@ def build(model: nn.Module, inputs: MethodInputs, settings: LCSettings) -> LC:
     return LC(
         model,
         biased=inputs.another_network("biased"),
-        classes=int(inputs.targets.max()) + 1,
+        classes=_outputs(model, inputs.example),
         seed=inputs.seed("mix"),
         **settings.model_dump(include={"tau", "q", "memory", "mix"}),
     )
+
+
+@torch.no_grad()
+def _outputs(model: nn.Module, example: Tensor) -> int:
+    """Return the number of logits of a network; the last classes may have no training sample."""
+    with evaluating(model):
+        return int(model(example).shape[1])
 
 
 ENTRY = MethodEntry(
