@@ -80,7 +80,7 @@ def _gradient_flow(context: Context, names: Sequence[str]) -> dict[str, Tensor]:
     among = torch.zeros(len(targets), dtype=torch.bool)
     among[index] = True
     x = torch.cat(list(context.train.plain(among=among)))[torch.argsort(torch.argsort(index))]
-    with matmul_precision(context.recipe.precision):
+    with matmul_precision(context.recipe.precision), deterministic(context.recipe.deterministic):
         scores = grasp.scores(model, names, x, targets[index].to(x.device))
     return {name: -score for name, score in scores.items()}
 
