@@ -250,6 +250,17 @@ def test_a_few_bad_images_are_skipped_and_listed(
     assert np.array_equal(splits.train.take(torch.tensor([299]))[0].numpy(), image)
 
 
+def test_a_bad_image_that_is_listed_with_two_spellings_is_skipped_twice(tmp_path: Path) -> None:
+    """Otherwise one of them would be a black image."""
+    root = with_bad_files(tmp_path / "photos", 1)
+    rows = [f"{path.relative_to(root)},{path.parent.name}" for path in sorted(root.rglob("*.png"))]
+    table = root / "table.csv"
+    table.write_text("\n".join(["path,label", "a/../a/bad0.png,a", *rows]))
+    with pytest.warns(UserWarning, match=r"2 of 302 images"):
+        splits = custom.load(table)
+    assert len(splits.train) == 300
+
+
 def test_more_than_one_unreadable_image_in_a_hundred_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         custom.load(with_bad_files(tmp_path / "photos", 4))

@@ -187,8 +187,10 @@ def decode_all(files: Files, workers: int, *, keep: bool) -> tuple[Tensor | None
                 bad |= work.result()
     finally:
         memory.close()
-    original = dict(zip(reader.paths, map(str, files.paths), strict=True))
-    return (memory.slots if keep else None), {original[path]: why for path, why in bad.items()}
+    # A file that is listed with two spellings of its path has one absolute path.
+    named = zip(files.paths, reader.paths, strict=True)
+    unreadable = {str(path): bad[whole] for path, whole in named if whole in bad}
+    return (memory.slots if keep else None), unreadable
 
 
 def _readable_part(files: Files, images: Tensor | None, good: Tensor) -> Part:
