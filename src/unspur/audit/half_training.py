@@ -137,7 +137,11 @@ class HalfTraining:
         return sampling.Passes(index, batch=self.settings.batch, seed=seed)
 
     def _odds(self, here: Tensor) -> Tensor:
-        """Return the odds of each sample; suspects, or as many random samples, are oversampled."""
+        """Return the odds of each sample; suspects, or as many random samples, are oversampled.
+
+        They are derived from the classes of both halves. With one half alone, about half of the draws are of
+        oversampled samples, not `share`, and the thresholds were chosen so.
+        """
         crossfit, finetune = self.crossfit, self.crossfit.context.recipe.finetune
         suspects = self.network.samples == "suspects oversampled"
         oversampled = crossfit.suspects.conflict if suspects else crossfit.matched
