@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from ..models.head import evaluating
 from .verbs import CONVS, CONVS_T
 
 
+@contextmanager
+def plain_attention() -> Iterator[None]:
+    """Compute nn.MultiheadAttention by plain operations, which can be counted and traced."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
 def multiply_adds(model: nn.Module, x: Tensor) -> int:
     """Count the multiply–adds of a network for one image: convolutions, linear layers, attention."""
-    with torch.no_grad(), evaluating(model), FlopCounterMode(display=False) as counter:
+    with (
+        plain_attention(),
+        sdpa_kernel(SDPBackend.MATH),  # the counter does not know the kernels of CPUs
+        torch.no_grad(),
+        evaluating(model),
+        FlopCounterMode(display=False) as counter,
+    ):
         model(x[:1])
     return int(counter.get_total_flops()) // 2
 
@@ -28,9 +47,15 @@ def uses(model: nn.Module, x: Tensor, names: Iterable[str]) -> dict[str, int]:
     times: dict[nn.Module, int] = {}
 
     def note(module: nn.Module, args: Any, out: Any) -> None:
-        times[module] = times.get(module, 0) + _positions(module, args, out)
+        count = _positions(module, args, out)
+        called = [module]
+        if isinstance(module, nn.MultiheadAttention):  # it does not call its last layer
+            called.append(module.out_proj)
+        for each in called:
+            times[each] = times.get(each, 0) + count
 
-    hooks = [module.register_forward_hook(note) for module in set(owners.values())]
+    attentions = {m for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
+    hooks = [module.register_forward_hook(note) for module in {*owners.values(), *attentions}]
     try:
         with evaluating(model):
             model(x[:1])
@@ -47,8 +72,8 @@ def _positions(module: nn.Module, args: Any, out: Any) -> int:
         return math.prod(out.shape[2:])
     if isinstance(module, nn.Linear):
         return int(out.numel() // max(1, out.shape[-1]))
-    if isinstance(module, nn.MultiheadAttention) and args:
-        return int(args[0].numel() // max(1, args[0].shape[-1]))
+    if isinstance(module, nn.MultiheadAttention):
+        return int(out[0].numel() // max(1, out[0].shape[-1]))
     return 1
 
 

@@ -124,11 +124,17 @@ def head_in_key(context: Context, mined: bool) -> dict[str, Any]:
     return {"head": context.head}
 
 
+def _more_key(context: Context, mined: bool) -> dict[str, Any]:
+    """Add the head to the key, and how multiply–adds are counted in attention if there is any."""
+    attention = any(name.endswith("in_proj_weight") for name in context.initial)
+    return {**head_in_key(context, mined), **({"attention": 2} if attention else {})}
+
+
 PRUNE = Stage(
     "prune",
     prune,
     needs=("mine", "pretrain", "adapt"),
-    more_key=head_in_key,
+    more_key=_more_key,
     cost=1.3,
     copies=3,
     check=check,

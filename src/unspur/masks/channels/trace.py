@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ...models.head import evaluating
+from ..multiply_adds import plain_attention
 from .numbering import FIXED
 from .operations import Call
 from .record import ChannelTrace
@@ -51,9 +52,7 @@ class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with ExitStack() as stack:
             for name, module in self.model.named_modules():
                 self._note_when_running(stack, name, module)
-            fast = torch.backends.mha.get_fastpath_enabled()
-            torch.backends.mha.set_fastpath_enabled(False)
-            stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
+            stack.enter_context(plain_attention())
             stack.enter_context(self)
             yield
 
