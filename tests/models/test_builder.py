@@ -13,6 +13,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -213,6 +214,41 @@ def test_a_model_of_another_shape_or_class_has_another_source() -> None:
     sources = {models.copy_builder(m).source for m in (TinyNet(2), TinyNet(3), Other(2))}
     assert len(sources) == 3
     assert models.copy_builder(TinyNet(2)).source in sources
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda x: torch.tensor([x, 1.0]),
+        lambda x: torch.tensor(x > 1),
+        lambda x: torch.tensor(x, dtype=torch.bfloat16),
+        lambda x: np.array([[x]]),
+        lambda x: {"scale": x, "names": ["a"]},
+    ],
+)
+def test_values_that_are_not_in_the_state_dict_are_part_of_the_source(value: Any) -> None:
+    """The forward pass may read them, so that another value gives other results."""
+
+    def source(x: float, saved: bool) -> str:
+        model = TinyNet()
+        given = value(x)
+        if saved and isinstance(given, torch.Tensor):
+            model.conv.register_buffer("given", given, persistent=False)
+        else:
+            model.conv.given = given
+        return models.copy_builder(model).source
+
+    for saved in (True, False):
+        assert source(1.0, saved) == source(1.0, saved) != source(2.0, saved)
+
+
+def test_values_that_cannot_be_compared_are_not_part_of_the_source() -> None:
+    model = TinyNet()
+    plain = models.copy_builder(model).source
+    model.conv.cache = {"images": [object()]}
+    model.conv.objects = np.array([object()])
+    model.conv.indices = torch.eye(2).to_sparse()
+    assert models.copy_builder(model).source == plain
 
 
 def test_a_model_without_source_code() -> None:

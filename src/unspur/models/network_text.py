@@ -5,13 +5,16 @@ Keys of stored results contain a hash of this text.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
 
-from torch import nn
+import numpy as np
+import torch
+from torch import Tensor, nn
 
 NOT_READ = ("_name_or_path", "transformers_version")  # entries of a configuration without effect
 
@@ -19,7 +22,8 @@ NOT_READ = ("_name_or_path", "transformers_version")  # entries of a configurati
 def module_text(model: nn.Module) -> str:
     """Return all that decides what a module computes, apart from its weights."""
     plain = [_plain_attributes(module) for module in model.modules()]
-    return class_sources(model) + repr(model) + json.dumps(plain) + _configuration(model)
+    text = class_sources(model) + repr(model) + json.dumps(plain) + _configuration(model)
+    return text + "".join(_unsaved_values(model))
 
 
 def class_sources(model: nn.Module) -> str:
@@ -34,6 +38,29 @@ def _plain_attributes(module: nn.Module) -> dict[str, Any]:
         k: v for k, v in vars(module).items() if k != "training" and not k.startswith("_")
     }
     return {k: v for k, v in attributes.items() if _is_plain(v)}
+
+
+def _unsaved_values(model: nn.Module) -> Iterator[str]:
+    """Yield tensors, arrays and tables of plain values that are not in the state dict, with their places."""
+    for path, module in model.named_modules():
+        buffers = {
+            name: module._buffers[name] for name in sorted(module._non_persistent_buffers_set)
+        }
+        own = {k: v for k, v in vars(module).items() if not k.startswith("_")}
+        for name, value in (*buffers.items(), *own.items()):
+            if (content := _content(value)) is not None:
+                yield f"{path}.{name} {content}"
+
+
+def _content(value: object) -> str | None:
+    """Return the content of a tensor, an array or a table of plain values as text; None for other values."""
+    if isinstance(value, dict) and value and _is_plain([*value, *value.values()]):
+        return json.dumps(value)
+    if isinstance(value, Tensor) and value.layout == torch.strided and not value.is_complex():
+        value = value.detach().cpu().contiguous().reshape(-1, 1).view(torch.uint8).numpy()
+    if not isinstance(value, np.ndarray) or value.dtype.hasobject:
+        return None
+    return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
 
 
 def _configuration(model: nn.Module) -> str:
