@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import data, recipes
-from ..data.custom.labelled import open_labelled
+from ..data.custom.labelled import evenly_spaced, open_labelled
 from ..errors import DataError, UnspurError
 from ..recipes.settings import DataSettings
 from ..runs.classifier import Classifier, load
@@ -55,8 +55,7 @@ def check_images(
         if named is not None:
             raise
         return CheckImages(_noise(folder, classifier.shape), str(error).partition("\n")[0])
-    step = max(1, len(part) // COUNT)
-    return CheckImages(part.take(torch.arange(0, len(part), step)[:COUNT]))
+    return CheckImages(part.take(torch.tensor(evenly_spaced(len(part), COUNT))))
 
 
 def _part(folder: Path, named: Path | None, root: Path | None, model: Classifier) -> data.Part:

@@ -63,6 +63,12 @@ def _with_targets(part: Part, targets: Tensor) -> Part:
     return Split(part.take(torch.arange(len(part))), targets, part.names)
 
 
+def evenly_spaced(count: int, most: int) -> list[int]:
+    """Return at most `most` of `count` places, at even distances; 0 means all."""
+    chosen = min(count, most or count)
+    return [place * count // chosen for place in range(chosen)]
+
+
 def open_labelled(
     where: Path | str,
     *,
@@ -86,7 +92,7 @@ def open_labelled(
     listing = list_source(Path(where), groups, need_train=False)
     split = next(name for name in ORDER if listing.of(name))
     rows = listing.of(split)
-    rows = rows[:: max(1, len(rows) // most)][:most] if most else rows
+    rows = [rows[place] for place in evenly_spaced(len(rows), most)]
     selection = listing._replace(rows=[row._replace(part="train") for row in rows])
     check_known(selection, classes)
     opened = open_listing(selection, size, classes, crop=crop)
@@ -101,7 +107,7 @@ def _open_shards(
     index = open_shards(folder)
     split = next(name for name in ORDER if len(index.places(name)))
     places = index.places(split)
-    places = places[:: max(1, len(places) // most)][:most] if most else places
+    places = places[evenly_spaced(len(places), most)]
     groups = groups_of(index, places)
     return LabelledImages(
         select_images(folder, index, places, size, classes, crop),
