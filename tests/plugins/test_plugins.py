@@ -129,6 +129,16 @@ SMOOTH = replace(lc.ENTRY, name="smooth", stages=("smooth",))
         ("smooth", "smooth", "it is str, not a MethodEntry"),
         ("other", SMOOTH, "the method is 'smooth'"),
         ("lc", lc.ENTRY, "there is a built-in method 'lc'"),
+        (
+            "my.lc",
+            replace(SMOOTH, name="my.lc", stages=("my.lc",)),
+            "letters, digits, - and _ only",
+        ),
+        (
+            "../lc",
+            replace(SMOOTH, name="../lc", stages=("../lc",)),
+            "letters, digits, - and _ only",
+        ),
         ("mine", replace(SMOOTH, name="mine", stages=("mine",)), "a built-in stage 'mine'"),
         ("smooth", replace(SMOOTH, plan="dcwp"), "a built-in plan 'dcwp' with other stages"),
         ("smooth", replace(SMOOTH, stages=("smoth",)), "stages that do not exist: smoth"),

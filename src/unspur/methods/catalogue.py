@@ -6,6 +6,7 @@ name and refers to its MethodEntry.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from ..extras import load_entry_points
@@ -37,6 +38,7 @@ BUILT_IN: tuple[MethodEntry, ...] = (
     controls.MAGNITUDE_DEBIAS,
     controls.RANDOM_DEBIAS,
 )
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")  # of a method; artifacts have the names of stages
 
 
 @cache
@@ -50,6 +52,8 @@ def added_method_problem(name: str, entry: object) -> str:
     """Return why an installed package cannot add this method, or "" if it can."""
     if not isinstance(entry, MethodEntry):
         return f"it is {type(entry).__name__}, not a MethodEntry"
+    if not NAME.fullmatch(name):
+        return "its name is part of file names: it may have letters, digits, - and _ only"
     if name != entry.name:
         return f"the entry point and its method must have the same name, but the method is {entry.name!r}"
     plans = {known.plan_name: known.stages for known in BUILT_IN}
