@@ -118,6 +118,27 @@ def test_a_network_that_guesses_gains_nothing_on_wrong_labels():
     assert found.p_value > 0.01
 
 
+@pytest.mark.parametrize("count", [10, 20])
+def test_a_gain_on_all_of_a_few_suspects_is_as_unlikely_as_equal_tosses_of_a_coin(count: int):
+    conflict = torch.arange(500) < count
+    found = gain(torch.zeros(500).bool(), conflict, conflict)
+    assert found.value == 1
+    assert 0.5 * 2.0**-count < found.p_value < 10 * 2.0**-count
+
+
+@pytest.mark.parametrize("count", [10, 20, 50])
+def test_few_hard_suspects_give_no_more_false_alarms_than_the_p_value_says(count: int):
+    """Two networks get hard suspects right independently of each other."""
+    g, n, level, trials = generator(), 300, 0.01, 4000
+    conflict = torch.arange(n) < count
+    share = torch.where(conflict, 0.4, 1.0)
+    alarms = 0
+    for _ in range(trials):
+        before, after = torch.rand(2, n, generator=g) < share
+        alarms += gain(before, after, conflict).p_value <= level
+    assert alarms <= level * trials + 3 * math.sqrt(level * trials)
+
+
 def test_equal_predictions_have_no_gain():
     same = torch.tensor([True, False, True])
     found = gain(same, same, torch.tensor([True, True, False]))

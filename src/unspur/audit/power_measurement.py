@@ -29,7 +29,7 @@ from .power import USUAL_REPEATS, USUAL_SECONDS, PlantedAudit, PlantedCase, Powe
 from .result import Audit
 from .thresholds import THRESHOLDS
 
-VERSION = 1  # increase it if the same settings give another result
+VERSION = 2  # increase it if the same settings give another result
 SIDE_BY_SIDE = 8  # planted audits at the same time on a GPU
 MOST_STREAMED = 10_000  # images that are used of a set too large for memory
 

@@ -26,15 +26,15 @@ class Statistic:
 def gain(before: Tensor, after: Tensor, conflict: Tensor) -> Statistic:
     """Return the accuracy gained on suspects plus the change on all other samples, with a one-sided p-value.
 
-    `before` and `after` mark the samples that the control network and the network get right.
+    `before` and `after` mark the samples that the control network and the network get right. The variance is
+    that of changes with a mean of 0, as in McNemar's test. The observed variance would be 0 if all of a few
+    suspects changed, and the p-value too small.
     """
     change = after.double() - before.double()
     parts = [change[conflict], change[~conflict]]
     total = sum(float(part.mean()) for part in parts if len(part))
-    variance = sum(float(part.var(correction=0)) / len(part) for part in parts if len(part))
-    if variance == 0:
-        return Statistic(total, 0.0 if total > 0 else 1.0)
-    return Statistic(total, _upper_tail(total / math.sqrt(variance)))
+    variance = sum(float(part.square().mean()) / len(part) for part in parts if len(part))
+    return Statistic(total, _upper_tail(total / math.sqrt(variance)) if variance else 1.0)
 
 
 def separation(
