@@ -642,6 +642,38 @@ def test_verdicts(k, n, code):
 
 
 @pytest.mark.parametrize(
+    ("by_class", "code"),
+    [
+        ({"a": (19, 20), "b": (5, 220)}, "lost-class"),
+        ({"a": (18, 20), "b": (6, 220)}, "usable"),  # not more than 90 % of the class
+        ({"a": (12, 12), "b": (12, 228)}, "usable"),  # not more than half of the suspects
+        ({"a": (13, 13), "b": (11, 227)}, "lost-class"),
+        ({"a": (0, 0), "b": (24, 240)}, "usable"),
+    ],
+)
+def test_a_class_of_suspects_was_not_learned(by_class, code):
+    found = verdict(flagged(24, 240), by_class=by_class)
+    assert found.code == code
+    assert found.usable is (code == "usable")
+    assert ("of 'a'" in found.text) is (code == "lost-class")
+
+
+def test_a_run_ends_with_the_ordinary_model_if_a_class_consists_of_suspects(tmp_path):
+    """A tenth of the samples has a class of its own, all of whose samples are conflicting."""
+    splits = shapes_set(seed=1, conflicting=0)
+    tenth = {name: torch.arange(len(part)) % 10 == 0 for name, part in splits.parts().items()}
+    parts = {
+        name: replace(part, targets=torch.where(tenth[name], 2, part.targets))
+        for name, part in splits.parts().items()
+    }
+    changed = replace(splits, classes=("a", "b", "c"), **parts)
+    builder = models.builder("convnet", 3, {"width": 2, "kernel": 3})
+    _, results, scores = run(tmp_path, ['mine.how="oracle"'], splits=changed, builder=builder)
+    ordinary_only(results, scores, "lost-class")
+    assert "24 of 24 of 'c'" in scores.facts["mining"]["text"]
+
+
+@pytest.mark.parametrize(
     ("against", "of", "code"),
     [
         (17, 20, "noise"),
