@@ -130,7 +130,7 @@ class DebiasSettings(TrainingSettings):
     """
 
     align: Weight = 0.05
-    positives: Literal["either", "column"] = "either"
+    positives: Literal["either", "column", "text"] = "either"
     temperature: float = Field(0.07, ge=1e-4, le=1e4)
     up: Weight = 0.0
     share: Share = 1 / 3

@@ -25,7 +25,8 @@ SEEDS = {
     "celeba": (1006, 1007, 1008, 1009),
 }
 DASH = "–"
-UNNAMED = ("finetune.iterates=", "precision=")  # changes that are not part of a recipe's name
+# Changes that are not part of a recipe's name.
+UNNAMED = ("finetune.iterates=", "lff.iterates=", "disent.iterates=", "precision=")
 
 Run = dict[str, Any]
 Key = tuple[str, ...]
@@ -101,7 +102,7 @@ class Result:
 
     def best(self, metric: str) -> list[float]:
         """Return each run's highest accuracy on the test split over its scored steps (an oracle)."""
-        iterates = [run["extras"]["iterates"].values() for run in self.runs]
+        iterates = [run.get("extras", {}).get("iterates", {}).values() for run in self.runs]
         return [max(scores[metric] for scores in each) for each in iterates if each]
 
 

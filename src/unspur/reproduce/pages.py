@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..methods import plans
+from ..methods import own_stages, plans
 from ..recipes import Recipe, published
 from ..runs.tables import markdown_table
 from ..store import locked, make_folder, write_bytes
@@ -95,7 +95,8 @@ def selection(*results: Result) -> str:
 
 
 def _selection_rule(settings: Recipe) -> str:
-    selects = {"mine", "finetune"} <= set(plans()[settings.plan])
+    stages = plans()[settings.plan]
+    selects = "mine" in stages and (stages[-1] == "finetune" or stages[-1] in own_stages())
     return settings.select.rule if selects else "last"
 
 

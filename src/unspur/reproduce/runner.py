@@ -17,6 +17,7 @@ from .item import Cells, FigureItem, Item, ReproduceOptions, Result, Results
 from .pool_runs import run_contexts, run_on_pool
 from .quick import quick_cells
 from .records import Records
+from .run_extras import needed_extras
 from .run_identity import identity
 
 
@@ -71,7 +72,8 @@ def look_up(cells: Cells, records: Records, extras: Collection[str] = ()) -> Res
     """Return the recorded runs of every cell."""
     found = {}
     for key, each in cells.items():
-        runs = (records.find(each.recipe, seed, extras=extras) for seed in each.seeds)
+        of_recipe = needed_extras(each.recipe, extras)
+        runs = (records.find(each.recipe, seed, extras=of_recipe) for seed in each.seeds)
         found[key] = Result(each, tuple(run for run in runs if run is not None))
     return found
 
@@ -92,7 +94,8 @@ def missing_runs(
 ) -> Iterator[tuple[int, Recipe]]:
     """Yield the runs that are not recorded with these extras, with their turns."""
     for turn, settings in in_order(cells):
-        if records.find(settings, settings.seed, extras=extras) is None:
+        of_recipe = needed_extras(settings, extras)
+        if records.find(settings, settings.seed, extras=of_recipe) is None:
             yield turn, settings
 
 
