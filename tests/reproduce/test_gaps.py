@@ -146,6 +146,21 @@ def test_pruned_and_fine_tuned_networks_by_mask_steps() -> None:
     assert "ambiguous" in answer
 
 
+def test_draws_are_compared_with_seeds() -> None:
+    found = results({})
+    values = {"0": (90.0, 90.5), "1": (91.3, 91.1), "2": (88.8, 89.4), "3": (89.2, 90.0)}
+    for draw, pair in values.items():
+        each = found["draw", draw].cell
+        runs = tuple(
+            RecordedRun(run(seed, value, None, None), "", "")
+            for seed, value in zip(each.seeds, pair, strict=True)
+        )
+        found["draw", draw] = Result(each, runs)
+    answer = gaps_answers.draws(found)
+    assert "between 89.1 and 91.2" in answer
+    assert "differ by up to 0.8 points" in answer
+
+
 def test_steps_that_are_scored() -> None:
     assert every("lff", 3500) == "lff.iterates=[1000, 2000, 3000, 3500]"
     listed, unlisted = (cells()[key].recipe for key in (("peak", "LfF"), ("row 1", "0.1")))

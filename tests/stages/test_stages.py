@@ -17,6 +17,7 @@ from unspur import models, runs, stages
 from unspur.data.batches import Resident
 from unspur.data.splits import Split
 from unspur.errors import DataError, ModelError, RecipeError, TrainingError
+from unspur.stages.mine import _ScoredSamples
 from unspur.stages.suspects import Suspects, above, verdict
 from unspur.store import Store
 from unspur.training import metrics, sampling
@@ -805,6 +806,25 @@ def test_epoch_scores_equal_the_reference(inputs, outputs):
     quality = metrics.mining_quality(suspects.conflict, truth)
     assert quality["precision"] == pytest.approx(outputs["precision"])
     assert quality["recall"] == pytest.approx(outputs["recall"])
+
+
+def test_an_augmented_ensemble_scores_augmented_images(tmp_path):
+    """The scores are the mean over passes of 1 - p of the label, for images augmented in each pass."""
+    changes = ["mine.how=augmented-ensemble", "data.augment=flip", "mine.steps=14"]
+    context = toys.context(tmp_path, changes)
+    samples = _ScoredSamples(context)
+    first, again, other = (torch.cat([*samples.augmented(step)]) for step in (7, 7, 14))
+    plain = torch.cat([*samples.inputs()])
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    flipped = (first == plain.flip(3)).flatten(1).all(1)
+    assert bool((flipped | (first == plain).flatten(1).all(1)).all())
+    assert 0.3 < float(flipped.double().mean()) < 0.7
+
+    plain_run = toys.context(tmp_path, ["mine.how=epoch-ensemble", *changes[1:]])
+    scores = [stages.run(each)[0].suspects("train").score.double() for each in (context, plain_run)]
+    assert not torch.equal(*scores)
+    assert float((scores[0] - scores[1]).abs().mean()) < 0.2
 
 
 def test_a_pass_counts_only_samples_that_are_trained_on(tmp_path, monkeypatch):

@@ -82,9 +82,12 @@ class MineSettings(TrainingSettings):
     """How suspects are found.
 
     `crossfit` trains small networks on each half of the images, as in an audit, for `steps` steps each.
+    `augmented-ensemble` is the epoch ensemble over augmented images, as the released code scores them.
     """
 
-    how: Literal["gce", "early-stopped", "epoch-ensemble", "oracle", "crossfit"] = "gce"
+    how: Literal[
+        "gce", "early-stopped", "epoch-ensemble", "augmented-ensemble", "oracle", "crossfit"
+    ] = "gce"
     q: Power = 0.7
     gce_form: Literal["released", "exact"] = "released"
     eta: Beta = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..recipes import published
-from .gaps_cells import DECAYS, ENDS, MASK_STEPS, MASKS, RATES
+from .gaps_cells import DECAYS, DRAWS, ENDS, MASK_STEPS, MASKS, RATES
 from .item import Result, Results
 from .main_item import RATIOS, SCORE
 from .pages import number
@@ -189,6 +189,19 @@ def text(results: Results) -> str:
     return (
         f"To the letter of the text DCWP has {letter:.1f} at 0.5 %; with the penalty and the order of "
         f"upweighting of the text alone {partly:.1f}, our default {default:.1f}, published {number(known)}."
+    )
+
+
+def draws(results: Results) -> str:
+    """Say how much of the spread comes from the draw of the data."""
+    by_draw = {draw: list(results["draw", draw].by_seed(*SCORE).values()) for draw in DRAWS}
+    if any(len(values) < 2 for values in by_draw.values()):
+        return NOT_RUN
+    means = [mean(values) for values in by_draw.values()]
+    within = [100 * (max(values) - min(values)) for values in by_draw.values()]
+    return (
+        f"The means of {len(means)} draws lie between {min(means):.1f} and {max(means):.1f}; two seeds on "
+        f"one draw differ by up to {max(within):.1f} points. A ± over seeds on one draw leaves the first out."
     )
 
 

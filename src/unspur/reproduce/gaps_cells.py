@@ -7,7 +7,6 @@ from .item import Cells, ItemCell, cell
 from .main_item import RATIOS, RELEASED, STRIDED
 from .pruning_item import AGAIN, EVERY
 
-BF16 = "precision=bf16"  # of all runs, so that the ordinary model of a comparison has the same
 UNIT = ("model.options={unit=true}",)
 # The optimiser of EnD's and ReBias's own code: the rate is divided by 10 every 20 epochs.
 OWN = {
@@ -35,6 +34,7 @@ RARER = ("finetune.up=20.0",)
 LEARN = tuple(
     change for change in AGAIN if not change.startswith(("finetune.align", "finetune.up"))
 )
+DRAWS = ("0", "1", "2", "3")
 MASK_STEPS = ("500", "1000", "1500", "2000")
 
 
@@ -45,7 +45,7 @@ def every(stage: str, last: int, interval: int = 1000) -> str:
 
 
 def _cell(name: str, *changes: str, seeds: int = 2) -> ItemCell:
-    return cell(name, *changes, BF16, seeds=seeds)
+    return cell(name, *changes, seeds=seeds)
 
 
 def end_cells() -> Cells:
@@ -149,6 +149,16 @@ def text_cells() -> Cells:
     }
 
 
+def draw_cells() -> Cells:
+    """DCWP and, within it, ERM on several draws of the data; 0 is the draw of all other pages."""
+    return {
+        ("draw", draw): _cell(
+            "cmnist/0.5pct-dcwp", *((f"data.seed={draw}",) if draw != "0" else ())
+        )
+        for draw in DRAWS
+    }
+
+
 def mask_step_cells() -> Cells:
     """Pruned networks after different numbers of mask steps, which are on record."""
     return {
@@ -164,6 +174,6 @@ def cells() -> Cells:
     """Return the runs of all questions; the most important ones come first."""
     parts = (end_cells, peak_cells, reset_cells, released_cells, jtt_cells, text_cells)
     found: Cells = {}
-    for part in (*parts, rebias_cells, mask_step_cells):
+    for part in (*parts, draw_cells, rebias_cells, mask_step_cells):
         found |= part()
     return found

@@ -25,6 +25,8 @@ SEEDS = {
     "celeba": (1006, 1007, 1008, 1009),
 }
 DASH = "–"
+# Of new runs, and preferred among recorded ones: a difference of two runs needs the same precision in both.
+PRECISION = "precision=bf16"
 # Changes that are not part of a recipe's name.
 UNNAMED = ("finetune.iterates=", "lff.iterates=", "disent.iterates=", "precision=")
 
@@ -45,7 +47,7 @@ def cell(name: str, *changes: str, seeds: int = 4) -> ItemCell:
 
     The changes become part of the recipe's name.
     """
-    settings = recipes.load(name, recipes.parse_changes(changes))
+    settings = recipes.load(name, recipes.parse_changes([PRECISION, *changes]))
     named_changes = [change for change in changes if not change.startswith(UNNAMED)]
     named = settings.model_copy(update={"name": " ".join([name, *named_changes])})
     return ItemCell(named, SEEDS[settings.data.name][:seeds])
@@ -63,10 +65,11 @@ class RecordedRun:
 
 @dataclass(frozen=True)
 class Result:
-    """The recorded runs of a cell."""
+    """The recorded runs of a cell, and those of the same recipe in other precisions, to compare with."""
 
     cell: ItemCell
     recorded: tuple[RecordedRun, ...] = ()
+    others: tuple[RecordedRun, ...] = ()
 
     @property
     def runs(self) -> list[Run]:
@@ -86,6 +89,12 @@ class Result:
         """Return the number at a path such as ("debiased", "unbiased") for each seed that has one."""
         found = {run["seed"]: _at(run, path) for run in self.runs}
         return {seed: value for seed, value in found.items() if value is not None}
+
+    def by_run(self, *path: str) -> dict[tuple[int, str], float]:
+        """Return the number at a path for each seed and precision; other precisions are included."""
+        runs = (*self.others, *self.recorded)
+        found = {(each.run["seed"], each.precision): _at(each.run, path) for each in runs}
+        return {key: value for key, value in found.items() if value is not None}
 
     def mean(self, *path: str) -> float | None:
         """Return the mean of the numbers at a path, or None if there are none."""
@@ -107,11 +116,18 @@ class Result:
 
 
 def mean_sd_text(values: list[float]) -> str:
-    """Format mean ± standard deviation of shares, in per cent."""
+    """Format mean ± standard deviation of shares, in per cent; of two values, format both."""
     if not values:
         return DASH
+    if len(values) == 2:
+        return ", ".join(percent({"mean": each, "sd": None}) for each in values)
     mean, sd = mean_sd(values)
     return percent({"mean": mean, "sd": sd})
+
+
+def mean_text(values: list[float]) -> str:
+    """Format the mean of shares, in per cent."""
+    return percent({"mean": mean_sd(values)[0], "sd": None}) if values else DASH
 
 
 def _at(run: Run, path: tuple[str, ...]) -> float | None:

@@ -66,8 +66,9 @@ CIFAR10C = (
     MethodRow("dcwp", "DCWP, released code", RELEASED),
     MethodRow("dcwp", "DCWP without pruning", UNPRUNED, seeds=1),
     MethodRow("unspur-1", "unspur, first preset, without pruning", UNPRUNED, seeds=1),
-    *(MethodRow(kind, seeds=2) for kind in ("mrm", "lff")),
-    *(MethodRow(kind, seeds=1) for kind in ("disent", "end", "rebias", "jtt")),
+    # The paper has four seeds of each of its methods; what is missing is counted against them.
+    *(MethodRow(kind) for kind in ("mrm", "lff", "disent", "end", "rebias")),
+    MethodRow("jtt", seeds=1),
 )
 
 

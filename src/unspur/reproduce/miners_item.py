@@ -32,6 +32,7 @@ MINERS: dict[str, tuple[str, tuple[str, ...]]] = {  # the kind of recipe, and it
     "GCE, warm-up": ("dcwp", ("mine.how=gce", *WARM)),
     "epoch ensemble": ("dcwp", ("mine.how=epoch-ensemble",)),
     "epoch ensemble, warm-up": ("dcwp", ("mine.how=epoch-ensemble", *WARM)),
+    "augmented ensemble": ("dcwp", ("mine.how=augmented-ensemble",)),
     "ERM, stopped early": ("dcwp", ("mine.how=early-stopped", "mine.steps=1000")),
 }
 MORE_SEEDS = (101, 102, 103, 104, 105, 106)
@@ -176,10 +177,11 @@ def _page(options: ReproduceOptions) -> Page:
             "the miner has given the class up.\n"
             "- *lost*: the number of seeds for which `unspur` says so (the verdict `lost-class`, or "
             "`too-many`) and returns the ordinary model.\n"
+            "- *augmented ensemble*: as the released code, which scores augmented images.\n"
             "- *warm-up*: one pass of ordinary cross entropy before the loss of the miner. ERM needs none.\n"
             "- *crossfit*: the miner of our preset. Two networks, one trained with GCE, must agree.",
             table([*header, "lost"], rows),
-            f"All numbers: [{FILE}]({file}).",
+            f"All numbers: [{FILE}]({file})." if sets else "No miner has been run yet.",
         ]
     )
 

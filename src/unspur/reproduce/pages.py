@@ -22,10 +22,11 @@ from .item import (
     Run,
 )
 from .quick import WORDS
+from .run_identity import erm_identity, identity
 
 LEGEND = (
-    "Numbers are in per cent on the test split: mean ± standard deviation over *n* seeds. A dash (–) means "
-    "not run or not applicable.",
+    "Numbers are in per cent on the test split: mean ± standard deviation over *n* seeds on one draw of "
+    "the data, or both values if *n* is 2. A dash (–) means not run or not applicable.",
     "*selection*: the weights are those of the last step (*last*), or of the step with the lowest loss on "
     "held-out images (*held-out*). Bias labels are not used for it.",
     "*start*: the networks start from random weights (*scratch*) or from a file of weights.",
@@ -121,9 +122,20 @@ def cut(result: Result, of: str = "overall") -> str:
 
 
 def gain(result: Result, base: Result, *path: str) -> list[float]:
-    """Return the difference of two results for each seed that both have."""
-    ours, theirs = result.by_seed(*path), base.by_seed(*path)
-    return [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
+    """Return the difference of two results for each seed that both have in the same precision.
+
+    If the base is ERM and the runs contain the same training, their own ordinary models are the base.
+    """
+    ours = {key: value for key, value in result.by_run(*path).items() if key in _shown(result)}
+    theirs = base.by_run(*path)
+    if erm_identity(result.cell.recipe.model_dump(mode="json")) == identity(base.cell.recipe):
+        theirs |= result.by_run("ordinary", *path[1:])
+    return [ours[key] - theirs[key] for key in ours if key in theirs]
+
+
+def _shown(result: Result) -> set[tuple[int, str]]:
+    """Return seed and precision of the runs that tables show."""
+    return {(each.run["seed"], each.precision) for each in result.recorded}
 
 
 def figure(file: str, words: str) -> str:
@@ -177,7 +189,7 @@ def _provenance(recorded: list[RecordedRun], records: str) -> str:
     seconds = sum(run["run"]["seconds"] for run in runs) / len(runs)
     items = sorted({each.item for each in recorded}, key=lambda item: f"{item}.")
     return (
-        f"{_hardware(runs)}; {_versions(runs)}; {_joined({each.date for each in recorded})}; "
+        f"{_hardware(runs)}; {_versions(runs)}; {_frost(runs)}{_joined({each.date for each in recorded})}; "
         f"seeds {_joined({run['seed'] for run in runs})}; "
         f"precision {_joined({each.precision for each in recorded})}; "
         f"{len(runs)} runs of {seconds:.0f} s on average. "
@@ -193,6 +205,13 @@ def _hardware(runs: list[Run]) -> str:
             for about in abouts
         }
     )
+
+
+def _frost(runs: list[Run]) -> str:
+    """Say how the frost of CIFAR10-C was made, one of its ten corruptions; earlier records do not say it."""
+    data = [run["run"]["data"] for run in runs if run["run"]["data"]["name"].startswith("cifar10c")]
+    kinds = {"procedural" if each.get("generated") else "not recorded" for each in data}
+    return f"frost of CIFAR10-C: {' or '.join(sorted(kinds))}; " if data else ""
 
 
 def _versions(runs: list[Run]) -> str:
