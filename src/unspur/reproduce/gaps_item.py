@@ -17,7 +17,7 @@ HEADER = ["run", *FACTS, "last step", "selected", "*oracle*", "before fine-tunin
 
 
 @dataclass(frozen=True)
-class Question:
+class OpenQuestion:
     """A question, the first part of the keys of its cells, its answer, and a published number."""
 
     title: str
@@ -44,7 +44,7 @@ def _peak_known(key: Key) -> float | None:
 
 
 QUESTIONS = (
-    Question(
+    OpenQuestion(
         "EnD: unit length and its own optimiser together",
         "CMNIST. *both*: a tanh, features of length 1, Adam at 1e-3 with weight decay 1e-4, the rate divided "
         "by 10 every 4,300 steps. *unit*: the features alone. *neither*: as in the main table. *ERM*: "
@@ -54,14 +54,14 @@ QUESTIONS = (
         gaps_answers.end,
         _end_known,
     ),
-    Question(
+    OpenQuestion(
         "EnD: the weights of its terms",
         "CMNIST 0.5 %, unit length and its own optimiser.",
         "alpha",
         gaps_answers.alpha,
         _of("cmnist/0.5pct", "end"),
     ),
-    Question(
+    OpenQuestion(
         "LfF and DisEnt: do they peak early?",
         "CMNIST 2 %. Every thousandth step is scored. *selected*: the step with the lowest loss on held-out "
         "suspects of DCWP's miner and other held-out images; no bias labels are used.",
@@ -69,26 +69,26 @@ QUESTIONS = (
         gaps_answers.peaks,
         _peak_known,
     ),
-    Question(
+    OpenQuestion(
         "Weight reset: is it the reset or the loss?",
         "CMNIST 1 %, SGD, 3,000 steps of retraining from the initial weights.",
         "reset",
         gaps_answers.reset,
     ),
-    Question(
+    OpenQuestion(
         "The same with the details of the released code",
         "Noise on the probability, positives by column.",
         "released reset",
         lambda results: "The table has the answer; no number was published.",
     ),
-    Question(
+    OpenQuestion(
         "The ablation: row 1 must match first",
         "CMNIST 1 %, ordinary training with SGD for 2,000 steps, by rate.",
         "row 1",
         gaps_answers.row_1,
         lambda key: published.ABLATION["cmnist/ablation-1"],
     ),
-    Question(
+    OpenQuestion(
         "The ablation with the details of the released code",
         "CMNIST 1 %, SGD. *released*: the released code's masks and positives; fine-tuning at 0.01, divided "
         "by 10 at 600 steps; suspects are 20 times as frequent in fine-tuning.",
@@ -96,33 +96,33 @@ QUESTIONS = (
         gaps_answers.ablation,
         _row_known,
     ),
-    Question(
+    OpenQuestion(
         "Strong pruning with the details of the released code",
         "CMNIST 1 %, λ = 1e-6.",
         "sparsity",
         gaps_answers.sparsity,
     ),
-    Question(
+    OpenQuestion(
         "Pruning on CIFAR10-C 5 % with the details of the released code",
         "From random weights.",
         "pruning",
         lambda results: "The table has the answer; the published number is from ImageNet weights.",
         lambda key: published.PRUNING["cifar10c/5pct"]["dcwp"],
     ),
-    Question(
+    OpenQuestion(
         "The figure of mask steps: pruned or fine-tuned networks?",
         "DCWP by number of mask steps.",
         "iterations",
         gaps_answers.iterations,
     ),
-    Question(
+    OpenQuestion(
         "JTT: weight decay",
         "CMNIST 0.5 %. The weight decay of both trainings; at 0, that of the first one is 1e-4. Every "
         "thousandth step is scored.",
         "decay",
         gaps_answers.jtt,
     ),
-    Question(
+    OpenQuestion(
         "DCWP to the letter of the paper's text",
         "CMNIST 0.5 %. Exact GCE, ReLU before batch norm, sums over anchors with the text's denominators, "
         "the penalty on absolute logits, upweighting in the text's order.",
@@ -130,14 +130,14 @@ QUESTIONS = (
         gaps_answers.text,
         _of("cmnist/0.5pct", "dcwp"),
     ),
-    Question(
+    OpenQuestion(
         "How much depends on the draw of the data?",
         "DCWP on CMNIST 0.5 %, draws by `data.seed`, the same two seeds on each.",
         "draw",
         gaps_answers.draws,
         _of("cmnist/0.5pct", "dcwp"),
     ),
-    Question(
+    OpenQuestion(
         "ReBias: a biased network that sees every pixel",
         "CMNIST 1 %. Three convolutions of size 1 with stride 2 see 16 of 784 pixels. The network of the "
         "original has kernels of size 1 at full resolution.",
