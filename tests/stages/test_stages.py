@@ -827,6 +827,12 @@ def test_an_augmented_ensemble_scores_augmented_images(tmp_path):
     assert float((scores[0] - scores[1]).abs().mean()) < 0.2
 
 
+def test_an_augmented_ensemble_needs_a_single_process(tmp_path, monkeypatch):
+    monkeypatch.setattr("unspur.stages.mine.process_count", lambda: 2)
+    with pytest.raises(RecipeError, match="works in one process, not in 2"):
+        stages.run(toys.context(tmp_path, ["mine.how=augmented-ensemble"]))
+
+
 def test_a_pass_counts_only_samples_that_are_trained_on(tmp_path, monkeypatch):
     """Kept-out samples make a pass shorter; 240 samples in batches of 32 make a pass of 7 steps."""
     periods = []

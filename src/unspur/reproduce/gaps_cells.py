@@ -21,7 +21,7 @@ ENDS: dict[str, tuple[str, ...]] = {  # the weights of the two terms
     "α = 0, β = 1": ("end.disentangle=0.0",),
     "α = 0, β = 0": ("end.disentangle=0.0", "end.entangle=0.0"),
 }
-RATES = ("0.1", "0.03", "0.01", "0.003")
+RATES = ("0.1", "0.03", "0.01")
 DECAYS = ("0", "1e-4", "1e-3", "1e-2", "1e-1")
 MASKS: dict[str, tuple[str, ...]] = {
     "DCWP": (),
@@ -30,6 +30,7 @@ MASKS: dict[str, tuple[str, ...]] = {
 }
 # Fine-tuning of the released code's SGD runs: × 0.1 at 600 steps, suspects 20 times as often.
 SGD = ("finetune.schedule=step", "finetune.decay_every=600")
+LOW = ("pretrain.rate=0.03",)
 RARER = ("finetune.up=20.0",)
 LEARN = tuple(
     change for change in AGAIN if not change.startswith(("finetune.align", "finetune.up"))
@@ -101,7 +102,10 @@ def released_cells() -> Cells:
         changes = (*SGD, *(RARER if oversampling else ()))
         changes += RELEASED if pruning else RELEASED[-1:] if aligned else ()
         found["ablation", index, "default"] = _cell(name, seeds=4)
-        found["ablation", index, "released"] = _cell(name, *(changes if index != "1" else ()))
+        changes = changes if index != "1" else ()
+        found["ablation", index, "released"] = _cell(name, *changes)
+        found["ablation", index, "released, rate 0.03"] = _cell(name, *changes, *LOW)
+        found["ablation", index, "rate 0.03"] = _cell(name, *LOW)
     for name, controls in MASKS.items():
         sparse = ("prune.sparsity=1e-6", *controls)
         found["sparsity", name, "released"] = _cell("cmnist/1pct-dcwp", *RELEASED, *sparse)

@@ -91,7 +91,8 @@ QUESTIONS = (
     OpenQuestion(
         "The ablation with the details of the released code",
         "CMNIST 1 %, SGD. *released*: the released code's masks and positives; fine-tuning at 0.01, divided "
-        "by 10 at 600 steps; suspects are 20 times as frequent in fine-tuning.",
+        "by 10 at 600 steps; suspects are 20 times as frequent in fine-tuning. *rate 0.03*: ordinary "
+        "training at that rate, see the question before.",
         "ablation",
         gaps_answers.ablation,
         _row_known,
