@@ -113,10 +113,12 @@ def test_the_reset_is_separated_from_the_loss(debiased: float, words: str) -> No
 def test_a_rate_fits_the_first_row_only_if_it_is_close() -> None:
     by_rate = {"0.1": 61.4, "0.03": 55.0, "0.01": 44.0}
     answer = gaps_answers.row_1(results({("row 1", r): (v,) for r, v in by_rate.items()}))
-    assert answer.endswith("A rate of 0.01 gives the published row.")
+    assert answer.endswith("A rate of 0.01 gives the published row (1 of 2 seeds).")
+    only = gaps_answers.row_1(results({("row 1", "0.1"): (61.4,)}))
+    assert only == gaps_answers.NOT_RUN
     by_rate["0.01"] = 50.0
     answer = gaps_answers.row_1(results({("row 1", r): (v,) for r, v in by_rate.items()}))
-    assert answer.endswith("No rate gives the published row.")
+    assert answer.endswith("None of these rates gives the published row.")
 
 
 def test_pruning_adds_the_difference_of_two_rows() -> None:
