@@ -118,7 +118,8 @@ def _iterations(results: Results) -> Page:
         [
             "DCWP with different numbers of steps for learning the masks: accuracy after fine-tuning (on "
             "conflicting images for the faces), and the share of weights cut. The published figure has no "
-            "numbers; in it both increase with the number of steps on all three data sets.",
+            "numbers; in it both increase with the number of steps on all three data sets. It may show "
+            "networks before fine-tuning, which the released code scores during the search.",
             legend(),
             figure(
                 "iterations.svg", "Accuracy and share of weights cut against steps of mask learning"
