@@ -158,7 +158,10 @@ def _unusable(results: Iterable[Result]) -> list[str]:
         count = sum(1 for run in result.runs if _ended_early(run))
         if count:
             lines.append(f"- {count} of {result.n} runs of `{result.cell.recipe.name}`")
-    words = "In these runs there were too few or too many suspects, so the result is the ordinary model:"
+    words = (
+        "In these runs the suspects were too few, too many or whole classes, so the result is the ordinary "
+        "model:"
+    )
     return ["\n".join([words, "", *dict.fromkeys(lines)])] if lines else []
 
 
