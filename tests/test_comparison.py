@@ -20,6 +20,7 @@ from unspur.errors import RecipeError, UnspurError
 from unspur.methods import all_methods
 from unspur.recipes import budget
 from unspur.recipes.own_methods import method_changes, own_methods
+from unspur.recipes.settings import recipe_class
 from unspur.report import comparison_page
 
 SETTINGS = {
@@ -51,6 +52,17 @@ def found(splits: Splits, tmp_path_factory: pytest.TempPathFactory) -> unspur.Me
     return unspur.compare(
         splits, NAMES, model=model(), settings=settings, out=home / "out", store=home / "store"
     )
+
+
+@pytest.mark.parametrize(("model", "biased"), [("convnet", "flatnet"), ("resnet18", "bagnet18")])
+def test_the_biased_network_of_rebias_follows_the_size_of_the_images(
+    model: str, biased: str
+) -> None:
+    recipe = recipes.change(recipe_class()(), {"model.name": model})
+    changes = method_changes("rebias", recipe)
+    changed = recipes.change(recipe, changes)
+    assert changed.plan == "rebias"
+    assert changed.table("rebias").network.name == biased  # type: ignore[attr-defined]
 
 
 def test_stages_are_shared(found: unspur.MethodComparison) -> None:

@@ -105,6 +105,18 @@ def test_networks_are_trained_on_one_half_only(stored):
         assert bool((crossfit.half_of[index] == training.half).all())
 
 
+@pytest.mark.parametrize("passes", [0, 2])
+def test_the_miner_warms_up_for_whole_passes_of_its_half(stored, passes):
+    store, _ = stored
+    changed = context(store)
+    mine = changed.recipe.mine.model_copy(update={"warm_up": passes})
+    recipe = changed.recipe.model_copy(update={"mine": mine})
+    crossfit = CrossFit(replace(changed, recipe=recipe))
+    for training in half_trainings(crossfit, audit_networks.phases()[0]):
+        samples = int((crossfit.half_of == training.half).sum())
+        assert training.training().method.warm_up == passes * samples // mine.batch
+
+
 def test_deprived_networks_train_on_no_suspect_and_taught_ones_on_many(stored):
     store, _ = stored
     crossfit = CrossFit(context(store))

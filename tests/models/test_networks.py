@@ -135,6 +135,36 @@ def test_with_kernel_one_a_network_sees_single_pixels(name):
     assert reach_of(model.body, 28) == 1
 
 
+def test_the_biased_network_of_rebias_sees_every_pixel():
+    """With strides a network of kernels of size 1 sees 16 of 784 pixels."""
+    seen = {}
+    for name in ("convnet", "flatnet"):
+        x = torch.rand(1, 3, 28, 28, requires_grad=True)
+        BUILTIN[name](classes=10, kernel=1).eval()(x).square().sum().backward()
+        seen[name] = int(x.grad.abs().sum(1).gt(0).sum())
+    assert seen == {"convnet": 16, "flatnet": 784}
+
+
+@pytest.mark.parametrize("name", ["convnet", "flatnet"])
+def test_a_unit_network_ends_in_a_tanh_and_features_of_length_1(name):
+    model = BUILTIN[name](classes=10, width=4, unit=True).eval()
+    kinds = [type(m) for m in model.body.modules() if isinstance(m, nn.ReLU | nn.Tanh)]
+    assert kinds == [nn.ReLU] * (len(kinds) - 1) + [nn.Tanh]
+    x = torch.rand(2, 3, 28, 28)
+    pooled = model.body(x).mean((2, 3))
+    length = pooled.square().sum(1, keepdim=True).sqrt()
+    torch.testing.assert_close(model(x), model.head(pooled / length))
+
+
+def test_a_relu_first_network_has_the_weights_of_convnet_in_another_order():
+    ours, usual = BUILTIN["relu_first"](classes=10), ConvNet(10)
+    assert [p.shape for p in ours.parameters()] == [p.shape for p in usual.parameters()]
+    order = [type(m) for m in ours.body[0]]
+    assert order == [nn.Conv2d, nn.ReLU, nn.BatchNorm2d]
+    x = torch.rand(2, 3, 28, 28)
+    torch.testing.assert_close(ours(x), ours.head(ours.body(x).mean((2, 3))))
+
+
 def test_a_flatnet_keeps_the_size_of_its_input():
     model = BUILTIN["flatnet"](classes=10)
     assert model.body(torch.rand(1, 3, 28, 28)).shape == (1, 128, 28, 28)

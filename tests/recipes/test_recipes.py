@@ -147,7 +147,8 @@ PUBLISHED = {
 @pytest.mark.parametrize("ratio", RATIOS)
 def test_published_settings(ratio: str, kind: str) -> None:
     found = flat(recipes.load(f"cmnist/{ratio}-{kind}").model_dump())
-    assert {key: found[key] for key in PUBLISHED} == PUBLISHED
+    text = {"model.name": "relu_first", "mine.gce_form": "exact"} if kind == "paper-text" else {}
+    assert {key: found[key] for key in PUBLISHED} == PUBLISHED | text
     assert found["data.ratio"] == ratio
 
 
@@ -182,9 +183,20 @@ def test_the_settings_of_the_released_code() -> None:
 def test_the_settings_of_the_papers_text() -> None:
     base = recipes.load("cmnist/1pct-dcwp")
     assert differences(base, recipes.load("cmnist/1pct-paper-text")) == {
+        "model.name": ("convnet", "relu_first"),
+        "mine.gce_form": ("released", "exact"),
+        "prune.positives": ("either", "text"),
         "prune.penalty": ("sum", "absolute"),
+        "finetune.positives": ("either", "text"),
         "finetune.up": (50.0, 30.0),
     }
+
+
+def test_networks_of_the_original_papers() -> None:
+    end = recipes.load("cmnist/1pct-end-flatnet")
+    assert (end.model.name, end.model.options) == ("flatnet", {"unit": True})
+    biased = recipes.load("cmnist/1pct-rebias").table("rebias").network  # type: ignore[attr-defined]
+    assert (biased.name, biased.options) == ("flatnet", {"kernel": 1})
 
 
 PRESET_ON = [name for name in recipes.names() if name.endswith(("-unspur", "/unspur"))]

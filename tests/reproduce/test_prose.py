@@ -91,6 +91,21 @@ def test_means_and_gains(numbers: ProseNumbers) -> None:
     assert weak < strong < 100
 
 
+def test_two_runs_of_a_bench_have_both_values(numbers: ProseNumbers) -> None:
+    (row,) = [r for r in numbers._rows("methods/lc") if r["recipe"]["name"] == "cmnist/1pct-lc"]
+    values = [f"{100 * run['debiased']['unbiased']:.1f}" for run in row["runs"]]
+    assert len(values) == 2
+    assert numbers.bench("methods/lc", "debiased", "cmnist/1pct-lc") == ", ".join(values)
+    assert numbers.bench_by_ratio("methods/lc", "lc").split(" | ")[1] == ", ".join(values)
+
+
+def test_answers_come_from_the_item(numbers: ProseNumbers) -> None:
+    assert "ambiguous" in numbers.answer("iterations")
+    assert "before fine-tuning" in numbers.answer("iterations")
+    with pytest.raises(StopIteration):
+        numbers.answer("no such question")
+
+
 def test_any_accuracy_of_a_bench(numbers: ProseNumbers) -> None:
     unbiased = numbers.bench_metric("demo/preset", "debiased", "unbiased")
     assert unbiased == numbers.bench("demo/preset", "debiased")

@@ -62,9 +62,8 @@ def test_variants_have_the_identity_of_the_built_in_recipes() -> None:
     main = ITEMS["main-cmnist"].cells()["DCWP without pruning", "1pct"]  # type: ignore[union-attr]
     assert identity(main.recipe) == identity(recipes.load("cmnist/1pct-dcwp-unpruned"))
     variants = ITEMS["readings"].cells()  # type: ignore[union-attr]
-    for name, kind in (("released code", "released-code"), ("paper's text", "paper-text")):
-        plain = recipes.change(variants["cmnist", name].recipe, {"finetune.iterates": []})
-        assert identity(plain) == identity(recipes.load(f"cmnist/0.5pct-{kind}"))
+    plain = recipes.change(variants["cmnist", "released code"].recipe, {"finetune.iterates": []})
+    assert identity(plain) == identity(recipes.load("cmnist/0.5pct-released-code"))
 
 
 def test_the_ordinary_model_of_a_run_is_a_run_of_erm(options: ReproduceOptions) -> None:
@@ -95,7 +94,11 @@ def test_the_records_are_small_and_hold_each_recipe_once(real: Records) -> None:
 def test_runs_made_before_some_settings_existed_are_found(real: Records) -> None:
     found = look_up(ITEMS["main-cmnist"].cells(), real)  # type: ignore[union-attr]
     assert found["DCWP", "1pct"].n == found["unspur, first preset", "0.5pct"].n == 4
-    assert found["DCWP", "1pct"].recorded[0].item == "cmnist"
+    assert found["DCWP", "1pct"].recorded[0].item == "precision/dcwp-bf16"
+    assert [each.precision for each in found["DCWP", "1pct"].others] == ["tf32"] * 8
+    in_tf32 = real.find(recipes.load("cmnist/1pct-dcwp"), 55)
+    assert in_tf32 is not None
+    assert in_tf32.item == "cmnist"
     assert real.find(recipes.load("cmnist/1pct-dcwp"), 54321) is None
     assert real.find(recipes.load("cmnist/1pct-dcwp"), 55, extras=("iterates",)) is None
 

@@ -18,7 +18,18 @@ from unspur.methods import plans
 from unspur.recipes import Recipe, published
 from unspur.reproduce import ITEMS, ReproduceOptions, reproduce, select_items
 from unspur.reproduce.faces_item import within
-from unspur.reproduce.item import FigureItem, Item, ItemCell, Page, RecordedRun, Result, cell
+from unspur.reproduce.item import (
+    FigureItem,
+    Item,
+    ItemCell,
+    Page,
+    RecordedRun,
+    Result,
+    cell,
+    mean_sd_text,
+    mean_text,
+)
+from unspur.reproduce.main_item import SCORE
 from unspur.reproduce.pages import gain, number, selection, start
 from unspur.reproduce.quick import WORDS, quick
 from unspur.reproduce.runner import groups, in_order
@@ -42,7 +53,7 @@ def test_names_and_groups_select_items() -> None:
 def test_every_table_and_figure_of_the_paper_is_an_item() -> None:
     tables = "main-cmnist main-cifar10c ablation readings mining sparsity pruning reset iterations"
     pictures = "tsne faces celeba examples theory"
-    own = "harmless slim preset augmentation"  # not in the paper
+    own = "harmless slim preset augmentation gaps miners"  # not in the paper
     assert set(ITEMS) == set(f"{tables} {pictures} {own}".split())
 
 
@@ -166,7 +177,9 @@ def test_a_page_lists_missing_runs_and_versions(options: ReproduceOptions) -> No
     lines = page.read_text().splitlines()
     assert lines[0] == "# A toy"
     assert any(line.startswith("| ERM | 2 | last | scratch | ") for line in lines)  # DCWP's own
-    assert any(line.startswith("| DCWP | 2 | last | scratch | ") and "±" in line for line in lines)
+    both = next(line for line in lines if line.startswith("| DCWP | 2 | last | scratch | "))
+    assert both.count(", ") == 1  # both values, as two runs have no useful standard deviation
+    assert "±" not in both
     assert "- seed 7: `erm`" in lines
     made = next(line for line in lines if "`toy` of [the records](../results)" in line)
     assert f"torch {torch.__version__}" in made
@@ -218,8 +231,42 @@ def test_gains_are_computed_seed_by_seed() -> None:
     assert gain(ours, base, "debiased", "unbiased") == pytest.approx([0.4, 0.3])
 
 
-def known(seed: int, value: float) -> RecordedRun:
-    return RecordedRun({"seed": seed, "debiased": {"unbiased": value}}, "", "")
+def known(
+    seed: int, value: float, precision: str = "", ordinary: float | None = None
+) -> RecordedRun:
+    own = None if ordinary is None else {"unbiased": ordinary}
+    run = {"seed": seed, "debiased": {"unbiased": value}, "ordinary": own}
+    return RecordedRun(run, "", "", precision)
+
+
+def test_gains_need_the_same_precision() -> None:
+    ours = Result(cell("cmnist/1pct-lff"), (known(1, 0.9, "bf16"), known(2, 0.8, "tf32")))
+    shown, others = (known(1, 0.5, "bf16"), known(2, 0.6, "bf16")), (known(1, 0.1, "tf32"),)
+    assert gain(ours, Result(cell("cmnist/1pct-erm"), shown, others), *SCORE) == [
+        pytest.approx(0.4)
+    ]
+    others = (*others, known(2, 0.7, "tf32"))
+    assert gain(ours, Result(cell("cmnist/1pct-erm"), shown, others), *SCORE) == pytest.approx(
+        [0.4, 0.1]
+    )
+
+
+def test_gains_over_erm_use_the_ordinary_model_of_the_run() -> None:
+    """The preset's ordinary model is another training than ERM, so it is not used."""
+    erm = Result(cell("cmnist/1pct-erm"), (known(1, 0.5, "bf16"), known(2, 0.6, "bf16")))
+    runs = (known(1, 0.9, "bf16", 0.7), known(2, 0.9, "tf32", 0.4))
+    assert gain(Result(cell("cmnist/1pct-mrm"), runs), erm, *SCORE) == pytest.approx([0.2, 0.5])
+    assert gain(Result(cell("cmnist/1pct-unspur"), runs), erm, *SCORE) == pytest.approx([0.4])
+    other = Result(cell("cmnist/1pct-dcwp"), (known(1, 0.8, "bf16", 0.6),))
+    assert gain(Result(cell("cmnist/1pct-mrm"), runs), other, *SCORE) == pytest.approx([0.1])
+
+
+def test_two_values_are_both_shown() -> None:
+    assert mean_sd_text([0.25, 0.271]) == "25.0, 27.1"
+    assert mean_sd_text([0.25]) == "25.0"
+    assert mean_sd_text([0.1, 0.2, 0.3]) == "20.0 ± 10.0"
+    assert mean_text([0.25, 0.27]) == "26.0"
+    assert mean_sd_text([]) == mean_text([]) == "–"
 
 
 def test_numbers_have_one_digit_and_missing_ones_are_dashes() -> None:
@@ -257,8 +304,9 @@ def test_seeds_of_the_main_tables() -> None:
     found = TABLES["main-cifar10c"].cells()
     counts = {name: len(found[name, "1pct"].seeds) for name, ratio in found}
     four = {name for name, count in counts.items() if count == 4}
-    assert four == {"ERM", "DCWP", "DCWP, released code", "unspur", "unspur, first preset"}
-    assert counts["MRM"] == counts["LfF"] == 2
+    ours = {"DCWP, released code", "unspur", "unspur, first preset"}
+    assert four == ours | {"ERM", "DCWP", "MRM", "LfF", "DisEnt", "EnD", "ReBias"}
+    assert counts["JTT"] == 1
     assert {ratio for _, ratio in found} == {"0.5pct", "1pct", "2pct", "5pct"}
     assert {len(each.seeds) for each in TABLES["main-cmnist"].cells().values()} == {4}
 

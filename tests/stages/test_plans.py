@@ -229,6 +229,47 @@ def test_drop_works_without_pruning(store):
     assert not same(plain["finetune"].tensors, dropped["finetune"].tensors)
 
 
+def held_out_loss(run_context, results, step):
+    """Return the mean of the losses on held-out suspects and others at a stored step, sample by sample."""
+    weights = under(results["lff"].tensors, f"iterate.{step}.")
+    model = run_context.network(weights).eval()
+    suspects, valid = results.suspects("valid"), run_context.splits.valid
+    x = run_context.preprocess(valid.take(torch.arange(len(valid))))
+    sums = {True: [], False: []}
+    with torch.no_grad():
+        for image, target, flag in zip(x, valid.targets, suspects.conflict, strict=True):
+            p = torch.softmax(model(image[None])[0], dim=0)
+            sums[bool(flag)].append(1 - float(p[target]))
+    return sum(sum(each) / len(each) for each in sums.values()) / 2
+
+
+def test_lff_can_select_its_step_without_bias_labels(store):
+    changes = ("lff.iterates=[4, 8, 12]", "select.every=4", "select.minimum=1", 'mine.how="oracle"')
+    run_context = context(store, "lff-selected", "select.rule=heldout", *changes)
+    results, scores = stages.run(run_context)
+    by_step = {step: held_out_loss(run_context, results, step) for step in (4, 8, 12)}
+    chosen = scores.facts["selection"]
+    assert chosen["rule"] == "heldout"
+    assert chosen["step"] == min(by_step, key=by_step.get)
+    assert chosen["loss"] == pytest.approx(min(by_step.values()), abs=1e-6)
+    iterate = under(results["lff"].tensors, f"iterate.{chosen['step']}.")
+    assert same(iterate, results.weights("lff"))
+
+
+def test_selection_is_in_the_key_of_a_method_only_after_mining(store):
+    def key(plan, rule):
+        return toys.ingredients_of(context(store, plan, f"select.rule={rule}"))[-1].get("select")
+
+    assert key("lff", "last") is None
+    assert key("lff-selected", "last")["rule"] == "last"
+    assert key("lff-selected", "heldout")["rule"] == "heldout"
+
+
+def test_last_steps_are_kept_if_selection_is_off(store):
+    _, scores = stages.run(context(store, "disent-selected", "select.rule=last"))
+    assert scores.facts["selection"] == {"rule": "last", "step": 12, "reason": "asked for"}
+
+
 def build_lff(run_context):
     """Build LfF as a run does."""
     own = own_stages()["lff"].own_stage

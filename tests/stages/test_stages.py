@@ -17,6 +17,7 @@ from unspur import models, runs, stages
 from unspur.data.batches import Resident
 from unspur.data.splits import Split
 from unspur.errors import DataError, ModelError, RecipeError, TrainingError
+from unspur.stages.mine import _ScoredSamples
 from unspur.stages.suspects import Suspects, above, verdict
 from unspur.store import Store
 from unspur.training import metrics, sampling
@@ -642,6 +643,38 @@ def test_verdicts(k, n, code):
 
 
 @pytest.mark.parametrize(
+    ("by_class", "code"),
+    [
+        ({"a": (19, 20), "b": (5, 220)}, "lost-class"),
+        ({"a": (18, 20), "b": (6, 220)}, "usable"),  # not more than 90 % of the class
+        ({"a": (12, 12), "b": (12, 228)}, "usable"),  # not more than half of the suspects
+        ({"a": (13, 13), "b": (11, 227)}, "lost-class"),
+        ({"a": (0, 0), "b": (24, 240)}, "usable"),
+    ],
+)
+def test_a_class_of_suspects_was_not_learned(by_class, code):
+    found = verdict(flagged(24, 240), by_class=by_class)
+    assert found.code == code
+    assert found.usable is (code == "usable")
+    assert ("of 'a'" in found.text) is (code == "lost-class")
+
+
+def test_a_run_ends_with_the_ordinary_model_if_a_class_consists_of_suspects(tmp_path):
+    """A tenth of the samples has a class of its own, all of whose samples are conflicting."""
+    splits = shapes_set(seed=1, conflicting=0)
+    tenth = {name: torch.arange(len(part)) % 10 == 0 for name, part in splits.parts().items()}
+    parts = {
+        name: replace(part, targets=torch.where(tenth[name], 2, part.targets))
+        for name, part in splits.parts().items()
+    }
+    changed = replace(splits, classes=("a", "b", "c"), **parts)
+    builder = models.builder("convnet", 3, {"width": 2, "kernel": 3})
+    _, results, scores = run(tmp_path, ['mine.how="oracle"'], splits=changed, builder=builder)
+    ordinary_only(results, scores, "lost-class")
+    assert "24 of 24 of 'c'" in scores.facts["mining"]["text"]
+
+
+@pytest.mark.parametrize(
     ("against", "of", "code"),
     [
         (17, 20, "noise"),
@@ -773,6 +806,31 @@ def test_epoch_scores_equal_the_reference(inputs, outputs):
     quality = metrics.mining_quality(suspects.conflict, truth)
     assert quality["precision"] == pytest.approx(outputs["precision"])
     assert quality["recall"] == pytest.approx(outputs["recall"])
+
+
+def test_an_augmented_ensemble_scores_augmented_images(tmp_path):
+    """The scores are the mean over passes of 1 - p of the label, for images augmented in each pass."""
+    changes = ["mine.how=augmented-ensemble", "data.augment=flip", "mine.steps=14"]
+    context = toys.context(tmp_path, changes)
+    samples = _ScoredSamples(context)
+    first, again, other = (torch.cat([*samples.augmented(step)]) for step in (7, 7, 14))
+    plain = torch.cat([*samples.inputs()])
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    flipped = (first == plain.flip(3)).flatten(1).all(1)
+    assert bool((flipped | (first == plain).flatten(1).all(1)).all())
+    assert 0.3 < float(flipped.double().mean()) < 0.7
+
+    plain_run = toys.context(tmp_path, ["mine.how=epoch-ensemble", *changes[1:]])
+    scores = [stages.run(each)[0].suspects("train").score.double() for each in (context, plain_run)]
+    assert not torch.equal(*scores)
+    assert float((scores[0] - scores[1]).abs().mean()) < 0.2
+
+
+def test_an_augmented_ensemble_needs_a_single_process(tmp_path, monkeypatch):
+    monkeypatch.setattr("unspur.stages.mine.process_count", lambda: 2)
+    with pytest.raises(RecipeError, match="works in one process, not in 2"):
+        stages.run(toys.context(tmp_path, ["mine.how=augmented-ensemble"]))
 
 
 def test_a_pass_counts_only_samples_that_are_trained_on(tmp_path, monkeypatch):

@@ -255,6 +255,48 @@ def test_alignment_golden_in_float32(inputs, outputs):
     close_float32(grad, outputs["grad_features_raw"])
 
 
+def slow_alignment_of_text(raw, targets, conflict, temperature):
+    """Return ℓ_con(S_bc, S) + ℓ_con(S_ba, S_bc) by its formula: a loop over the anchors of both terms."""
+    z, y, c = F.normalize(raw, dim=1).tolist(), targets.tolist(), conflict.tolist()
+    everyone = range(len(y))
+    terms = (
+        ([i for i in everyone if c[i]], everyone),
+        ([i for i in everyone if not c[i]], [i for i in everyone if c[i]]),
+    )
+
+    def similarity(i, j):
+        return sum(a * b for a, b in zip(z[i], z[j], strict=True)) / temperature
+
+    total = 0.0
+    for anchors, candidates in terms:
+        for i in anchors:
+            pulled = [j for j in candidates if j != i and y[j] == y[i]]
+            others = [a for a in anchors if a != i]
+            if pulled and others:
+                norm = math.log(sum(math.exp(similarity(i, a)) for a in others))
+                total -= sum(similarity(i, j) - norm for j in pulled) / len(pulled)
+    return total
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_alignment_of_the_text_against_a_loop(seed):
+    raw, targets, conflict = batch(seed, 13, 5, 3)
+    loss = losses.alignment(raw, targets, conflict, temperature=0.2, positives="text")
+    close(loss, slow_alignment_of_text(raw, targets, conflict, 0.2))
+
+
+@pytest.mark.parametrize("flags", [[True] + [False] * 5, [False] * 6, [True] * 6])
+def test_alignment_of_the_text_is_finite_without_others(flags):
+    """A single conflicting sample has no denominator; without suspects the loss is 0."""
+    raw, targets, _ = batch(1, 6, 5, 2)
+    raw.requires_grad_()
+    conflict = torch.tensor(flags)
+    loss = losses.alignment(raw, targets, conflict, positives="text")
+    (grad,) = torch.autograd.grad(loss, raw)
+    assert bool(grad.isfinite().all())
+    close(loss, slow_alignment_of_text(raw.detach(), targets, conflict, 0.07))
+
+
 @pytest.mark.parametrize("positives", ["either", "column"])
 @pytest.mark.parametrize("seed", range(4))
 def test_alignment_against_a_loop(seed, positives):

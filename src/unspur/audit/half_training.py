@@ -116,7 +116,11 @@ class HalfTraining:
         if self.network.is_miner:
             settings = context.recipe.mine
             released = settings.gce_form == "released"
-            return context.place(Amplified(network, q=settings.q, released=released))
+            warm_up = settings.warm_up * int((self.crossfit.half_of == self.half).sum())
+            gce = Amplified(
+                network, q=settings.q, released=released, warm_up=warm_up // settings.batch
+            )
+            return context.place(gce)
         return context.place(ERM(network))
 
     @property

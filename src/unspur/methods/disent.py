@@ -127,3 +127,10 @@ ENTRY = MethodEntry(
     stages=("disent",),
     own_stage=OwnStage(DisEntSettings, build, DisEnt, cost=2.0, copies=2, final=paired),
 )
+SELECTED = MethodEntry(
+    "disent-selected",
+    "DisEnt, step selected",
+    "after Lee et al.",
+    "miner, 2 encoders, 2 heads",
+    stages=("mine", "disent"),
+)

@@ -62,3 +62,10 @@ ENTRY = MethodEntry(
     stages=("lff",),
     own_stage=OwnStage(LfFSettings, build, LfF, cost=2.0),
 )
+SELECTED = MethodEntry(
+    "lff-selected",
+    "LfF, step selected",
+    "after Nam et al.",
+    "3: miner, 2 jointly",
+    stages=("mine", "lff"),
+)

@@ -75,7 +75,7 @@ class ReBiasSettings(MethodSettings):
     weight: Weight = 1.0
     biased_weight: Weight = 1.0
     radius: float = Field(1.0, ge=1e-4, le=1e4)
-    network: NetworkSettings = NetworkSettings(name="convnet", options={"kernel": 1})
+    network: NetworkSettings = NetworkSettings(name="flatnet", options={"kernel": 1})
 
 
 def build(model: nn.Module, inputs: MethodInputs, settings: ReBiasSettings) -> ReBias:

@@ -30,11 +30,13 @@ from .networks.flatnet import FlatNet
 from .networks.mlp import MLP
 from .networks.mobilenet import MobileNetV2
 from .networks.pair import Pair
+from .networks.relu_first import ReluFirstNet
 from .networks.resnet import ResNet18
 from .published_weights import load_published
 
 BUILTIN: dict[str, Callable[..., nn.Module]] = {
     "convnet": ConvNet,
+    "relu_first": ReluFirstNet,
     "flatnet": FlatNet,
     "mlp": MLP,
     "resnet18": ResNet18,

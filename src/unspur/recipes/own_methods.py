@@ -67,6 +67,15 @@ def _disent(recipe: Recipe) -> dict[str, Any]:
     return {"disent.swap_start": recipe.pretrain.steps // 5}
 
 
+def _rebias(recipe: Recipe) -> dict[str, Any]:
+    """Return the changes of ReBias: a biased network with a small receptive field, for images of any size.
+
+    The network of CMNIST works at full resolution, which is slow on larger images.
+    """
+    small = recipe.model.name == "convnet"
+    return {} if small else {"rebias.network": {"name": "bagnet18"}}
+
+
 # Methods whose plan consists of stages that several methods share.
 OF_SHARED_STAGES: dict[str, Callable[[Recipe], dict[str, Any]]] = {
     DEFAULT: _no_changes,
@@ -76,4 +85,7 @@ OF_SHARED_STAGES: dict[str, Callable[[Recipe], dict[str, Any]]] = {
     "dfr": _no_changes,
     "dfr-mined": _no_changes,
 }
-FURTHER_CHANGES: dict[str, Callable[[Recipe], dict[str, Any]]] = {"disent": _disent}
+FURTHER_CHANGES: dict[str, Callable[[Recipe], dict[str, Any]]] = {
+    "disent": _disent,
+    "rebias": _rebias,
+}

@@ -34,6 +34,9 @@ from ..training.sections import (
 
 Chance = Annotated[float, Field(ge=0, le=1)]  # a probability
 Strength = Annotated[float, Field(gt=0, le=1e6)]  # weight of the data term in a regression
+Miner = Literal[
+    "gce", "early-stopped", "epoch-ensemble", "augmented-ensemble", "oracle", "crossfit"
+]
 
 
 class DataSettings(Section):
@@ -42,9 +45,7 @@ class DataSettings(Section):
     name: str = "given"
     ratio: str = "1pct"
     seed: int = Field(0, ge=0, lt=2**63)
-    size: int = Field(
-        0, ge=0, le=8192
-    )  # of the images, if the data set can be resized; 0: its own size
+    size: int = Field(0, ge=0, le=8192)  # of images that can be resized; 0: their own size
     augment: Literal["none", "flip", "crop-flip", "resized-crop-flip"] = "none"
     spectrum: Chance = 0.0  # probability that an image is mixed with the spectrum of another
     style: Chance = 0.0  # probability that an image is mixed with the style of another
@@ -82,15 +83,14 @@ class MineSettings(TrainingSettings):
     """How suspects are found.
 
     `crossfit` trains small networks on each half of the images, as in an audit, for `steps` steps each.
+    `augmented-ensemble` is the epoch ensemble over augmented images, as the released code scores them.
     """
 
-    how: Literal["gce", "early-stopped", "epoch-ensemble", "oracle", "crossfit"] = "gce"
+    how: Miner = "gce"
     q: Power = 0.7
     gce_form: Literal["released", "exact"] = "released"
     eta: Beta = 0.05
-    warm_up: int = Field(
-        0, ge=0, le=10_000
-    )  # epochs of ordinary cross entropy before the loss of the miner
+    warm_up: int = Field(0, ge=0, le=10_000)  # epochs of cross entropy before the miner's loss
     threshold: Share = 0.8
     steps: Steps = 2000
     batch: Batch = 256
@@ -130,7 +130,7 @@ class DebiasSettings(TrainingSettings):
     """
 
     align: Weight = 0.05
-    positives: Literal["either", "column"] = "either"
+    positives: Literal["either", "column", "text"] = "either"
     temperature: float = Field(0.07, ge=1e-4, le=1e4)
     up: Weight = 0.0
     share: Share = 1 / 3
@@ -200,7 +200,7 @@ class RefitSettings(Section):
 
 
 class SelectSettings(Section):
-    """Which step of fine-tuning gives the result; no bias labels are used.
+    """Which step of a training gives the result; no bias labels are used.
 
     `heldout` selects the step with the lowest balanced loss on held-out suspects and other samples: those of
     the validation split, or of a `share` of the training split if there is no validation split.

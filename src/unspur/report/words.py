@@ -27,6 +27,7 @@ KINDS = {  # by the verdicts of the miner and of an audit
     "shortcut": "found",
     "nothing": "clear",
     "too-many": "unsure",
+    "lost-class": "unsure",
     "noise": "unsure",
     "unclear": "unsure",
 }

@@ -25,7 +25,10 @@ SEEDS = {
     "celeba": (1006, 1007, 1008, 1009),
 }
 DASH = "–"
-UNNAMED = ("finetune.iterates=", "precision=")  # changes that are not part of a recipe's name
+# Of new runs, and preferred among recorded ones: a difference of two runs needs the same precision in both.
+PRECISION = "precision=bf16"
+# Changes that are not part of a recipe's name.
+UNNAMED = ("finetune.iterates=", "lff.iterates=", "disent.iterates=", "precision=")
 
 Run = dict[str, Any]
 Key = tuple[str, ...]
@@ -44,7 +47,7 @@ def cell(name: str, *changes: str, seeds: int = 4) -> ItemCell:
 
     The changes become part of the recipe's name.
     """
-    settings = recipes.load(name, recipes.parse_changes(changes))
+    settings = recipes.load(name, recipes.parse_changes([PRECISION, *changes]))
     named_changes = [change for change in changes if not change.startswith(UNNAMED)]
     named = settings.model_copy(update={"name": " ".join([name, *named_changes])})
     return ItemCell(named, SEEDS[settings.data.name][:seeds])
@@ -62,10 +65,11 @@ class RecordedRun:
 
 @dataclass(frozen=True)
 class Result:
-    """The recorded runs of a cell."""
+    """The recorded runs of a cell, and those of the same recipe in other precisions, to compare with."""
 
     cell: ItemCell
     recorded: tuple[RecordedRun, ...] = ()
+    others: tuple[RecordedRun, ...] = ()
 
     @property
     def runs(self) -> list[Run]:
@@ -86,6 +90,12 @@ class Result:
         found = {run["seed"]: _at(run, path) for run in self.runs}
         return {seed: value for seed, value in found.items() if value is not None}
 
+    def by_run(self, *path: str) -> dict[tuple[int, str], float]:
+        """Return the number at a path for each seed and precision; other precisions are included."""
+        runs = (*self.others, *self.recorded)
+        found = {(each.run["seed"], each.precision): _at(each.run, path) for each in runs}
+        return {key: value for key, value in found.items() if value is not None}
+
     def mean(self, *path: str) -> float | None:
         """Return the mean of the numbers at a path, or None if there are none."""
         return mean_sd(list(values))[0] if (values := self.by_seed(*path).values()) else None
@@ -101,16 +111,23 @@ class Result:
 
     def best(self, metric: str) -> list[float]:
         """Return each run's highest accuracy on the test split over its scored steps (an oracle)."""
-        iterates = [run["extras"]["iterates"].values() for run in self.runs]
+        iterates = [run.get("extras", {}).get("iterates", {}).values() for run in self.runs]
         return [max(scores[metric] for scores in each) for each in iterates if each]
 
 
 def mean_sd_text(values: list[float]) -> str:
-    """Format mean ± standard deviation of shares, in per cent."""
+    """Format mean ± standard deviation of shares, in per cent; of two values, format both."""
     if not values:
         return DASH
+    if len(values) == 2:
+        return ", ".join(percent({"mean": each, "sd": None}) for each in values)
     mean, sd = mean_sd(values)
     return percent({"mean": mean, "sd": sd})
+
+
+def mean_text(values: list[float]) -> str:
+    """Format the mean of shares, in per cent."""
+    return percent({"mean": mean_sd(values)[0], "sd": None}) if values else DASH
 
 
 def _at(run: Run, path: tuple[str, ...]) -> float | None:

@@ -31,6 +31,8 @@ RELEASED = (
     "finetune.positives=column",
 )
 UNPRUNED = ("plan=unpruned",)
+# A biased network of ReBias whose strides let it see 16 of 784 pixels.
+STRIDED = ("rebias.network={name='convnet', options={kernel=1}}",)
 SUPERVISION = (
     "*supervision*: what a method must be told about the shortcut, in addition to class labels."
 )
@@ -55,6 +57,7 @@ CMNIST = (
     MethodRow("dcwp", "DCWP without pruning", UNPRUNED),
     MethodRow("unspur-1", "unspur, first preset, without pruning", UNPRUNED),
     *(MethodRow(kind) for kind in ("lff", "disent", "mrm", "jtt", "end", "rebias")),
+    MethodRow("rebias", "ReBias, biased network sees 16 pixels", STRIDED),
     MethodRow("end", "EnD, tanh features of length 1", ("model.options={unit=true}",)),
     *(MethodRow(kind) for kind in ("groupdro", "dfr", "dfr-mined")),
 )
@@ -63,8 +66,9 @@ CIFAR10C = (
     MethodRow("dcwp", "DCWP, released code", RELEASED),
     MethodRow("dcwp", "DCWP without pruning", UNPRUNED, seeds=1),
     MethodRow("unspur-1", "unspur, first preset, without pruning", UNPRUNED, seeds=1),
-    *(MethodRow(kind, seeds=2) for kind in ("mrm", "lff")),
-    *(MethodRow(kind, seeds=1) for kind in ("disent", "end", "rebias", "jtt")),
+    # The paper has four seeds of each of its methods; what is missing is counted against them.
+    *(MethodRow(kind) for kind in ("mrm", "lff", "disent", "end", "rebias")),
+    MethodRow("jtt", seeds=1),
 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..methods import plans
+from ..methods import own_stages, plans
 from ..recipes import Recipe, published
 from ..runs.tables import markdown_table
 from ..store import locked, make_folder, write_bytes
@@ -22,10 +22,11 @@ from .item import (
     Run,
 )
 from .quick import WORDS
+from .run_identity import erm_identity, identity
 
 LEGEND = (
-    "Numbers are in per cent on the test split: mean ± standard deviation over *n* seeds. A dash (–) means "
-    "not run or not applicable.",
+    "Numbers are in per cent on the test split: mean ± standard deviation over *n* seeds on one draw of "
+    "the data, or both values if *n* is 2. A dash (–) means not run or not applicable.",
     "*selection*: the weights are those of the last step (*last*), or of the step with the lowest loss on "
     "held-out images (*held-out*). Bias labels are not used for it.",
     "*start*: the networks start from random weights (*scratch*) or from a file of weights.",
@@ -95,7 +96,8 @@ def selection(*results: Result) -> str:
 
 
 def _selection_rule(settings: Recipe) -> str:
-    selects = {"mine", "finetune"} <= set(plans()[settings.plan])
+    stages = plans()[settings.plan]
+    selects = "mine" in stages and (stages[-1] == "finetune" or stages[-1] in own_stages())
     return settings.select.rule if selects else "last"
 
 
@@ -120,9 +122,20 @@ def cut(result: Result, of: str = "overall") -> str:
 
 
 def gain(result: Result, base: Result, *path: str) -> list[float]:
-    """Return the difference of two results for each seed that both have."""
-    ours, theirs = result.by_seed(*path), base.by_seed(*path)
-    return [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
+    """Return the difference of two results for each seed that both have in the same precision.
+
+    If the base is ERM and the runs contain the same training, their own ordinary models are the base.
+    """
+    ours = {key: value for key, value in result.by_run(*path).items() if key in _shown(result)}
+    theirs = base.by_run(*path)
+    if erm_identity(result.cell.recipe.model_dump(mode="json")) == identity(base.cell.recipe):
+        theirs |= result.by_run("ordinary", *path[1:])
+    return [ours[key] - theirs[key] for key in ours if key in theirs]
+
+
+def _shown(result: Result) -> set[tuple[int, str]]:
+    """Return seed and precision of the runs that tables show."""
+    return {(each.run["seed"], each.precision) for each in result.recorded}
 
 
 def figure(file: str, words: str) -> str:
@@ -145,7 +158,10 @@ def _unusable(results: Iterable[Result]) -> list[str]:
         count = sum(1 for run in result.runs if _ended_early(run))
         if count:
             lines.append(f"- {count} of {result.n} runs of `{result.cell.recipe.name}`")
-    words = "In these runs there were too few or too many suspects, so the result is the ordinary model:"
+    words = (
+        "In these runs the suspects were too few, too many or whole classes, so the result is the ordinary "
+        "model:"
+    )
     return ["\n".join([words, "", *dict.fromkeys(lines)])] if lines else []
 
 
@@ -176,7 +192,7 @@ def _provenance(recorded: list[RecordedRun], records: str) -> str:
     seconds = sum(run["run"]["seconds"] for run in runs) / len(runs)
     items = sorted({each.item for each in recorded}, key=lambda item: f"{item}.")
     return (
-        f"{_hardware(runs)}; {_versions(runs)}; {_joined({each.date for each in recorded})}; "
+        f"{_hardware(runs)}; {_versions(runs)}; {_frost(runs)}{_joined({each.date for each in recorded})}; "
         f"seeds {_joined({run['seed'] for run in runs})}; "
         f"precision {_joined({each.precision for each in recorded})}; "
         f"{len(runs)} runs of {seconds:.0f} s on average. "
@@ -192,6 +208,13 @@ def _hardware(runs: list[Run]) -> str:
             for about in abouts
         }
     )
+
+
+def _frost(runs: list[Run]) -> str:
+    """Say how the frost of CIFAR10-C was made, one of its ten corruptions; earlier records do not say it."""
+    data = [run["run"]["data"] for run in runs if run["run"]["data"]["name"].startswith("cifar10c")]
+    kinds = {"procedural" if each.get("generated") else "not recorded" for each in data}
+    return f"frost of CIFAR10-C: {' or '.join(sorted(kinds))}; " if data else ""
 
 
 def _versions(runs: list[Run]) -> str:

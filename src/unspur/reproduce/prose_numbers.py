@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UnspurError
+from ..recipes.published import METRICS
 from ..runs import bench
-from ..runs.tables import markdown, percent
+from ..runs.tables import MODELS, markdown, percent
 from . import ITEMS
 from .faces_item import within
-from .item import Item, Result, Results, mean_sd_text
+from .gaps_answers import NOT_RUN
+from .gaps_item import GAPS, QUESTIONS
+from .item import DASH, Item, Result, Results, mean_sd_text, mean_text
 from .pages import cut, gain
 from .prose_documents import Key, ProseDocuments
 from .records import Records
@@ -20,6 +23,14 @@ from .run_identity import identity
 from .runner import look_up, missing_runs
 
 RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
+
+
+def _bench_text(row: dict[str, Any], name: str) -> str:
+    """Format a column of a row of a bench: mean ± standard deviation, or both values of two runs."""
+    metric = METRICS.get(row["recipe"]["data"]["name"], "unbiased")
+    values = [run[name].get(metric) for run in row["runs"]] if name in MODELS else []
+    both = len(values) == 2 and None not in values
+    return mean_sd_text(values) if both else percent(row["summary"][name])
 
 
 class ProseNumbers(ProseDocuments):
@@ -44,6 +55,13 @@ class ProseNumbers(ProseDocuments):
             raise UnspurError(f"{item} has no run of {parts} on record.")
         return result
 
+    def answer(self, question: str) -> str:
+        """Return the answer to a question of the item `gaps`, from the recorded runs."""
+        self._cell("gaps", next(iter(GAPS.cells())))
+        found = next(each for each in QUESTIONS if each.group == question)
+        text = found.answer(self._results["gaps"]).replace(" -", " −")
+        return f"{text[0].lower()}{text[1:]}" if text == NOT_RUN else text
+
     def is_recorded(self, item: str, key: Key) -> bool:
         """Return whether a cell has runs on record."""
         return self._cell(item, key).n > 0
@@ -54,7 +72,8 @@ class ProseNumbers(ProseDocuments):
 
     def mean(self, item: str, key: Key, of: str = "debiased", metric: str = "unbiased") -> str:
         """Return the mean in per cent."""
-        return self.score(item, key, of, metric).partition(" ")[0]
+        self.score(item, key, of, metric)  # raises if there is none
+        return mean_text(list(self.result(item, key).by_seed(of, metric).values()))
 
     def seeds(self, item: str, key: Key) -> int:
         """Return the number of seeds on record."""
@@ -74,14 +93,11 @@ class ProseNumbers(ProseDocuments):
 
     def added(self, item: str, key: Key, base: Key, metric: str = "unbiased") -> str:
         """Return the difference of two cells, computed by seed, as mean ± standard deviation in points."""
-        values = gain(self.result(item, key), self.result(item, base), "debiased", metric)
-        if not values:
-            raise UnspurError(f"{item}: {key} and {base} have no seed in common.")
-        return mean_sd_text(values).replace("-", "−")
+        return mean_sd_text(self._added(item, key, base, metric)).replace("-", "−")
 
     def mean_added(self, item: str, key: Key, base: Key, metric: str = "unbiased") -> str:
         """Return the mean of `added`."""
-        return self.added(item, key, base, metric).partition(" ")[0]
+        return mean_text(self._added(item, key, base, metric)).replace("-", "−")
 
     def added_by_ratio(self, item: str, method: str, base: str, *, means: bool = False) -> str:
         """Return `added` at the four ratios: as cells of a table, or only means, separated by slashes."""
@@ -105,13 +121,13 @@ class ProseNumbers(ProseDocuments):
 
     def best(self, item: str, key: Key, metric: str = "unbiased") -> str:
         """Return the mean accuracy of the steps that are best on the test split (an oracle)."""
-        return mean_sd_text(self.result(item, key).best(metric)).partition(" ")[0]
+        return mean_text(self.result(item, key).best(metric))
 
     # -- runs of `unspur bench` -----------------------------------------------------------------------
 
     def bench(self, item: str, name: str, recipe: str = "") -> str:
         """Return mean ± standard deviation of a column of a bench; a single recipe need not be named."""
-        return percent(self._summary(item, name, recipe))
+        return _bench_text(self._row(item, name, recipe), name)
 
     def bench_mean(self, item: str, name: str, recipe: str = "", digits: int = 0) -> str:
         """Return the mean of a column of a bench, in per cent."""
@@ -127,11 +143,11 @@ class ProseNumbers(ProseDocuments):
 
     def bench_by_ratio(self, item: str, method: str, sep: str = " | ") -> str:
         """Return the scores of a method in a bench on CMNIST at four ratios, with dashes for missing ones."""
-        rows = {row["recipe"]["name"]: row["summary"]["debiased"] for row in self._rows(item)}
+        rows = {row["recipe"]["name"]: _bench_text(row, "debiased") for row in self._rows(item)}
         names = [f"cmnist/{ratio}-{method}" for ratio in RATIOS]
         if not rows.keys() & set(names):
             raise UnspurError(f"{item} has no recipes cmnist/*-{method}.")
-        return sep.join(percent(rows.get(name)) for name in names)
+        return sep.join(rows.get(name, DASH) for name in names)
 
     def bench_page(self, item: str) -> str:
         """Return the tables of a bench."""
@@ -159,6 +175,12 @@ class ProseNumbers(ProseDocuments):
 
     # -- helpers --------------------------------------------------------------------------------------
 
+    def _added(self, item: str, key: Key, base: Key, metric: str) -> list[float]:
+        values = gain(self.result(item, key), self.result(item, base), "debiased", metric)
+        if not values:
+            raise UnspurError(f"{item}: {key} and {base} have no seed and precision in common.")
+        return values
+
     @cached_property
     def _records(self) -> Records:
         return Records(self.folder)
@@ -185,10 +207,13 @@ class ProseNumbers(ProseDocuments):
         return rows
 
     def _summary(self, item: str, name: str, recipe: str) -> dict[str, Any]:
+        return dict(self._row(item, name, recipe)["summary"][name])
+
+    def _row(self, item: str, name: str, recipe: str) -> dict[str, Any]:
         rows = [row for row in self._rows(item) if recipe in ("", row["recipe"]["name"])]
         if len(rows) != 1 or name not in rows[0]["summary"]:
             raise UnspurError(f"{item} has {len(rows)} recipes {recipe!r}, and no single {name!r}.")
-        return dict(rows[0]["summary"][name])
+        return rows[0]
 
     def _spent(self, item: str) -> list[str]:
         self._rows(item)

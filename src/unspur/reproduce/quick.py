@@ -19,7 +19,7 @@ SMALL: dict[str, Any] = {
     "precision": "tf32",
     "data": {"name": "demo", "ratio": "5pct"},
     "model": {"name": "convnet", "options": {"width": 12}},
-    "rebias.network": {"name": "convnet", "options": {"width": 12, "kernel": 1}},
+    "rebias.network": {"name": "flatnet", "options": {"width": 4, "kernel": 1}},
     # With so few steps, each step must change the masks a lot.
     "prune.rate": 0.2,
     "prune.batch_norm_batches": 4,

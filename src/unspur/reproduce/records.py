@@ -62,9 +62,15 @@ class Records:
 
         If there are several, prefer one in the recipe's precision, then the first by the name of its item.
         """
+        found = self.find_all(settings, seed, extras=extras)
+        return min(found, key=lambda each: each.precision != settings.precision, default=None)
+
+    def find_all(
+        self, settings: Recipe, seed: int, *, extras: Collection[str] = ()
+    ) -> list[RecordedRun]:
+        """Return all recorded runs of a recipe with a seed and at least these extras."""
         found = self._found.get((identity(settings), seed), [])
-        enough = [each for each in found if set(extras) <= each.run.get("extras", {}).keys()]
-        return min(enough, key=lambda each: each.precision != settings.precision, default=None)
+        return [each for each in found if set(extras) <= each.run.get("extras", {}).keys()]
 
     def add(self, item: str, runs: Iterable[tuple[Recipe, Run]]) -> None:
         """Record runs of an item; a run that is already recorded with the same extras is not replaced."""

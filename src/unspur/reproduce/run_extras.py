@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from ..errors import UnspurError
+from ..recipes import Recipe
 from ..report import triptych
 from ..runs.intervals import bootstrap
 from ..runs.tables import MODELS
@@ -45,6 +46,12 @@ def iterates(context: Context, results: Results, scores: Artifact) -> dict[str, 
         step: {name: value for name, value in found.items() if name != "groups"}
         for step, found in scores.facts["iterates"].items()
     }
+
+
+def needed_extras(recipe: Recipe, extras: Collection[str]) -> list[str]:
+    """Return the extras that a recorded run must have: no scores of steps if the recipe lists no steps."""
+    lists = any(getattr(recipe.table(stage), "iterates", ()) for stage in recipe.stages)
+    return [name for name in extras if lists or name != "iterates"]
 
 
 def maps(context: Context, results: Results, scores: Artifact) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from ..recipes import Recipe
 from ..stages.context import Context
 from ..store import make_folder
 from . import pages
-from .item import Cells, FigureItem, Item, ReproduceOptions, Result, Results
+from .item import Cells, FigureItem, Item, ItemCell, ReproduceOptions, Result, Results
 from .pool_runs import run_contexts, run_on_pool
 from .quick import quick_cells
 from .records import Records
+from .run_extras import needed_extras
 from .run_identity import identity
 
 
@@ -71,9 +72,18 @@ def look_up(cells: Cells, records: Records, extras: Collection[str] = ()) -> Res
     """Return the recorded runs of every cell."""
     found = {}
     for key, each in cells.items():
-        runs = (records.find(each.recipe, seed, extras=extras) for seed in each.seeds)
-        found[key] = Result(each, tuple(run for run in runs if run is not None))
+        found[key] = _result(each, records, needed_extras(each.recipe, extras))
     return found
+
+
+def _result(each: ItemCell, records: Records, extras: Collection[str]) -> Result:
+    chosen, others = [], []
+    for seed in each.seeds:
+        run = records.find(each.recipe, seed, extras=extras)
+        same = records.find_all(each.recipe, seed, extras=extras)
+        chosen += [run] if run is not None else []
+        others += [other for other in same if run and other.precision != run.precision]
+    return Result(each, tuple(chosen), tuple(others))
 
 
 def in_order(cells: Cells) -> Iterator[tuple[int, Recipe]]:
@@ -92,7 +102,8 @@ def missing_runs(
 ) -> Iterator[tuple[int, Recipe]]:
     """Yield the runs that are not recorded with these extras, with their turns."""
     for turn, settings in in_order(cells):
-        if records.find(settings, settings.seed, extras=extras) is None:
+        of_recipe = needed_extras(settings, extras)
+        if records.find(settings, settings.seed, extras=of_recipe) is None:
             yield turn, settings
 
 

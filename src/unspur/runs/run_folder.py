@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from .. import recipes
+from ..data import Splits
 from ..data.custom import hub
 from ..models import Builder
 from ..stages.context import Advice, Context
@@ -202,6 +203,13 @@ def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, 
     return {**numbers, "judge": answer}
 
 
+def _about_data(splits: Splits) -> dict[str, Any]:
+    """Return name and digest of the data, and which of its biases were generated instead of photographed."""
+    about: dict[str, Any] = {"name": splits.name, "digest": splits.digest}
+    generated = [name for name in splits.bias_classes if name.startswith("procedural ")]
+    return about | ({"generated": generated} if generated else {})
+
+
 def record(
     context: Context, results: Results, scores: Artifact, *, inspected: Artifact | None = None
 ) -> dict[str, Any]:
@@ -211,7 +219,7 @@ def record(
     return {
         "recipe": context.recipe.name,
         "seed": context.recipe.seed,
-        "data": {"name": context.splits.name, "digest": context.splits.digest},
+        "data": _about_data(context.splits),
         "device": context.device.type,
         "stages": stages,
         "seconds": round(sum(times["seconds"] for times in stages.values()), 3),

@@ -3,6 +3,6 @@
 May import: data, errors, masks, methods, models, noise, parallel, recipes, store, training.
 """
 
-from .driver import Run, run, run_together
+from .driver import Run, mine_together, run, run_together
 
-__all__ = ["Run", "run", "run_together"]
+__all__ = ["Run", "mine_together", "run", "run_together"]

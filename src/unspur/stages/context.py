@@ -118,7 +118,7 @@ class Context:
     @property
     def final(self) -> Builder:
         """The builder of the final network of the plan: the main network, unless the method has another."""
-        entry = own_stages().get(self.recipe.plan)
+        entry = own_stages().get(self.recipe.stages[-1])
         if entry is None or entry.own_stage is None or entry.own_stage.final is None:
             return self.builder
         return entry.own_stage.final(self.builder, find_head(self.network(), self.probe))

@@ -33,7 +33,7 @@ from .log_hook import log_row
 from .results import Results, StageResult
 from .stage import Work
 from .stage_groups import group_name, lanes, stage_groups, threads_of
-from .suspects import verdict
+from .suspects import class_counts, verdict
 
 
 @dataclass
@@ -84,7 +84,9 @@ class Run:
             return stage == "pretrain"
         if not {"mine", "pretrain"} <= self.results.keys():
             return True
-        return verdict(self.results.suspects()).usable
+        suspects, splits = self.results.suspects(), self.context.splits
+        counts = class_counts(suspects, splits.train.targets.cpu(), splits.classes)
+        return verdict(suspects, by_class=counts).usable
 
 
 def run(context: Context) -> tuple[Results, Artifact]:
@@ -103,6 +105,13 @@ def run_together(runs: Sequence[Run]) -> list[tuple[Results, Artifact]]:
     for group in stage_groups(runs[0].context):
         add_stages(group, [each for each in runs if each.should_run(group[0])])
     return [(each.results, evaluate(each.context, each.results)) for each in runs]
+
+
+def mine_together(runs: Sequence[Run]) -> None:
+    """Find the suspects of several runs, side by side, without the stages after it."""
+    for each in runs:
+        each.check()
+    add_stages(("mine",), runs)
 
 
 def add_stages(group: tuple[str, ...], runs: Sequence[Run]) -> None:

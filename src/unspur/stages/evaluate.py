@@ -17,7 +17,7 @@ from ..training.prediction import predict, under
 from .context import Context
 from .measured_gain import gain_facts
 from .results import Results, Scores, store_result
-from .suspects import verdict
+from .suspects import class_counts, verdict
 
 VERSION = 2  # increase it if the same networks would give other scores
 
@@ -173,7 +173,11 @@ def _mining_facts(context: Context, results: Results) -> dict[str, Any]:
         quality = metrics.mining_quality(suspects.conflict, conflicting)
     # The oracle predicts no classes, so there is nothing to compare the ordinary model with.
     known = context.recipe.mine.how == "oracle"
-    judgement = verdict(suspects, opinion=None if known else _second_opinion(context, results))
+    judgement = verdict(
+        suspects,
+        by_class=class_counts(suspects, context.splits.train.targets.cpu(), context.splits.classes),
+        opinion=None if known else _second_opinion(context, results),
+    )
     flagged = int(suspects.conflict.sum())
     return {**quality, "flagged": flagged, "verdict": judgement.code, "text": judgement.text}
 

@@ -17,9 +17,10 @@ from ..store.hashing import digest
 from ..training import metrics, sampling
 from ..training.inputs import Watcher
 from ..training.sections import MethodSettings, NetworkSettings
-from ..training.watchers import Iterates
+from ..training.watchers import Best, Iterates
 from .context import Context
 from .results import Results, TrainedWeights
+from .selection import describe_selection, selector
 from .stage import Stage, Work
 from .trainings import make_training, training_source
 
@@ -31,6 +32,7 @@ def stage_of(entry: MethodEntry) -> Stage:
     return Stage(
         entry.name,
         partial(_train, entry.name, own),
+        needs=("mine",),
         more_key=partial(_more_key, entry.name, own),
         cost=own.cost,
         copies=own.copies,
@@ -43,15 +45,23 @@ def _train(name: str, own: OwnStage, context: Context, results: Results) -> Work
         torch.manual_seed(context.seed("heads"))  # for layers that the method adds
         model = context.network(context.initial)
         method = context.place(own.build(model, ContextInputs(context), settings))
-    iterates = Iterates(settings.iterates)
-    watchers: list[Watcher] = [iterates] if settings.iterates else []
+    best, iterates = selector(context, results), Iterates(settings.iterates)
+    watchers: list[Watcher] = [best] if best else []
+    watchers += [iterates] if settings.iterates else []
     source, order = _batches(context, name, own, settings)
     yield make_training(
         context, name, method, settings, source=source, order=order, watchers=watchers, begins=True
     )
-    selection = {"rule": "last", "step": settings.steps, "reason": "asked for"}
-    weights = masks.plain_state(cast(nn.Module, method.model))
+    weights = best.weights if best else masks.plain_state(cast(nn.Module, method.model))
+    selection = _selection(context, results, best, settings.steps)
     return TrainedWeights(weights, iterates.state(), {"selection": selection})
+
+
+def _selection(context: Context, results: Results, best: Best | None, steps: int) -> dict[str, Any]:
+    """Return which step's weights are the result; without suspects it is always the last one."""
+    if "mine" in results:
+        return describe_selection(context, results, best, steps)
+    return {"rule": "last", "step": steps, "reason": "asked for"}
 
 
 def _batches(
@@ -72,6 +82,8 @@ def _batches(
 def _more_key(name: str, own: OwnStage, context: Context, mined: bool) -> dict[str, Any]:
     """Add the head, further networks and bias labels to the key, if the method uses them."""
     more: dict[str, Any] = {"head": context.head} if own.uses_head else {}
+    if mined:
+        more["select"] = context.recipe.select.model_dump(mode="json")
     for purpose, settings in own.extra_networks(context.recipe.table(name)).items():
         extra = network_builder(context, settings)
         more[purpose] = extra.source

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data.batches import Source
+from ..data.batches import CHUNK, Source
 from ..errors import RecipeError
 from ..methods import ERM, Amplified, Confident
+from ..parallel import process_count
 from ..store import Artifact
 from ..training.inputs import Watcher
 from ..training.method import Method
@@ -26,6 +27,7 @@ from .stage_groups import group_of, threads_of
 from .suspects import Suspects, above, misclassified, oracle
 from .trainings import make_training, training_source
 
+ENSEMBLES = ("epoch-ensemble", "augmented-ensemble")
 SPLIT_NAMES = {"train": "training", "valid": "validation"}
 
 
@@ -70,7 +72,7 @@ def _mine(context: Context) -> Work:
     samples = _ScoredSamples(context)
     method = context.place(_miner(context))
     epochs = samples.epoch_scores()
-    watchers: list[Watcher] = [epochs] if settings.how == "epoch-ensemble" else []
+    watchers: list[Watcher] = [epochs] if settings.how in ENSEMBLES else []
     # The miner should learn the shortcut, so images are not mixed.
     source = training_source(context, context.seed("mine"), mixes=False)
     yield make_training(
@@ -93,9 +95,16 @@ def _miner(context: Context) -> Method:
     kinds: dict[str, Callable[[], Method]] = {
         "gce": lambda: Amplified(model, q=settings.q, released=released, warm_up=warm_up),
         "early-stopped": lambda: ERM(model),
-        "epoch-ensemble": lambda: Confident(model, eta=settings.eta, warm_up=warm_up),
+        **dict.fromkeys(ENSEMBLES, lambda: Confident(model, eta=settings.eta, warm_up=warm_up)),
     }
     return kinds[settings.how]()
+
+
+class _AugmentedScores(EpochScores):
+    """Epoch scores over images that are augmented anew in every pass."""
+
+    def inputs_at(self, step: int) -> Iterator[Tensor]:
+        return self.inputs(step)
 
 
 class _ScoredSamples:
@@ -118,7 +127,24 @@ class _ScoredSamples:
         settings = self.context.recipe.mine
         one_pass = int((~self.context.kept_out).sum()) // settings.batch
         every = max(1, min(one_pass, settings.steps))
+        if settings.how == "augmented-ensemble":
+            return _AugmentedScores(self.augmented, self.targets, every=every, steps=settings.steps)
         return EpochScores(self.inputs, self.targets, every=every, steps=settings.steps)
+
+    def augmented(self, step: int = 0) -> Iterator[Tensor]:
+        """Yield the images of all splits as network input, augmented as in training, anew at each step."""
+        context = self.context
+        for name, plain in self.sources.items():
+            source = context.source(
+                context.splits.parts()[name],
+                augment=context.recipe.data.augment,
+                seed=context.seed(f"scores of {name}"),
+            )
+            every = torch.arange(len(plain.targets), device=context.device)
+            portions = torch.split(every, CHUNK)
+            for number, index in enumerate(portions):
+                time = torch.tensor(step * len(portions) + number, device=context.device)
+                yield source.batch(index, time).x
 
     def by_split(self, suspects: Suspects) -> MinedSuspects:
         """Divide the suspects of all samples by split."""
@@ -166,6 +192,11 @@ def check(context: Context) -> None:
         raise RecipeError(
             'mine.how = "crossfit" needs an audit of the images, which `unspur debias` and `unspur run` '
             "make from at least two classes. Open the run with unspur.workflow, or choose another miner."
+        )
+    if context.recipe.mine.how == "augmented-ensemble" and process_count() > 1:
+        raise RecipeError(
+            f'mine.how = "augmented-ensemble" works in one process, not in {process_count()}. Choose '
+            '"epoch-ensemble", or start one process.'
         )
 
 

@@ -67,11 +67,18 @@ CROWDED = 0.5  # a share of suspects in a class above which a warning is given
 
 def crowded_classes(suspects: Suspects, targets: Tensor, classes: Sequence[str]) -> str:
     """Return a warning about classes in which most samples are suspects, or "" if there are none."""
+    return crowding(class_counts(suspects, targets, classes))
+
+
+def class_counts(
+    suspects: Suspects, targets: Tensor, classes: Sequence[str]
+) -> dict[str, tuple[int, int]]:
+    """Return the number of suspects and of samples of each class."""
     counts = {}
     for label, name in enumerate(classes):
         members = targets == label
         counts[name] = int((members & suspects.conflict).sum()), int(members.sum())
-    return crowding(counts)
+    return counts
 
 
 def crowding(counts: Mapping[str, tuple[int, int]]) -> str:
@@ -92,7 +99,7 @@ def crowding(counts: Mapping[str, tuple[int, int]]) -> str:
 class Verdict:
     """The verdict on a set of suspects: a code, and a text for the user."""
 
-    code: Literal["nothing", "usable", "too-many", "noise"]
+    code: Literal["nothing", "usable", "too-many", "lost-class", "noise"]
     text: str
 
     @property
@@ -103,11 +110,18 @@ class Verdict:
 
 FEWEST, FEWEST_SHARE, MOST_SHARE = 5, 0.0005, 0.35
 NOISE_EVIDENCE, NOISE_SHARE = 20, 0.85
+LOST = 0.9  # a share of suspects in a class above which the miner has not learned the class
 
 
-def verdict(suspects: Suspects, *, opinion: Tensor | None = None) -> Verdict:
+def verdict(
+    suspects: Suspects,
+    *,
+    by_class: Mapping[str, tuple[int, int]] | None = None,
+    opinion: Tensor | None = None,
+) -> Verdict:
     """Return the verdict on a set of suspects.
 
+    `by_class` has (suspects, samples) of each class; classes that the miner did not learn are found by it.
     `opinion` is for suspects that no model was trained on: whether the ordinary model predicts the same class
     as the miner. A conflicting sample still has features of its class, which the ordinary model may use. A
     sample with a wrong label does not.
@@ -118,6 +132,9 @@ def verdict(suspects: Suspects, *, opinion: Tensor | None = None) -> Verdict:
         return _too_few(share)
     if k > MOST_SHARE * n:
         return _too_many(share)
+    lost = {name: each for name, each in (by_class or {}).items() if each[0] > LOST * each[1]}
+    if sum(flagged for flagged, _ in lost.values()) > k / 2:
+        return _lost_class(share, lost)
     if opinion is not None and len(opinion) >= NOISE_EVIDENCE:
         against = float(opinion.double().mean())
         if against >= NOISE_SHARE:
@@ -138,6 +155,17 @@ def _too_many(share: str) -> Verdict:
         "too-many",
         f"The miner did not learn the task: it gets {share} wrong, so these are not exceptions to a "
         "shortcut. The ordinary model is returned. Mine longer (mine.steps) or with another rate.",
+    )
+
+
+def _lost_class(share: str, lost: Mapping[str, tuple[int, int]]) -> Verdict:
+    parts = [f"{flagged} of {samples} of {name!r}" for name, (flagged, samples) in lost.items()]
+    return Verdict(
+        "lost-class",
+        f"The miner did not learn every class: it gets {share} wrong, most of them in classes that consist "
+        f"of suspects ({', '.join(parts[:5])}), so they are not exceptions to a shortcut. The "
+        "ordinary model is returned. Mine with a warm-up (mine.warm_up=1), or look at the labels of these "
+        "classes.",
     )
 
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Positives = Literal["either", "column"]
+Positives = Literal["either", "column", "text"]
 Sparsity = Literal["sum", "absolute", "probability"]
 Pairs = Literal["all", "released"]
 
@@ -85,15 +85,36 @@ def alignment(
 
     Features are normalised here. `positives="column"` is the form of the released code: only pairs
     whose second sample is conflicting. Anchors without a positive are left out of the mean.
+    `positives="text"` is the formula of the paper's text, see `alignment_of_text`.
     """
+    features = F.normalize(_full(features), dim=1)
     same = targets[:, None] == targets[None]
     flagged = conflict[None].expand_as(same)
-    if positives == "either":
+    if positives != "column":
         flagged = flagged | conflict[:, None]
-    losses, has_positive = contrast(
-        F.normalize(_full(features), dim=1), same & flagged, temperature=temperature
-    )
+    if positives == "text":
+        return alignment_of_text(features, same & flagged, conflict, temperature=temperature)
+    losses, has_positive = contrast(features, same & flagged, temperature=temperature)
     return masked_mean(losses, has_positive)
+
+
+def alignment_of_text(
+    features: Tensor, positive: Tensor, conflict: Tensor, *, temperature: float
+) -> Tensor:
+    """Return ℓ_con(S_bc, S) + ℓ_con(S_ba, S_bc) by the letter of the paper's text.
+
+    It is a sum over anchors, not a mean. The denominator of an anchor is a sum over the other anchors of its
+    term: the conflicting samples of the batch, or all others.
+    """
+    itself = torch.eye(len(features), dtype=torch.bool, device=features.device)
+    others = (conflict[:, None] == conflict[None]) & ~itself
+    positive = positive & ~itself
+    similarity = features @ features.T / temperature
+    # A large negative number, not -inf: an anchor without others must give 0, not NaN.
+    norm = similarity.masked_fill(~others, -1e30).logsumexp(1)
+    log_shares = torch.where(positive, similarity - norm[:, None], 0.0)
+    each = -log_shares.sum(1) / positive.sum(1).clamp(min=1)
+    return torch.where(positive.any(1) & others.any(1), each, 0.0).sum()
 
 
 def disentangle(features: Tensor, bias: Tensor) -> Tensor:

@@ -114,16 +114,20 @@ class EpochScores:
     """A watcher that averages the score of each sample (1 - p of its label) over the passes of training."""
 
     def __init__(
-        self, inputs: Callable[[], Iterator[Tensor]], targets: Tensor, *, every: int, steps: int
+        self, inputs: Callable[..., Iterator[Tensor]], targets: Tensor, *, every: int, steps: int
     ):
         self.inputs, self.targets, self.every, self.steps = inputs, targets, every, steps
         self.score = torch.zeros(len(targets))
 
     def __call__(self, method: Method, step: int) -> Mapping[str, float]:
         if step % self.every == 0:
-            logits = predict(method.predict, self.inputs())
+            logits = predict(method.predict, self.inputs_at(step))
             self.score += surprise(logits, self.targets) * (self.every / self.steps)
         return {}
+
+    def inputs_at(self, step: int) -> Iterator[Tensor]:
+        """Return the images that are scored at a step: always the same."""
+        return self.inputs()
 
     def state(self) -> dict[str, Tensor]:
         return {"score": self.score}

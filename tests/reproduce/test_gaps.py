@@ -1,0 +1,173 @@
+"""`unspur reproduce gaps`: every question has runs, and its answer follows from the recorded numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from unspur.reproduce import gaps_answers
+from unspur.reproduce.gaps_cells import cells, every
+from unspur.reproduce.gaps_item import GAPS, QUESTIONS
+from unspur.reproduce.item import RecordedRun, Result
+from unspur.reproduce.run_extras import needed_extras
+
+
+def run(seed: int, last: float, best: float | None, pruned: float | None) -> dict[str, Any]:
+    steps = {"1000": {"unbiased": best}, "2000": {"unbiased": last}} if best else {}
+    steps = {step: {"unbiased": found["unbiased"] / 100} for step, found in steps.items()}
+    return {
+        "seed": seed,
+        "debiased": {"unbiased": last / 100},
+        "pruned": None if pruned is None else {"unbiased": pruned / 100},
+        "selection": {"rule": "last"},
+        "density": {"overall": 1.0},
+        "extras": {"iterates": steps},
+    }
+
+
+def results(values: dict[tuple[str, ...], tuple[float, ...]]) -> dict[tuple[str, ...], Result]:
+    """Return results of all cells; cells without values have no runs."""
+    found = {}
+    for key, each in cells().items():
+        last, best, pruned = (*values.get(key, ()), None, None, None)[:3]
+        runs = (
+            () if last is None else (RecordedRun(run(each.seeds[0], last, best, pruned), "", ""),)
+        )
+        found[key] = Result(each, runs)
+    return found
+
+
+def ends(both: list[float], erm: list[float]) -> dict[tuple[str, ...], tuple[float, ...]]:
+    ratios = ("0.5pct", "1pct", "2pct", "5pct")
+    found = {("end", "both", ratio): (value,) for ratio, value in zip(ratios, both, strict=True)}
+    return found | {
+        ("end", "ERM", ratio): (value,) for ratio, value in zip(ratios, erm, strict=True)
+    }
+
+
+def test_every_cell_belongs_to_a_question() -> None:
+    groups = {key[0] for key in cells()}
+    assert groups == {question.group for question in QUESTIONS}
+
+
+def test_without_runs_no_question_has_an_answer() -> None:
+    static = {"released reset", "pruning"}
+    for question in QUESTIONS:
+        if question.group not in static:
+            assert "ot run yet." in question.answer(results({})), question.title
+
+
+def test_the_page_has_an_answer_for_every_question() -> None:
+    parts = GAPS.draw(results({})).parts
+    assert sum(part.startswith("**Answer.**") for part in parts) == len(QUESTIONS)
+
+
+def test_end_is_explained_only_if_little_is_missing_at_every_ratio() -> None:
+    erm = [60.0, 80.0, 89.0, 95.0]
+    near = gaps_answers.end(results(ends([83.0, 94.0, 96.5, 97.5], erm)))
+    assert "EnD has 83.0 / 94.0 / 96.5 / 97.5" in near
+    assert "the gain is 23.0 / 14.0 / 7.5 / 2.5 points" in near
+    assert near.endswith("This explains the gap.")
+    far = gaps_answers.end(results(ends([74.0, 94.0, 96.5, 97.5], erm)))
+    assert "A gap of 10.3 / 1.0 / 0.5 / 0.5 points remains" in far
+
+
+@pytest.mark.parametrize(
+    ("last", "best", "words"),
+    [
+        (
+            88.0,
+            93.0,
+            "the best step on the test split (published 92.7), so the published number can be",
+        ),
+        (92.5, 94.0, "so the last step reaches it too"),
+        (85.0, 89.0, "so the choice of the step does not explain it"),
+    ],
+)
+def test_lff_is_compared_at_its_last_and_at_its_best_step(
+    last: float, best: float, words: str
+) -> None:
+    answer = gaps_answers.peaks(results({("peak", "LfF"): (last, best)}))
+    assert f"LfF has at most {last:.1f} at the last step" in answer
+    assert words in answer
+    assert "DisEnt: not run yet." in answer
+
+
+@pytest.mark.parametrize(
+    ("debiased", "words"),
+    [(85.0, "So the loss of the retraining undoes"), (80.0, "the reset itself costs 6.0 points")],
+)
+def test_the_reset_is_separated_from_the_loss(debiased: float, words: str) -> None:
+    names = {
+        "masks, debiasing loss": debiased,
+        "masks, cross entropy": 65.8,
+        "no masks, debiasing loss": 84.0,
+        "DCWP": 86.0,
+    }
+    answer = gaps_answers.reset(results({("reset", n): (v, v, v) for n, v in names.items()}))
+    assert words in answer
+    assert "without masks and with the debiasing loss 84.0" in answer
+
+
+def test_a_rate_fits_the_first_row_only_if_it_is_close() -> None:
+    by_rate = {"0.1": 61.4, "0.03": 55.0, "0.01": 44.0}
+    answer = gaps_answers.row_1(results({("row 1", r): (v,) for r, v in by_rate.items()}))
+    assert answer.endswith("A rate of 0.01 gives the published row (1 of 2 seeds).")
+    only = gaps_answers.row_1(results({("row 1", "0.1"): (61.4,)}))
+    assert only == gaps_answers.NOT_RUN
+    by_rate["0.01"] = 50.0
+    answer = gaps_answers.row_1(results({("row 1", r): (v,) for r, v in by_rate.items()}))
+    assert answer.endswith("None of these rates gives the published row.")
+
+
+def test_pruning_adds_the_difference_of_two_rows() -> None:
+    rows = {"1": 60.0, "2": 65.0, "3": 78.0, "4": 85.0, "5": 79.5, "6": 84.0}
+    values = {("ablation", row, "released"): (v,) for row, v in rows.items()}
+    answer = gaps_answers.ablation(results(values))  # type: ignore[arg-type]
+    assert answer.count("details of the released code") == 1
+    assert "with the details of the released code: 1.5 / -1.0. Published: 11.6 / 8.7." in answer
+    values |= {("ablation", row, "rate 0.03"): (v,) for row, v in rows.items()}
+    both = gaps_answers.ablation(results(values))  # type: ignore[arg-type]
+    assert "with our default at that rate: 1.5 / -1.0" in both
+
+
+@pytest.mark.parametrize(("best", "words"), [(72.0, "not the reason"), (80.0, "decay matters")])
+def test_weight_decay_of_jtt(best: float, words: str) -> None:
+    by_decay = {"0": 70.0, "1e-4": 70.5, "1e-3": best, "1e-2": 65.0, "1e-1": 10.0}
+    answer = gaps_answers.jtt(results({("decay", d): (v, v + 1) for d, v in by_decay.items()}))
+    assert words in answer
+    assert f"1e-3: {best + 1:.1f}" in answer
+
+
+def test_pruned_and_fine_tuned_networks_by_mask_steps() -> None:
+    values = {
+        ("iterations", data, steps): (96.0, None, pruned)
+        for data in ("cmnist/1pct", "cifar10c/1pct")
+        for steps, pruned in (("500", 88.6), ("2000", 94.3))
+    }
+    answer = gaps_answers.iterations(results(values))  # type: ignore[arg-type]
+    assert "CMNIST 1 %: 88.6 → 94.3 before fine-tuning, 96.0 → 96.0 after it." in answer
+    assert "ambiguous" in answer
+
+
+def test_draws_are_compared_with_seeds() -> None:
+    found = results({})
+    values = {"0": (90.0, 90.5), "1": (91.3, 91.1), "2": (88.8, 89.4), "3": (89.2, 90.0)}
+    for draw, pair in values.items():
+        each = found["draw", draw].cell
+        runs = tuple(
+            RecordedRun(run(seed, value, None, None), "", "")
+            for seed, value in zip(each.seeds, pair, strict=True)
+        )
+        found["draw", draw] = Result(each, runs)
+    answer = gaps_answers.draws(found)
+    assert "between 89.1 and 91.2" in answer
+    assert "differ by up to 0.8 points" in answer
+
+
+def test_steps_that_are_scored() -> None:
+    assert every("lff", 3500) == "lff.iterates=[1000, 2000, 3000, 3500]"
+    listed, unlisted = (cells()[key].recipe for key in (("peak", "LfF"), ("row 1", "0.1")))
+    assert needed_extras(listed, ("iterates", "groups")) == ["iterates", "groups"]
+    assert needed_extras(unlisted, ("iterates", "groups")) == ["groups"]
