@@ -54,10 +54,9 @@ def _packed(count: int, side: int) -> Iterator[PackedImage]:
 
 
 def make_images(count: int, side: int) -> Iterator[bytes]:
-    """Yield images of two classes in turn: a faint line lies or stands, and nearly all have the tint
-    of their class.
+    """Yield images of two classes in turn, whose faint line lies or stands.
 
-    The tint is much easier to learn, so the images with the other tint are found as suspects.
+    Nearly all have the tint of their class, which is much easier to learn. So the others become suspects.
     """
     rng = np.random.default_rng(0)
     for number in range(count):
