@@ -2,12 +2,12 @@
 
 python -m benchmarks scale                                   print the tables
 python -m benchmarks scale --out results/scale.json.gz       keep them in a record as well
+python -m benchmarks scale --device cuda                     a step in one and two processes on a GPU
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import subprocess
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +37,19 @@ from .timing import photographs
 
 Row = dict[str, Any]
 SIDE, BATCH = 64, 64
-TABLES = ("processes", "readers", "decoding")
+ON_CPU, ON_GPU = ("processes", "readers", "decoding"), ("steps",)
 STEPS = 200  # steps of the training that is timed
-PARALLEL = "unspur.parallel"  # the package that trains over several processes, if it exists
+ROUNDS = 3  # of which the fastest is kept
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
 
 
 def processes() -> list[Row]:
     """Return the steps per second of the demo's ordinary training, with one and with two processes."""
-    rows = [{"processes": 1, "steps_per_second": _steps_per_second([sys.executable])}]
-    if importlib.util.find_spec(PARALLEL) is not None:
-        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-        rate = _steps_per_second([*launch, "--nproc-per-node", "2"])
-        rows.append({"processes": 2, "steps_per_second": rate})
-    return rows
+    launches = {1: [sys.executable], 2: [sys.executable, *TORCHRUN, "2"]}
+    return [
+        {"processes": count, "steps_per_second": _steps_per_second(launch)}
+        for count, launch in launches.items()
+    ]
 
 
 def _steps_per_second(launch: list[str]) -> float:
@@ -65,6 +65,40 @@ def _steps_per_second(launch: list[str]) -> float:
         )
         (about,) = Path(folder, "store").glob("pretrain-*/artifact.json")
         return STEPS / float(json.loads(about.read_text())["seconds"])
+
+
+def steps(device: str) -> list[Row]:
+    """Return the time of a step of ResNet-18 by how it is started; *times* compares it with `python`."""
+    ways = {
+        "python": ((), ()),
+        "torchrun, 1 process": ((*TORCHRUN, "1"), ()),
+        "a team of one": ((), ("--team",)),
+        "python, eager": ((), ("--eager",)),
+        "torchrun, 2 processes": ((*TORCHRUN, "2"), ()),
+    }
+    rows: dict[str, Row] = {}
+    for _ in range(ROUNDS):  # in turn, so that a slower phase of the machine affects all alike
+        for name, (launch, options) in ways.items():
+            row = {"launch": name, **_divided_step(device, launch, options)}
+            rows[name] = min(rows.get(name, row), row, key=lambda each: float(each["step_us"]))
+    plain = rows["python"]["step_us"]
+    return [row | {"times": row["step_us"] / plain} for row in rows.values()]
+
+
+def _divided_step(device: str, launch: tuple[str, ...], options: tuple[str, ...]) -> Row:
+    """Measure a step in new processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "step.json")
+        subprocess.run(  # noqa: S603  (our own command)
+            [
+                *(sys.executable, *launch, "-m", "benchmarks.divided_step"),
+                *(str(out), "--device", device, *options),
+            ],
+            check=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        found: Row = json.loads(out.read_text())
+        return found
 
 
 def readers(count: int) -> list[Row]:
@@ -159,9 +193,14 @@ def decoding() -> list[Row]:
     return rows
 
 
-def tables(count: int, names: list[str]) -> Iterator[tuple[str, list[Row]]]:
+def tables(names: Sequence[str], count: int, device: str) -> Iterator[tuple[str, list[Row]]]:
     """Yield the requested tables."""
-    known = {"processes": processes, "readers": lambda: readers(count), "decoding": decoding}
+    known: dict[str, Callable[[], list[Row]]] = {
+        "processes": processes,
+        "readers": lambda: readers(count),
+        "decoding": decoding,
+        "steps": lambda: steps(device),
+    }
     yield from ((name, known[name]()) for name in names)
 
 
@@ -176,13 +215,15 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--images", type=int, default=4000, help="number of images to read")
     parser.add_argument(
-        "--only", nargs="*", choices=TABLES, default=list(TABLES), help="measure only these tables"
+        "--only", nargs="*", choices=(*ON_CPU, *ON_GPU), help="measure only these tables"
     )
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     options = parser.parse_args(arguments)
     results: Row = {"tables": {}}
     if options.out and options.out.exists():
         results = read_document(options.out)
-    for name, rows in tables(options.images, options.only):
+    names = options.only or (ON_GPU if options.device == "cuda" else ON_CPU)
+    for name, rows in tables(names, options.images, options.device):
         results["tables"][name] = rows
         results |= {"made": time.strftime("%Y-%m-%d", time.gmtime()), "with": environment()}
         print(f"\n{name}\n{speed_table(rows)}", flush=True)

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,60 +22,52 @@ from PIL import Image
 
 from unspur.data.sharded.shard_index import write_index
 from unspur.data.sharded.shard_scan import scan_shards
-from unspur.data.sharded.shard_writer import PER_SHARD, PackedImage, write_shards
+from unspur.data.sharded.shard_writer import PackedImage, write_shards
 from unspur.store import read_document, write_document
 
 STEPS = 20
+LABELS = ("stands", "lies")
+ODD = 40  # two of so many images, one of each class, have the tint of the other class
+LINE = 25  # how much brighter the line is
 STAGES = ("mine", "pretrain", "adapt", "prune", "finetune")
 
 
 def write_images(root: Path, count: int, side: int) -> None:
-    """Write images of two classes. The tint of nearly all of them depends on the class."""
-    rng = np.random.default_rng(0)
-    for label in ("stands", "lies"):
+    """Write images as files in a folder for each class."""
+    for label in LABELS:
         (root / label).mkdir(parents=True)
-    for number in range(count):
-        lies = number % 2
-        pixels = rng.integers(0, 60, (side, side, 3), np.uint8)
-        pixels[..., 2 * (lies if number % 20 else 1 - lies)] += 90
-        place = rng.integers(2, side - 2)
-        pixels[(place, slice(None)) if lies else (slice(None), place)] = 220
-        Image.fromarray(pixels).save(root / ("lies" if lies else "stands") / f"{number:06d}.png")
+    for number, image in enumerate(make_images(count, side)):
+        (root / LABELS[number % 2] / f"{number:06d}.png").write_bytes(image)
 
 
 def write_packed(root: Path, count: int, side: int) -> None:
-    """Write the same kind of images as shards. All shards are links to the first one."""
-    rng = np.random.default_rng(0)
+    """Write the same images as shards, with an index."""
     root.mkdir()
-    write_shards(_packed(rng, min(count, PER_SHARD), side), root, "train")
-    first, index = root / "train-000000.tar", scan_shards(root)
-    copies = count // len(index)
-    for number in range(1, copies):
-        os.link(first, root / f"train-{number:06d}.tar")
-    arrays = {name: np.concatenate([each] * copies) for name, each in index.arrays.items()}
-    arrays["shard"] = np.repeat(np.arange(copies, dtype=np.int32), len(index))
-    names = [f"{number:07d}.png".encode() for number in range(copies * len(index))]
-    arrays["name_bytes"] = np.frombuffer(b"".join(names), np.uint8)
-    arrays["name_end"] = np.cumsum([len(name) for name in names], dtype=np.int64)
-    shards = tuple(f"train-{number:06d}.tar" for number in range(copies))
-    write_index(replace(index, shards=shards, lengths=index.lengths * copies, arrays=arrays), root)
+    write_shards(_packed(count, side), root, "train")
+    write_index(scan_shards(root), root)
 
 
-def _packed(rng: np.random.Generator, count: int, side: int) -> Iterator[PackedImage]:
+def _packed(count: int, side: int) -> Iterator[PackedImage]:
+    for number, image in enumerate(make_images(count, side)):
+        about = {"name": f"{number:07d}.png", "label": LABELS[number % 2]}
+        yield PackedImage(image, ".png", 1 - number % 2, about)
+
+
+def make_images(count: int, side: int) -> Iterator[bytes]:
+    """Yield images of two classes in turn, whose faint line lies or stands.
+
+    Nearly all have the tint of their class, which is much easier to learn. So the others become suspects.
+    """
+    rng = np.random.default_rng(0)
     for number in range(count):
-        lies = number % 2
-        about = {"name": f"{number:07d}.png", "label": ("stands", "lies")[lies]}
-        yield PackedImage(_image(rng, side, lies, number % 20 == 0), ".png", 1 - lies, about)
-
-
-def _image(rng: np.random.Generator, side: int, lies: int, odd: bool) -> bytes:
-    pixels = rng.integers(0, 60, (side, side, 3), np.uint8)
-    pixels[..., 2 * (1 - lies if odd else lies)] += 90
-    place = rng.integers(2, side - 2)
-    pixels[(place, slice(None)) if lies else (slice(None), place)] = 220
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "png")
-    return file.getvalue()
+        lies, odd = number % 2, number % ODD in (0, 1)
+        pixels = rng.integers(0, 60, (side, side, 3), np.uint8)
+        pixels[..., 2 * (1 - lies if odd else lies)] += 90
+        place = rng.integers(2, side - 2)
+        pixels[(place, slice(None)) if lies else (slice(None), place)] += LINE
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "png")
+        yield file.getvalue()
 
 
 def commands(images: Path, root: Path) -> dict[str, list[str]]:
@@ -139,7 +130,13 @@ def main() -> None:
             print(f"| `unspur {name}` | {memory:,.0f} MB | {seconds:.0f} |{note}", flush=True)
             if options.out and code == 0:
                 row = {"command": name, "images": options.images, "side": options.side}
-                add_row(options.out, row | {"peak_mb": round(memory), "seconds": round(seconds)})
+                row |= {"peak_mb": round(memory), "seconds": round(seconds)}
+                add_row(options.out, row | {"stages": stored_stages(root / "store")})
+
+
+def stored_stages(store: Path) -> str:
+    """Return the stages of which a store has results."""
+    return ", ".join(name for name in STAGES if [*store.glob(f"{name}-*/artifact.json")])
 
 
 def add_row(path: Path, row: dict[str, Any]) -> None:

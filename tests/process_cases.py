@@ -246,9 +246,12 @@ def do(groups: str, folder: Path) -> dict[str, Tensors]:
 
 
 def start(
-    count: int, *command: str, environment: Mapping[str, str] | None = None
+    count: int,
+    *command: str,
+    ranks: Sequence[int] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> list[subprocess.Popen[str]]:
-    """Start processes as a launcher would, with `python COMMAND` in each."""
+    """Start processes (all, or those of some ranks) as a launcher would, with `python COMMAND` in each."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -270,7 +273,7 @@ def start(
             stderr=subprocess.PIPE,
             text=True,
         )
-        for rank in range(count)
+        for rank in (range(count) if ranks is None else ranks)
     ]
 
 

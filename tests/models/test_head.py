@@ -1,5 +1,7 @@
 """Finding the classifier head of a model and the features that enter it."""
 
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -146,6 +148,18 @@ def test_tap_returns_the_features_of_the_last_call():
     tap(images(5))
     assert not tap.seen  # no reference to the autograd graph is kept
     assert torch.equal(tap(images(2))[1], first)
+
+
+@torch.no_grad()
+def test_tap_keeps_the_features_of_one_pass_at_most():
+    """Passes over all images call the model without the wrapper."""
+    model = ConvNet(4, width=4).eval()
+    tap, kept = Tap(model, "head"), []
+    model.head.register_forward_pre_hook(lambda layer, args: kept.append(weakref.ref(args[0])))
+    for _ in range(5):
+        model(images(2))
+    assert [ref() is not None for ref in kept] == [False] * 4 + [True]
+    assert len(tap.seen) == 1
 
 
 def test_tap_names_the_linear_layers_when_the_head_is_unknown():

@@ -102,6 +102,27 @@ def test_an_error_of_one_process_stops_all_and_is_shown():
     assert "process 1 of 2 stopped: photos/1.jpg is gone." in first[2]
 
 
+WAITING = """
+from unittest import mock
+import torch.distributed as dist
+from unspur import parallel
+connect = dist.init_process_group
+def announce(*args, **options):
+    print("waiting", flush=True)
+    connect(*args, **options)
+with mock.patch("torch.distributed.init_process_group", announce), parallel.joined():
+    pass
+"""
+
+
+def test_ctrl_c_ends_a_process_that_waits_for_the_others():
+    (process,) = process_cases.start(2, "-c", WAITING, ranks=[0])
+    assert process.stdout.readline() == "waiting\n"
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    assert process_cases.finish([process], WITHIN) == [(-signal.SIGINT, "", "")]
+
+
 def images(folder):
     """Write tiny images in a folder for each class."""
     train = shapes_set(samples=120).train

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+import tracemalloc
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +16,11 @@ from PIL import Image
 import toys
 from toys import shapes_set, without_valid
 from unspur import runs, stages
+from unspur.data import csv_text
 from unspur.data.custom.assembly import UserImages
 from unspur.data.splits import Split
 from unspur.errors import DataError
-from unspur.runs import suspects_csv
+from unspur.runs import suspect_rows, suspects_csv
 from unspur.runs.suspects_csv import read_suspects, write_suspects
 from unspur.stages.corrections import Corrections, NewLabel, sample_names
 from unspur.stages.place import Place
@@ -371,6 +373,8 @@ def test_many_rows_are_also_written_as_parquet(
 ) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     monkeypatch.setattr(suspects_csv, "MANY", 50)
+    monkeypatch.setattr(suspect_rows, "BLOCK", 25)  # rows are written in three blocks
+    monkeypatch.setattr(csv_text, "ROWS", 7)
     part, suspects = many_suspects(60)
     write_suspects(tmp_path / "suspects.csv", part, ("cat", "dog"), suspects)
     rows = parquet.read_table(tmp_path / "suspects.parquet").to_pylist()
@@ -384,6 +388,27 @@ def test_many_rows_are_also_written_as_parquet(
     both = [read_suspects(tmp_path / f"suspects.{end}", names) for end in ("csv", "parquet")]
     assert both[0].digest == both[1].digest
     assert torch.equal(both[1].conflict, suspects.conflict)
+
+
+def test_rows_are_never_all_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(suspects_csv, "MANY", 50)
+    monkeypatch.setattr(suspect_rows, "BLOCK", 1000)
+    monkeypatch.setattr(csv_text, "ROWS", 1000)
+    few, many = (_peak(tmp_path / str(count), count) for count in (10_000, 50_000))
+    assert many - few < 40_000 * 100  # bytes; a row as Python objects needs about 600
+
+
+def _peak(folder: Path, count: int) -> int:
+    """Return the most bytes of Python objects while a table is written."""
+    content = _of(many_suspects(count))
+    folder.mkdir()
+    tracemalloc.start()
+    try:
+        write_suspects(folder / "suspects.csv", *content)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def test_few_rows_have_no_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

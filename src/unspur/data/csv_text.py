@@ -10,6 +10,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,7 @@ FORMULA = re.compile(r"'*[=+\-@\t\r]")
 ESCAPED = re.compile(r"'+[=+\-@\t\r]")
 MOST_LINE_BYTES = 2**20
 PIECE = 2**16  # bytes read at a time
+ROWS = 10_000  # rows rendered at a time
 
 
 def escape_cell(text: str) -> str:
@@ -48,15 +50,19 @@ def first_line(text: str) -> str:
     return re.split(r"[\r\n]", text, maxsplit=1)[0]
 
 
-def render_rows(rows: Iterable[Sequence[str]]) -> str:
-    """Return rows as CSV. All cells are quoted if one has a carriage return, which csv does not quote."""
-    table = list(rows) if isinstance(rows, Iterator) else rows  # it is read twice
-    has_return = any("\r" in cell for row in table for cell in row)
-    text = io.StringIO(newline="")
+def render_pieces(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield rows, which are read twice, as pieces of CSV, so that they are never all in memory.
+
+    All cells are quoted if one has a carriage return, which csv does not quote.
+    """
+    has_return = any("\r" in cell for row in rows for cell in row)
     quoting: Literal[0, 1] = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
-    writer = csv.writer(text, lineterminator="\n", quoting=quoting)
-    writer.writerows(map(escape_cell, row) for row in table)
-    return text.getvalue()
+    left = iter(rows)
+    while some := list(islice(left, ROWS)):
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n", quoting=quoting)
+        writer.writerows(map(escape_cell, row) for row in some)
+        yield text.getvalue()
 
 
 def _check_lines(path: Path) -> None:

@@ -94,7 +94,12 @@ class Tap:
             ) from None
         self.model = model
         self.seen: list[Tensor] = []
-        self.hook = layer.register_forward_pre_hook(lambda m, args: self.seen.append(args[0]))
+        self.hook = layer.register_forward_pre_hook(self._keep)
+
+    def _keep(self, layer: nn.Module, args: tuple[Tensor, ...]) -> None:
+        """Keep the input of the head, only of the last pass: the model is also called without the wrapper."""
+        self.seen.clear()
+        self.seen.append(args[0])
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         self.seen.clear()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -83,7 +85,8 @@ def _is_broken(error: BaseException) -> bool:
 def _join() -> Team:
     """Connect to the other processes."""
     if not dist.is_initialized():
-        dist.init_process_group(_backend(), timeout=WAIT)
+        with _interruptible():
+            dist.init_process_group(_backend(), timeout=WAIT)
         atexit.register(_leave)
     size = dist.get_world_size()
     here = int(os.environ.get("LOCAL_WORLD_SIZE", size))
@@ -92,6 +95,21 @@ def _join() -> Team:
     node, _ = groups(group_size=here, backend="gloo", timeout=WAIT)
     rank, nccl = dist.get_rank(), "nccl" in dist.get_backend_config()
     return Team(rank, size, control, node, rank % here, node_size=here, can_be_captured=nccl)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end this process at once. Python's handler has to wait until torch has found the others."""
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or before is None or before == signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _backend() -> str:

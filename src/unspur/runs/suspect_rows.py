@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from ..data.splits import Part
 from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, NewLabel, sample_names
 from ..stages.suspects import Suspects
 
 NEW_LABEL = "new_label"
+BLOCK = 50_000  # rows that are in memory at a time
 COLUMNS = ("label", "score", "predicted", "flag", "note")
 
 
@@ -41,17 +43,9 @@ class SuspectRows:
         return sample_names(self.part)
 
     @cached_property
-    def order(self) -> list[int]:
+    def order(self) -> Tensor:
         """The samples, the highest score first."""
-        return torch.argsort(self.suspects.score, descending=True, stable=True).tolist()
-
-    @cached_property
-    def flags(self) -> list[str]:
-        flags = [SUSPECT if flagged else "" for flagged in self.suspects.conflict.tolist()]
-        if self.corrections is not None:
-            for index in self.corrections.excluded.nonzero().flatten().tolist():
-                flags[index] = EXCLUDE
-        return flags
+        return torch.argsort(self.suspects.score, descending=True, stable=True)
 
     @cached_property
     def header(self) -> tuple[str, ...]:
@@ -65,17 +59,35 @@ class SuspectRows:
     def __iter__(self) -> Iterator[Sequence[str]]:
         """Yield the names of the columns, then every row."""
         yield self.header
-        label, predicted = self.part.targets.tolist(), self.suspects.predicted.tolist()
-        for i in self.order:
-            score = f"{float(self.suspects.score[i]):.4f}"
-            cells = (self.names[i], self._label(i, label[i]), score, self.classes[predicted[i]])
-            yield (*cells, self.flags[i], self._note(i), *self._new_label(i))
+        for some in torch.split(self.order, BLOCK):
+            yield from self._rows(some)
 
-    def columns(self) -> dict[str, Any]:
-        """Return the rows as columns, with the score as numbers."""
-        rows = list(zip(*list(self)[1:], strict=True))
-        columns: dict[str, Any] = {name: list(rows[k]) for k, name in enumerate(self.header)}
-        return {**columns, "score": self.suspects.score[torch.tensor(self.order)].numpy()}
+    def tables(self) -> Iterator[dict[str, Any]]:
+        """Yield the rows as columns, some rows at a time, with the score as numbers."""
+        for some in torch.split(self.order, BLOCK):
+            columns = zip(*self._rows(some), strict=True)
+            table: dict[str, Any] = dict(zip(self.header, map(list, columns), strict=True))
+            yield {**table, "score": self.suspects.score[some].numpy()}
+
+    def _rows(self, some: Tensor) -> Iterator[Sequence[str]]:
+        """Yield the rows of some samples."""
+        guess, scores, flagged, labels = (
+            values[some].tolist()
+            for values in (
+                *(self.suspects.predicted, self.suspects.score, self.suspects.conflict),
+                self.part.targets.cpu(),
+            )
+        )
+        for i, label, predicted, score, flag in zip(
+            some.tolist(), labels, guess, scores, flagged, strict=True
+        ):
+            cells = (self.names[i], self._label(i, label), f"{score:.4f}", self.classes[predicted])
+            yield (*cells, self._flag(i, flag), self._note(i), *self._new_label(i))
+
+    def _flag(self, index: int, flagged: bool) -> str:
+        if self.corrections is not None and self.corrections.excluded[index]:
+            return EXCLUDE
+        return SUSPECT if flagged else ""
 
     def _label(self, index: int, label: int) -> str:
         """Return the label that the sample had in the data."""

@@ -16,18 +16,18 @@ from __future__ import annotations
 import csv
 import itertools
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from ..data.csv_text import first_line, open_lines, read_text, render_rows, unescape_cell
+from ..data.csv_text import first_line, open_lines, read_text, render_pieces, unescape_cell
 from ..data.splits import Part
 from ..errors import DataError
 from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, NewLabel
 from ..stages.suspects import Suspects
-from ..store import write_bytes
+from ..store import write_pieces
 from .suspect_rows import NEW_LABEL, CorrectedRow, SuspectRows
 from .suspects_parquet import MANY, PARQUET, SUFFIXES, read_parquet, render_parquet
 
@@ -45,28 +45,34 @@ def write_suspects(
 ) -> None:
     """Write suspects.csv, with the user's flags, notes and new labels."""
     rows = SuspectRows(part, classes, suspects, corrections)
-    _write(path, render_rows(rows).encode())
+    _write(path, lambda: map(str.encode, render_pieces(rows)))
     beside = path.with_name(PARQUET)
-    content = render_parquet(rows.columns()) if len(part) > MANY else None
+    content = render_parquet(rows.tables()) if len(part) > MANY else None
     if content is None:
         move_aside(beside)
     else:
-        _write(beside, content)
+        _write(beside, lambda: iter((content,)))
 
 
-def _write(path: Path, content: bytes) -> None:
-    move_aside(path, content)
-    write_bytes(path, content)
+def _write(path: Path, pieces: Callable[[], Iterator[bytes]]) -> None:
+    move_aside(path, pieces())
+    write_pieces(path, pieces())
 
 
-def move_aside(path: Path, content: bytes = b"") -> None:
+def move_aside(path: Path, pieces: Iterable[bytes] = ()) -> None:
     """Rename a file of an earlier run if its content differs: a person may have edited it."""
-    if not path.exists() or path.read_bytes() == content:
+    if not path.exists() or _has_content(path, pieces):
         return
     free = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(1))
     backup = next(each for each in free if not each.exists())
     path.rename(backup)
     warnings.warn(f"{path} is of another run; it was renamed to {backup}.", stacklevel=3)
+
+
+def _has_content(path: Path, pieces: Iterable[bytes]) -> bool:
+    """Return whether a file consists of the pieces."""
+    with path.open("rb") as file:
+        return all(file.read(len(piece)) == piece for piece in pieces) and not file.read(1)
 
 
 def read_suspects(

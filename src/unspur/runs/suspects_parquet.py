@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ MANY = 100_000  # rows above which the file is written
 SUFFIXES = (".parquet", ".pq")
 
 
-def render_parquet(columns: dict[str, Any]) -> bytes | None:
-    """Return columns as a Parquet file; None, with a warning, if pyarrow is not installed."""
+def render_parquet(tables: Iterable[dict[str, Any]]) -> bytes | None:
+    """Return tables with the same columns as one Parquet file; None, with a warning, without pyarrow."""
     try:
         arrow, parquet = need("pyarrow", extra="table"), need("pyarrow.parquet", extra="table")
     except ModuleNotFoundError:
@@ -32,8 +33,11 @@ def render_parquet(columns: dict[str, Any]) -> bytes | None:
             stacklevel=4,
         )
         return None
-    file = io.BytesIO()
-    parquet.write_table(arrow.table(columns), file)
+    file, found = io.BytesIO(), map(arrow.table, tables)
+    first = next(found)
+    with parquet.ParquetWriter(file, first.schema) as writer:
+        for table in chain([first], found):
+            writer.write_table(table)
     return file.getvalue()
 
 

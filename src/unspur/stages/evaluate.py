@@ -128,7 +128,7 @@ class Scorer:
         """Return the predicted classes of a network with these weights."""
         model = self.context.place(self.context.final_network(weights)).eval()
         with matmul_precision(self.context.recipe.precision):
-            return predict(model, source.plain(among=among)).argmax(1)
+            return predict(lambda x: model(x).argmax(1), source.plain(among=among)).long()
 
 
 def evaluation_split(splits: Splits) -> str:
@@ -226,5 +226,5 @@ def _second_opinion(context: Context, results: Results) -> Tensor | None:
     chosen = suspects.conflict & among
     if not bool(chosen.any()):
         return None
-    predicted = Scorer(context).predicted(results.weights("pretrain"), context.resident(split))
-    return (predicted == suspects.predicted)[chosen]
+    weights, source = results.weights("pretrain"), context.resident(split)
+    return Scorer(context).predicted(weights, source, chosen) == suspects.predicted[chosen]

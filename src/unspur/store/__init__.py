@@ -13,6 +13,7 @@ from .atomic import (
     refuse_file,
     sweep,
     write_bytes,
+    write_pieces,
     write_tensors,
 )
 from .finite import check_finite
@@ -57,5 +58,6 @@ __all__ = [
     "write_bytes",
     "write_document",
     "write_lines",
+    "write_pieces",
     "write_tensors",
 ]

@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,12 +53,17 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file atomically."""
+    write_pieces(path, (data,))
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a file atomically: under a temporary name first, synced to disk and then renamed."""
     beside = path.with_name(f"{path.name}.{secrets.token_hex(4)}{UNFINISHED}")
     with disk_trouble(path):
         try:
             with open(beside, "xb") as file:
-                file.write(data)
+                file.writelines(pieces)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, path)
