@@ -147,6 +147,9 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
     yield f"{subject} on {SCORED_ON.get(scores['evaluated_on'], scores['evaluated_on'])}."
     if judge := scores.get("judge"):
         yield judge["text"]
+    yield from gain_words.rejection(scores)
+    if unchecked := gain_words.unchecked(scores):
+        yield unchecked
     if mined := scores["mining"]:
         if not judge:  # the judge's text says the same, with reasons
             yield mined["text"]
