@@ -1,6 +1,7 @@
 """Tables about users' own images: coverage of the gain, clean data, the preset, the network.
 
-The records are written by scripts/gain_coverage.py, clean_sets.py, own_preset.py and own_network.py.
+The records are written by scripts of the same names: gain_coverage, clean_sets, gain_check, own_preset,
+own_methods, own_network.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from statistics import mean
 from typing import Any
 
 from ..runs.tables import markdown_table
+from ..stages.gain_check import is_worth_it
 from .item import DASH
 
 Run = Mapping[str, Any]
@@ -74,15 +76,73 @@ def _coverage_row(runs: Sequence[Run]) -> list[str]:
 
 def clean_table(sets: Mapping[str, Run]) -> str:
     """Format data sets without a shortcut: the verdict, and both accuracies."""
-    header = ["set", "images", "verdict", "ordinary model, %", "result, %", "difference, points"]
+    header = ["set", "images", "verdict", "debiased, %", "ordinary model, %", "result, %"]
     rows = [_clean_row(name, found) for name, found in sets.items()]
-    return "\n".join(markdown_table(header, rows))
+    return "\n".join(markdown_table([*header, "difference, points"], rows))
 
 
 def _clean_row(name: str, found: Run) -> list[str]:
     scores = [found["ordinary"], found["result"]]
     difference = f"{100 * (scores[1] - scores[0]):+.1f}".replace("-", "−")
-    return [name, f"{found['images']:,}", found["verdict"], *map(percent, scores), difference]
+    tried = DASH if found.get("tried") is None else percent(found["tried"])
+    return [
+        name,
+        f"{found['images']:,}",
+        found["verdict"],
+        tried,
+        *map(percent, scores),
+        difference,
+    ]
+
+
+def check_table(runs: Sequence[Run]) -> str:
+    """Format the runs by which the rule of the gain check was chosen and checked."""
+    header = ["used to", "set", "suspects measured", "ordinary → debiased on suspects, %"]
+    header += [
+        "on other samples, %",
+        "gain / cost",
+        "result",
+        "test images: ordinary → debiased, %",
+    ]
+    order = sorted(runs, key=lambda run: (run["use"] == "check", run["mining"] is not None))
+    return "\n".join(markdown_table(header, [_check_row(run) for run in order]))
+
+
+def _check_row(run: Run) -> list[str]:
+    gain, test = run["gain"], run["test"]
+    metrics = [name for name in ("aligned", "conflicting") if name in test["ordinary"]]
+    scored = ", ".join(
+        f"{name} {_change(test['ordinary'][name], test['debiased'][name])}".strip()
+        for name in metrics or ["average"]
+    )
+    first = [run["use"], f"{run['case']}, seed {run['seed']}"]
+    if not gain:
+        return [*first, *[DASH] * 4, "debiased, not checked", scored]
+    parts = [gain[name] for name in ("suspects", "others")]
+    changes = [_change(part["ordinary"], part["debiased"]) for part in parts]
+    cost = -parts[1]["gain"]
+    ratio = f"{parts[0]['gain'] / cost:.1f}" if cost > 0 else DASH
+    kept = "debiased" if is_worth_it(gain) else "ordinary"
+    return [*first, str(parts[0]["count"]), *changes, ratio, kept, scored]
+
+
+def _change(before: float, after: float) -> str:
+    return f"{percent(before)} → {percent(after)}"
+
+
+def method_comparison(runs: Sequence[Run]) -> str:
+    """Format methods on the same suspects: accuracy on aligned and conflicting images by shortcut."""
+    kinds = list(dict.fromkeys((run["kind"], run["seed"]) for run in runs))
+    methods = list(dict.fromkeys(run["method"] for run in runs))
+    found = {(run["kind"], run["seed"], run["method"]): run for run in runs}
+    header = ["shortcut", "seed", "ordinary model", *methods]
+    rows = []
+    for kind, seed in kinds:
+        of_kind = [found.get((kind, seed, name)) for name in methods]
+        ordinary = next((run["ordinary"] for run in of_kind if run and run["ordinary"]), None)
+        cells = [_both(run["result"]) if run else DASH for run in of_kind]
+        rows.append([kind, str(seed), _both(ordinary) if ordinary else DASH, *cells])
+    return "\n".join(markdown_table(header, rows))
 
 
 def preset_table(runs: Sequence[Run]) -> str:
