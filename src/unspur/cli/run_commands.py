@@ -96,7 +96,7 @@ def debias(
     method: Method = own_methods.DEFAULT,
     prefer: Prefer = "balanced",
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Debias in any case, without an audit first.")
+        bool, typer.Option("--anyway", help="Debias in any case: no audit before, no check after.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Train nothing; estimate how long it takes.")
