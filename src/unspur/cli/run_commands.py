@@ -193,14 +193,17 @@ def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
     terminal.out.print(table)
     _say_judge(found)
     end = "; nothing was run." if dry_run else "."
-    early = (
-        f", {duration(found.ordinary_seconds)} if the audit finds no shortcut, or "
-        f"{duration(found.least_seconds)} if it soon sees that there is none"
-        if found.audit
-        else ""
-    )
-    text = f"In total about {duration(found.seconds)} on {_where(opened)}{early}{end}"
+    text = f"In total about {duration(found.seconds)} on {_where(opened)}{_if_clean(found)}{end}"
     terminal.out.print(text, markup=False, soft_wrap=True)
+
+
+def _if_clean(found: Announcement) -> str:
+    """Say how long a run takes without a shortcut; "" if there is no audit that could say so."""
+    if found.audit is None:
+        return ""
+    usual, least = duration(found.ordinary_seconds), duration(found.least_seconds)
+    soon = f", or {least} if it soon sees that there is none" if least != usual else ""
+    return f", {usual} if the audit finds no shortcut{soon}"
 
 
 def _where(opened: Run) -> str:

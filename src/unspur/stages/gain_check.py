@@ -21,7 +21,7 @@ from .measured_gain import Measured, compare_on
 from .results import ComparedGain, Results, store_result
 
 VERSION = 1  # increase it if the same networks would give other gains
-FEWEST = 5  # suspects that are needed; with fewer, hardly any gain would be significant
+FEWEST = 20  # suspects that are needed; with fewer, the gain cannot be compared with the cost
 # The least gain on suspects, divided by the cost on all other samples. With 3, debiasing pays as soon as a
 # quarter of the images in use contradict the shortcut.
 WORTH = 3.0
