@@ -39,9 +39,11 @@ from unspur.workflow import Outcome
 
 IMAGES, TEST, SHARE, SIDE = 1500, 1000, 0.05, 64
 SETTINGS = {"model.options": {"width": 16}}
+KINDS = ("colour", "patch", "texture", "light")
 CHOICE = (
-    *("faces, sex", "CIFAR-10, first five classes", "MNIST, odd and even", "digits"),
-    *("digits: colour", "digits: patch", "photographs: tint"),
+    *("faces, sex", "CIFAR-10, first five classes", "CIFAR-10, last five classes", "gratings"),
+    *("digits: colour", "digits: patch", "digits: light"),
+    *("photographs: tint", "photographs: corruption"),
 )
 LATER = 1000  # added to the seed for test images
 
@@ -72,7 +74,8 @@ def digits(root: Path, kind: str, seed: int) -> Pair:
     """Return digits with a planted shortcut."""
     found = mnist.mnist(root)
     train = planted.from_digits(found.train_images, found.train_labels, name="mnist")
-    return _planted(train, kind, seed)
+    kind, _, share = kind.partition(", ")
+    return _planted(train, kind, seed, float(share or SHARE))
 
 
 def photographs(root: Path, kind: str, seed: int) -> Pair:
@@ -81,12 +84,12 @@ def photographs(root: Path, kind: str, seed: int) -> Pair:
     return _planted(planted.Base(found.train_images, found.train_labels, "cifar10"), kind, seed)
 
 
-def _planted(base: planted.Base, kind: str, seed: int) -> Pair:
+def _planted(base: planted.Base, kind: str, seed: int, share: float = SHARE) -> Pair:
     both = base.some(IMAGES + TEST, seed=seed)
     order = torch.randperm(len(both.labels), generator=torch.Generator().manual_seed(seed))
     train, test = both.only(order[:IMAGES]), both.only(order[IMAGES:])
     return Pair(
-        planted.planted(train, kind, share=SHARE, seed=seed),
+        planted.planted(train, kind, share=share, seed=seed),
         planted.unrelated(test, kind, seed=LATER + seed),
     )
 
@@ -102,7 +105,8 @@ def faces(root: Path, kind: str, seed: int) -> Pair:
 
 CASES: dict[str, tuple[Callable[[Path, str, int], Pair], str]] = {
     **{name: (clean, name) for name in SETS},
-    **{f"digits: {kind}": (digits, kind) for kind in ("colour", "patch", "texture", "light")},
+    **{f"digits: {kind}": (digits, kind) for kind in KINDS},
+    **{f"digits: {kind}, 10 %": (digits, f"{kind}, 0.1") for kind in KINDS},
     **{f"photographs: {kind}": (photographs, kind) for kind in ("tint", "border", "corruption")},
     "faces: age by sex": (faces, "age"),
     "CelebA: hair by sex": (faces, "hair"),

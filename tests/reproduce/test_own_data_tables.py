@@ -10,6 +10,7 @@ from unspur.reproduce.own_data_tables import (
     clean_table,
     coverage_table,
     covered,
+    lead_of_preset,
     mean_error,
     method_comparison,
 )
@@ -81,7 +82,14 @@ def test_runs_of_the_gain_check_say_which_model_the_rule_returns() -> None:
         "| check | digits: colour, seed 0 | 20 | 10.0 → 70.0 | 90.0 → 80.0 | 6.0 | debiased "
         "| aligned 90.0 → 90.0, conflicting 20.0 → 70.0 |"
     )
-    assert "debiased, not checked" in rows[2]
+    assert "debiased, left open" in rows[2]
+    few = checked(0.1, 0.1)
+    few["gain"]["suspects"]["count"] = 19
+    same = {**checked(0, 0), "gain": None, "test": {"ordinary": {"average": 0.8}}}
+    same["test"]["debiased"] = same["test"]["ordinary"]
+    rows = check_table([few, same]).splitlines()[2:]
+    assert "| 1.0 | debiased, left open |" in rows[0]
+    assert "| ordinary: no suspects |" in rows[1]
 
 
 def test_methods_on_the_same_suspects() -> None:
@@ -89,6 +97,9 @@ def test_methods_on_the_same_suspects() -> None:
     ours = {**base, "method": "unspur", "result": {"aligned": 0.9, "conflicting": 0.8}}
     ours["ordinary"] = {"aligned": 1.0, "conflicting": 0.1}
     jtt = {**base, "method": "JTT", "result": {"aligned": 0.99, "conflicting": 0.3}}
+    unused = {"aligned": 1.0, "conflicting": 0.6}
+    other = {**ours, "kind": "patch", "result": unused, "ordinary": unused}
+    assert lead_of_preset([ours, jtt, other]) == "50.0 to 50.0"
     other = {**ours, "kind": "patch"}
     assert method_comparison([ours, jtt, other]).splitlines()[2:] == [
         "| colour | 0 | 100.0 / 10.0 | 90.0 / 80.0 | 99.0 / 30.0 |",

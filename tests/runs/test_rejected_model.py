@@ -60,6 +60,7 @@ def test_page_and_terminal_say_why_and_where_the_debiased_model_is(tmp_path: Pat
         assert "Debiasing was tried and is not worth its cost on these images." in text
         assert "The debiased model is in the folder debiased/ of this run." in text
         assert "--anyway" in text
+    assert "suspects of the miner" not in said  # both columns would be the ordinary model
     assert "Debiasing is not worth its cost: the ordinary model is the result" in page
     assert "gain in points" in page
     assert "A shortcut is likely" in page
@@ -123,6 +124,7 @@ def test_words_for_a_gain_that_costs_too_much() -> None:
 
 
 def test_words_for_a_gain_that_could_not_be_checked() -> None:
-    few = {"gain_check": {"keep": True, "suspects": 3, "gain": None}}
+    few = {"gain_check": {"keep": True, "open": True, "suspects": 3, "gain": None}}
     assert "only 3 suspects" in gain_words.unchecked(few)
+    assert gain_words.unchecked({"gain_check": {**few["gain_check"], "open": False}}) == ""
     assert gain_words.unchecked({}) == ""

@@ -99,10 +99,11 @@ def test_with_too_few_suspects_the_debiased_model_is_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gain_check, "FEWEST", 10_000)
+    monkeypatch.setattr(gain_check, "is_worth_it", lambda gain: False)
     run = Run(judged(tmp_path))
     ((results, _),) = stages.run_together([run])
     assert run.gain_check is not None
-    assert run.gain_check.gain is None
+    assert run.gain_check.is_open
     assert run.gain_check.keep
     assert results.last_network == "finetune"
 
@@ -119,5 +120,22 @@ def test_the_check_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert again.gain_check == first.gain_check
 
 
-def test_a_check_without_a_gain_keeps_the_result() -> None:
-    assert GainCheck(None, 3).keep
+@pytest.mark.parametrize(
+    ("count", "worth", "keep", "is_open"),
+    [
+        (19, False, True, True),
+        (19, True, True, False),
+        (20, False, False, False),
+        (20, True, True, False),
+    ],
+)
+def test_few_suspects_leave_open_only_what_seems_not_worth_it(
+    count: int, worth: bool, keep: bool, is_open: bool
+) -> None:
+    check = GainCheck(gain((0.6, 0.3), -0.1 if worth else -0.4), count)
+    assert (check.keep, check.is_open) == (keep, is_open)
+
+
+def test_without_suspects_nothing_is_decided() -> None:
+    assert GainCheck(None, 0).is_open
+    assert GainCheck(None, 0).keep

@@ -59,13 +59,13 @@ def _break_even(gain: Mapping[str, Any]) -> str:
 
 
 def unchecked(scores: Mapping[str, Any]) -> str:
-    """Say that too few suspects were kept out of training to check the gain; "" if it was checked."""
+    """Say that too few suspects were kept out of training to decide on the gain; "" if there are enough."""
     check = scores.get("gain_check")
-    if not check or check["gain"]:
+    if not check or not check["open"]:
         return ""
     return (
-        f"It could not be checked whether debiasing is worth its cost: only {check['suspects']} suspects are "
-        "outside of the training images. Compare both models on images of your own with `unspur evaluate`."
+        f"Whether debiasing is worth its cost is open: only {check['suspects']} suspects are outside of the "
+        "training images. Compare both models on images of your own with `unspur evaluate`."
     )
 
 

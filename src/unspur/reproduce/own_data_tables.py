@@ -11,10 +11,11 @@ from statistics import mean
 from typing import Any
 
 from ..runs.tables import markdown_table
-from ..stages.gain_check import is_worth_it
+from ..stages.gain_check import GainCheck
 from .item import DASH
 
 Run = Mapping[str, Any]
+RELIES = 0.5  # accuracy on conflicting images below which a model relies on the shortcut
 
 
 def percent(share: float) -> str:
@@ -117,13 +118,23 @@ def _check_row(run: Run) -> list[str]:
     )
     first = [run["use"], f"{run['case']}, seed {run['seed']}"]
     if not gain:
-        return [*first, *[DASH] * 4, "debiased, not checked", scored]
+        return [*first, *[DASH] * 4, _result(run), scored]
     parts = [gain[name] for name in ("suspects", "others")]
     changes = [_change(part["ordinary"], part["debiased"]) for part in parts]
     cost = -parts[1]["gain"]
     ratio = f"{parts[0]['gain'] / cost:.1f}" if cost > 0 else DASH
-    kept = "debiased" if is_worth_it(gain) else "ordinary"
-    return [*first, str(parts[0]["count"]), *changes, ratio, kept, scored]
+    return [*first, str(parts[0]["count"]), *changes, ratio, _result(run), scored]
+
+
+def _result(run: Run) -> str:
+    """Return which model the rule of the gain check hands back."""
+    gain, test = run["gain"], run["test"]
+    if test["ordinary"] == test["debiased"]:
+        return "ordinary: no suspects"
+    check = GainCheck(gain, gain["suspects"]["count"] if gain else 0)
+    if check.is_open:
+        return "debiased, left open"
+    return "debiased" if check.keep else "ordinary"
 
 
 def _change(before: float, after: float) -> str:
@@ -169,6 +180,25 @@ def _any_ordinary(runs: Sequence[Run], kind: str) -> Mapping[str, float]:
 
 def _both(accuracy: Mapping[str, float]) -> str:
     return f"{percent(accuracy['aligned'])} / {percent(accuracy['conflicting'])}"
+
+
+def lead_of_preset(runs: Sequence[Run]) -> str:
+    """Return the least and the largest lead of the preset on conflicting images, in points.
+
+    Runs whose ordinary model gets half of the conflicting images right do not rely on the shortcut.
+    """
+    found = [
+        run["result"]["conflicting"] - _best_other(runs, run)
+        for run in runs
+        if run["method"] == "unspur" and run["ordinary"]["conflicting"] < RELIES
+    ]
+    return f"{percent(min(found))} to {percent(max(found))}"
+
+
+def _best_other(runs: Sequence[Run], ours: Run) -> float:
+    """Return the highest accuracy on conflicting images of the other methods on the same images."""
+    same = [run for run in runs if (run["kind"], run["seed"]) == (ours["kind"], ours["seed"])]
+    return max((run["result"]["conflicting"] for run in same if run is not ours), default=0.0)
 
 
 def network_table(runs: Sequence[Run]) -> str:

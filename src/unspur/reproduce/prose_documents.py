@@ -19,6 +19,7 @@ from .own_data_tables import (
     clean_table,
     coverage_table,
     covered,
+    lead_of_preset,
     mean_error,
     method_comparison,
     network_table,
@@ -169,6 +170,10 @@ class ProseDocuments:
     def own_methods(self) -> str:
         """Return the table of methods for users' own images on the same suspects."""
         return method_comparison(read_document(self.folder / "own-methods.json.gz")["runs"])
+
+    def own_methods_lead(self) -> str:
+        """Return the range of the preset's lead over these methods on conflicting images, in points."""
+        return lead_of_preset(read_document(self.folder / "own-methods.json.gz")["runs"])
 
     def loop(self, name: str) -> str:
         """Return a table or number about probes and checks."""

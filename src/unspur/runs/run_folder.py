@@ -237,7 +237,8 @@ def with_gain_check(numbers: Mapping[str, Any], check: GainCheck | None) -> dict
     """Add the check of the gain, if there was one, to the scores."""
     if check is None:
         return dict(numbers)
-    answer = {"keep": check.keep, "suspects": check.suspects, "gain": check.gain}
+    counts = {"keep": check.keep, "open": check.is_open, "suspects": check.suspects}
+    answer = {**counts, "gain": check.gain}
     return {**numbers, "gain_check": answer}
 
 

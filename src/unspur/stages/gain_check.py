@@ -21,7 +21,9 @@ from .measured_gain import Measured, compare_on
 from .results import ComparedGain, Results, store_result
 
 VERSION = 1  # increase it if the same networks would give other gains
-FEWEST = 20  # suspects that are needed; with fewer, the gain cannot be compared with the cost
+FEWEST = (
+    20  # suspects that are needed to reject a debiased model; with fewer, the gain is too uncertain
+)
 # The least gain on suspects, divided by the cost on all other samples. With 3, debiasing pays as soon as a
 # quarter of the images in use contradict the shortcut.
 WORTH = 3.0
@@ -29,15 +31,20 @@ WORTH = 3.0
 
 @dataclass(frozen=True)
 class GainCheck:
-    """The gain and cost of debiasing on unseen samples; None if there are too few suspects among them."""
+    """The gain and cost of debiasing on unseen samples, and the number of suspects among them."""
 
-    gain: Mapping[str, Any] | None
+    gain: Mapping[str, Any] | None  # None if there is no suspect
     suspects: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a gain that seems not to be worth its cost is measured on too few suspects to say so."""
+        return self.suspects < FEWEST and not (self.gain and is_worth_it(self.gain))
 
     @property
     def keep(self) -> bool:
         """Whether the debiased model is the result of the run."""
-        return self.gain is None or is_worth_it(self.gain)
+        return self.is_open or bool(self.gain and is_worth_it(self.gain))
 
 
 def is_worth_it(gain: Mapping[str, Any]) -> bool:
@@ -53,7 +60,7 @@ def check_gain(context: Context, results: Results) -> GainCheck | None:
     if samples is None or results.last_network in (None, "pretrain"):
         return None
     count = int(samples.conflict.sum())
-    if count < FEWEST:
+    if count == 0:
         return GainCheck(None, count)
     ingredients = {
         "stage": "gain check",
