@@ -127,14 +127,17 @@ SETS: dict[str, Callable[[Path], Splits]] = {
 
 
 def measure(splits: Splits) -> dict[str, Any]:
-    """Debias a set. Return the verdict and the accuracy of both models on its test split."""
+    """Debias a set. Return the verdict, the check of the gain, and accuracies on the test split."""
     began, cpu = time.perf_counter(), time.process_time()
     with temporary_place("cpu", terminal.show(quiet=True)) as place:
         run = workflow.open_debias(UserImages(splits), place, model="convnet", settings=SETTINGS)
-        numbers = workflow.carry_out(run).numbers
+        outcome = workflow.carry_out(run)
+        numbers, tried = outcome.numbers, outcome.rejected_scores
     return {
         "images": len(splits.train),
         "verdict": numbers["judge"]["verdict"],
+        "gain_check": numbers.get("gain_check"),
+        "tried": tried.facts["debiased"]["average"] if tried else None,
         "ordinary": numbers["ordinary"]["average"],
         "result": numbers["debiased"]["average"],
         "seconds": round(time.perf_counter() - began, 1),
@@ -148,11 +151,12 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path("results/clean-sets.json.gz"))
     parser.add_argument("--data-root", type=Path, help="folder with MNIST, CIFAR-10 and faces")
+    parser.add_argument("--only", nargs="+", default=list(SETS), help="names of sets")
     options = parser.parse_args()
     torch.set_num_threads(1)
     sets = read_document(options.out)["sets"] if options.out.exists() else {}
     for name, make in SETS.items():
-        if name in sets:
+        if name in sets or name not in options.only:
             continue
         try:
             sets[name] = measure(make(mnist.find_root(options.data_root)))

@@ -82,7 +82,7 @@ def debias(
         suspects: The suspects.csv of an earlier run, corrected by you.
         method: Another method than our preset, such as "jtt" or "dfr-mined"; `unspur methods` lists them.
         prefer: "aligned" or "conflicting" favours the accuracy on such images; "balanced" favours neither.
-        anyway: Whether to debias without an audit.
+        anyway: Whether to debias without an audit before and without a check after training.
         show: True shows progress.
         on_log: A function of (stage, step, values) that is called with the losses while a stage trains and
             with the scores at the end; `unspur.trackers` has some for common trackers.

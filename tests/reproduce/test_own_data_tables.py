@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from unspur.reproduce.own_data_tables import clean_table, coverage_table, covered, mean_error
+from unspur.reproduce.own_data_tables import (
+    check_table,
+    clean_table,
+    coverage_table,
+    covered,
+    lead_of_preset,
+    mean_error,
+    method_comparison,
+)
 from unspur.reproduce.prose_numbers import ProseNumbers
 from unspur.reproduce.speed_table import speed_table
 from unspur.store import write_document
@@ -40,8 +48,63 @@ def test_there_is_a_row_for_each_kind_and_share() -> None:
 def test_data_sets_without_a_shortcut() -> None:
     found = {"images": 3000, "verdict": "nothing", "ordinary": 0.9, "result": 0.897}
     assert clean_table({"digits": found}).splitlines()[2] == (
-        "| digits | 3,000 | nothing | 90.0 | 89.7 | −0.3 |"
+        "| digits | 3,000 | nothing | – | 90.0 | 89.7 | −0.3 |"
     )
+    rejected = {**found, "verdict": "shortcut", "result": 0.9, "tried": 0.8}
+    assert clean_table({"faces": rejected}).splitlines()[2] == (
+        "| faces | 3,000 | shortcut | 80.0 | 90.0 | 90.0 | +0.0 |"
+    )
+
+
+def checked(gain: float, cost: float, *, use: str = "check", seed: int = 0) -> dict[str, Any]:
+    part = {"count": 20, "ordinary": 0.1, "debiased": 0.1 + gain, "gain": gain, "low": gain - 0.1}
+    others = {"count": 90, "ordinary": 0.9, "debiased": 0.9 - cost, "gain": -cost, "low": -1.0}
+    scores = {"average": 0.5, "aligned": 0.9, "conflicting": 0.2}
+    return {
+        "case": "digits: colour",
+        "seed": seed,
+        "use": use,
+        "gain": {"suspects": part, "others": others},
+        "test": {"ordinary": scores, "debiased": {**scores, "conflicting": 0.7}},
+        "mining": {"precision": 1.0, "recall": 1.0},
+    }
+
+
+def test_runs_of_the_gain_check_say_which_model_the_rule_returns() -> None:
+    clean = {**checked(0.4, 0.2, use="choice"), "mining": None}
+    clean["test"] = {"ordinary": {"average": 0.8}, "debiased": {"average": 0.7}}
+    rows = check_table([checked(0.6, 0.1), {**checked(0, 0), "gain": None}, clean]).splitlines()[2:]
+    assert rows[0] == (
+        "| choice | digits: colour, seed 0 | 20 | 10.0 → 50.0 | 90.0 → 70.0 | 2.0 | ordinary "
+        "| average 80.0 → 70.0 |"
+    )
+    assert rows[1] == (
+        "| check | digits: colour, seed 0 | 20 | 10.0 → 70.0 | 90.0 → 80.0 | 6.0 | debiased "
+        "| aligned 90.0 → 90.0, conflicting 20.0 → 70.0 |"
+    )
+    assert "debiased, left open" in rows[2]
+    few = checked(0.1, 0.1)
+    few["gain"]["suspects"]["count"] = 19
+    same = {**checked(0, 0), "gain": None, "test": {"ordinary": {"average": 0.8}}}
+    same["test"]["debiased"] = same["test"]["ordinary"]
+    rows = check_table([few, same]).splitlines()[2:]
+    assert "| 1.0 | debiased, left open |" in rows[0]
+    assert "| ordinary: no suspects |" in rows[1]
+
+
+def test_methods_on_the_same_suspects() -> None:
+    base = {"kind": "colour", "seed": 0, "ordinary": None}
+    ours = {**base, "method": "unspur", "result": {"aligned": 0.9, "conflicting": 0.8}}
+    ours["ordinary"] = {"aligned": 1.0, "conflicting": 0.1}
+    jtt = {**base, "method": "JTT", "result": {"aligned": 0.99, "conflicting": 0.3}}
+    unused = {"aligned": 1.0, "conflicting": 0.6}
+    other = {**ours, "kind": "patch", "result": unused, "ordinary": unused}
+    assert lead_of_preset([ours, jtt, other]) == "50.0 to 50.0"
+    other = {**ours, "kind": "patch"}
+    assert method_comparison([ours, jtt, other]).splitlines()[2:] == [
+        "| colour | 0 | 100.0 / 10.0 | 90.0 / 80.0 | 99.0 / 30.0 |",
+        "| patch | 0 | 100.0 / 10.0 | 90.0 / 80.0 | – |",
+    ]
 
 
 def test_a_table_of_speeds_writes_out_its_units() -> None:

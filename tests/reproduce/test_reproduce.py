@@ -53,7 +53,7 @@ def test_names_and_groups_select_items() -> None:
 def test_every_table_and_figure_of_the_paper_is_an_item() -> None:
     tables = "main-cmnist main-cifar10c ablation readings mining sparsity pruning reset iterations"
     pictures = "tsne faces celeba examples theory"
-    own = "harmless slim preset augmentation gaps miners"  # not in the paper
+    own = "harmless slim preset augmentation imagenet gaps miners"  # not in the paper
     assert set(ITEMS) == set(f"{tables} {pictures} {own}".split())
 
 
@@ -221,6 +221,8 @@ def test_selection_and_start_of_results() -> None:
     assert selection(Result(cell("cmnist/1pct-erm"))) == "last"
     assert start(ours) == "scratch"
     assert start(theirs) == "w.pth"
+    published_weights = Result(ItemCell(tiny("start.pretrained=true"), (5,)))
+    assert start(published_weights) == "ImageNet"
 
 
 def test_gains_are_computed_seed_by_seed() -> None:
@@ -298,6 +300,7 @@ def test_every_cell_is_a_recipe_with_its_seeds(name: str) -> None:
         assert 1 <= len(each.seeds) <= 4
         assert each.recipe.data.name != "demo"
         assert quick(each.recipe).data.name == "demo"
+        assert not quick(each.recipe).start.pretrained
 
 
 def test_seeds_of_the_main_tables() -> None:

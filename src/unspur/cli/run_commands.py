@@ -96,7 +96,7 @@ def debias(
     method: Method = own_methods.DEFAULT,
     prefer: Prefer = "balanced",
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Debias in any case, without an audit first.")
+        bool, typer.Option("--anyway", help="Debias in any case: no audit before, no check after.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Train nothing; estimate how long it takes.")
@@ -193,14 +193,17 @@ def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
     terminal.out.print(table)
     _say_judge(found)
     end = "; nothing was run." if dry_run else "."
-    early = (
-        f", {duration(found.ordinary_seconds)} if the audit finds no shortcut, or "
-        f"{duration(found.least_seconds)} if it soon sees that there is none"
-        if found.audit
-        else ""
-    )
-    text = f"In total about {duration(found.seconds)} on {_where(opened)}{early}{end}"
+    text = f"In total about {duration(found.seconds)} on {_where(opened)}{_if_clean(found)}{end}"
     terminal.out.print(text, markup=False, soft_wrap=True)
+
+
+def _if_clean(found: Announcement) -> str:
+    """Say how long a run takes without a shortcut; "" if there is no audit that could say so."""
+    if found.audit is None:
+        return ""
+    usual, least = duration(found.ordinary_seconds), duration(found.least_seconds)
+    soon = f", or {least} if it soon sees that there is none" if least != usual else ""
+    return f", {usual} if the audit finds no shortcut{soon}"
 
 
 def _where(opened: Run) -> str:

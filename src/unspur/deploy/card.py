@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..runs.intervals import Interval, Intervals
+from ..runs.named_models import returns_ordinary
 
 HUB = """\
 ---
@@ -50,7 +51,7 @@ def card(
     version = about.get("unspur", "")
     parts = [
         f"# {plain(run.get('recipe', 'model'))}",
-        _title(run, plain(version)),
+        _title(run, plain(version), ordinary_result=returns_ordinary(scores)),
         "## Verdict",
         _verdict(scores),
         "## Scores",
@@ -69,11 +70,15 @@ def card(
     return (head if hub else "") + "\n\n".join(parts) + "\n"
 
 
-def _title(run: Mapping[str, Any], version: str) -> str:
+def _title(run: Mapping[str, Any], version: str, *, ordinary_result: bool) -> str:
     if run.get("model") == "ordinary":
         return (
             f"An ordinary image classifier trained with unspur {version}: the model before the shortcut was "
             "removed, for comparison."
+        )
+    if ordinary_result:
+        return (
+            f"An ordinary image classifier trained with unspur {version}. No shortcut was removed."
         )
     return f"An image classifier from which a shortcut was removed with unspur {version}."
 

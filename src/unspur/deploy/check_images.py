@@ -16,8 +16,7 @@ from ..errors import DataError, UnspurError
 from ..recipes.settings import DataSettings
 from ..runs.classifier import Classifier, load
 from ..runs.model_description import read_description
-from ..runs.named_models import ORDINARY
-from ..runs.run_folder import is_remote
+from ..runs.run_folder import DEBIASED, ORDINARY, is_remote
 from ..store import read_json
 
 COUNT = 64
@@ -78,7 +77,7 @@ def _benchmark(settings: DataSettings, root: Path | None) -> data.Part:
 
 def find_source(folder: Path) -> str:
     """Return where a run found the user's images; raise DataError if they were not files."""
-    folder = folder.parent if folder.name == ORDINARY else folder
+    folder = folder.parent if folder.name in (ORDINARY, DEBIASED) else folder
     source = read_json(folder / "run.json").get("source", "")
     if not source:
         raise DataError(

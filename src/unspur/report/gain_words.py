@@ -30,6 +30,45 @@ def sentences(gain: Mapping[str, Any]) -> list[str]:
     return [*found, conclusion(gain)]
 
 
+REJECTED = (
+    "The ordinary model is returned. The debiased model is in the folder debiased/ of this run. To get it as "
+    "the result, use --anyway (Python: anyway=True); nothing is trained again."
+)
+
+
+def rejection(scores: Mapping[str, Any]) -> list[str]:
+    """Say why the debiased model is not the result; nothing if it is, or if there was no such check."""
+    check = scores.get("gain_check")
+    if not check or check["keep"]:
+        return []
+    gain = check["gain"]
+    parts = [_sentence(gain, part) for part in PARTS if part in gain]
+    parts += [sentence] if (sentence := _break_even(gain)) else []
+    return ["Debiasing was tried and is not worth its cost on these images.", *parts, REJECTED]
+
+
+def _break_even(gain: Mapping[str, Any]) -> str:
+    """Say from which share of conflicting images on debiasing would pay, or that the gain may be chance."""
+    more, less = gain["suspects"]["gain"], -gain.get("others", {}).get("gain", 0.0)
+    if gain["suspects"]["low"] <= 0:
+        return "This gain is not significant."
+    return (
+        f"Debiasing would pay only if more than {percent(less / (more + less))} of the images in use "
+        "contradicted the shortcut."
+    )
+
+
+def unchecked(scores: Mapping[str, Any]) -> str:
+    """Say that too few suspects were kept out of training to decide on the gain; "" if there are enough."""
+    check = scores.get("gain_check")
+    if not check or not check["open"]:
+        return ""
+    return (
+        f"Whether debiasing is worth its cost is open: only {check['suspects']} suspects are outside of the "
+        "training images. Compare both models on images of your own with `unspur evaluate`."
+    )
+
+
 def _sentence(gain: Mapping[str, Any], part: str) -> str:
     about = gain[part]
     samples = SAMPLES[gain["split"]]

@@ -74,6 +74,13 @@ def lead_with_gain(verdict: PageVerdict, found: Mapping[str, Change]) -> PageVer
     return PageVerdict("clear", f"{first.points} where the shortcut fails", "")
 
 
+def rejected() -> PageVerdict:
+    """Return the headline of a run whose debiased model is not the result."""
+    return PageVerdict(
+        "unsure", "Debiasing is not worth its cost: the ordinary model is the result", ""
+    )
+
+
 def tiles(
     scores: Mapping[str, Any],
     found: Mapping[str, Change],

@@ -109,17 +109,19 @@ def content(run: Finished, *, tsne: bool = False) -> dict[str, Any]:
     biases = facts.get("bias_classes", [])
     changes = headline.changes(run.scores, intervals)
     cost = run.record.get("size_and_speed")
-    gain = gain_words.measured(run.scores)
+    rejection = gain_words.rejection(run.scores)
+    gain = run.scores["gain_check"]["gain"] if rejection else gain_words.measured(run.scores)
     shelves = gallery.shelves(facts, tensors, _marks) if facts.get("gallery") else []
     return {
         "run": run,
         "settings": settings,
         "networks": names,
         "verdict": (found := words.verdict(run.scores, settings["plan"])),
-        "head": headline.lead_with_gain(found, changes),
+        "head": headline.rejected() if rejection else headline.lead_with_gain(found, changes),
         "tiles": headline.tiles(run.scores, changes, intervals, cost),
         "costs": headline.cost_sentences(cost) if cost else [],
-        "change": _change(run.scores, intervals),
+        "change": " ".join(rejection) or _change(run.scores, intervals),
+        "unchecked": gain_words.unchecked(run.scores),
         "origin": gain_words.conclusion(gain) if gain else "",
         "notes": _notes(run.record["recipe"], settings),
         "accuracies": words.accuracies(run.scores, names, intervals),

@@ -147,6 +147,9 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
     yield f"{subject} on {SCORED_ON.get(scores['evaluated_on'], scores['evaluated_on'])}."
     if judge := scores.get("judge"):
         yield judge["text"]
+    yield from (rejection := gain_words.rejection(scores))
+    if unchecked := gain_words.unchecked(scores):
+        yield unchecked
     if mined := scores["mining"]:
         if not judge:  # the judge's text says the same, with reasons
             yield mined["text"]
@@ -157,7 +160,8 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
             )
     if crowded := scores.get("crowded"):
         yield crowded
-    if (unseen := scores.get("unseen")) and not gain and scores["debiased"]["unbiased"] is None:
+    measured = gain or rejection or scores["debiased"]["unbiased"] is not None
+    if (unseen := scores.get("unseen")) and not measured:
         yield from _unseen_lines(unseen, chosen=scores["selection"]["rule"] == "heldout")
     chosen = scores["selection"]
     if "step" in chosen:

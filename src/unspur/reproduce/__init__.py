@@ -4,7 +4,7 @@ item, quick                               the parts of an item; recipes scaled d
 records, record_lines, run_identity       the recorded runs, found by the settings they depend on
 runner, pool_runs, run_extras             run missing runs in groups, in this process or on a cluster
 pages, figures                            write Markdown and SVG
-main, preset, ablation, mining, sweep, pruning, faces, harmless, slim, picture, miners    the items
+main, preset, ablation, mining, sweep, pruning, faces, imagenet, harmless, slim, picture, miners    the items
 gaps_item, gaps_cells, gaps_answers       questions about published numbers, their runs, their answers
 prose, prose_numbers, prose_documents     render pages of prose from templates, with recorded numbers
 audit_table, speed_table, code_tables     tables for these pages: audits, speed, methods and folders
@@ -23,6 +23,7 @@ from .ablation_item import ABLATION, READINGS
 from .faces_item import CELEBA, FACES
 from .gaps_item import GAPS
 from .harmless_item import HARMLESS
+from .imagenet_item import IMAGENET
 from .item import FigureItem, Item, ReproduceOptions
 from .main_item import MAIN_CIFAR10C, MAIN_CMNIST
 from .miners_item import MINERS_ITEM
@@ -52,6 +53,7 @@ ITEMS: dict[str, Item | FigureItem] = {
     "tsne": TSNE,
     "faces": FACES,
     "celeba": CELEBA,
+    "imagenet": IMAGENET,
     "harmless": HARMLESS,
     "slim": SLIM,
     "gaps": GAPS,

@@ -1,6 +1,7 @@
 """Tables about users' own images: coverage of the gain, clean data, the preset, the network.
 
-The records are written by scripts/gain_coverage.py, clean_sets.py, own_preset.py and own_network.py.
+The records are written by scripts of the same names: gain_coverage, clean_sets, gain_check, own_preset,
+own_methods, own_network.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from statistics import mean
 from typing import Any
 
 from ..runs.tables import markdown_table
+from ..stages.gain_check import GainCheck
 from .item import DASH
 
 Run = Mapping[str, Any]
+RELIES = 0.5  # accuracy on conflicting images below which a model relies on the shortcut
 
 
 def percent(share: float) -> str:
@@ -74,15 +77,83 @@ def _coverage_row(runs: Sequence[Run]) -> list[str]:
 
 def clean_table(sets: Mapping[str, Run]) -> str:
     """Format data sets without a shortcut: the verdict, and both accuracies."""
-    header = ["set", "images", "verdict", "ordinary model, %", "result, %", "difference, points"]
+    header = ["set", "images", "verdict", "debiased, %", "ordinary model, %", "result, %"]
     rows = [_clean_row(name, found) for name, found in sets.items()]
-    return "\n".join(markdown_table(header, rows))
+    return "\n".join(markdown_table([*header, "difference, points"], rows))
 
 
 def _clean_row(name: str, found: Run) -> list[str]:
     scores = [found["ordinary"], found["result"]]
     difference = f"{100 * (scores[1] - scores[0]):+.1f}".replace("-", "−")
-    return [name, f"{found['images']:,}", found["verdict"], *map(percent, scores), difference]
+    tried = DASH if found.get("tried") is None else percent(found["tried"])
+    return [
+        name,
+        f"{found['images']:,}",
+        found["verdict"],
+        tried,
+        *map(percent, scores),
+        difference,
+    ]
+
+
+def check_table(runs: Sequence[Run]) -> str:
+    """Format the runs by which the rule of the gain check was chosen and checked."""
+    header = ["used to", "set", "suspects measured", "ordinary → debiased on suspects, %"]
+    header += [
+        "on other samples, %",
+        "gain / cost",
+        "result",
+        "test images: ordinary → debiased, %",
+    ]
+    order = sorted(runs, key=lambda run: (run["use"] == "check", run["mining"] is not None))
+    return "\n".join(markdown_table(header, [_check_row(run) for run in order]))
+
+
+def _check_row(run: Run) -> list[str]:
+    gain, test = run["gain"], run["test"]
+    metrics = [name for name in ("aligned", "conflicting") if name in test["ordinary"]]
+    scored = ", ".join(
+        f"{name} {_change(test['ordinary'][name], test['debiased'][name])}".strip()
+        for name in metrics or ["average"]
+    )
+    first = [run["use"], f"{run['case']}, seed {run['seed']}"]
+    if not gain:
+        return [*first, *[DASH] * 4, _result(run), scored]
+    parts = [gain[name] for name in ("suspects", "others")]
+    changes = [_change(part["ordinary"], part["debiased"]) for part in parts]
+    cost = -parts[1]["gain"]
+    ratio = f"{parts[0]['gain'] / cost:.1f}" if cost > 0 else DASH
+    return [*first, str(parts[0]["count"]), *changes, ratio, _result(run), scored]
+
+
+def _result(run: Run) -> str:
+    """Return which model the rule of the gain check hands back."""
+    gain, test = run["gain"], run["test"]
+    if test["ordinary"] == test["debiased"]:
+        return "ordinary: no suspects"
+    check = GainCheck(gain, gain["suspects"]["count"] if gain else 0)
+    if check.is_open:
+        return "debiased, left open"
+    return "debiased" if check.keep else "ordinary"
+
+
+def _change(before: float, after: float) -> str:
+    return f"{percent(before)} → {percent(after)}"
+
+
+def method_comparison(runs: Sequence[Run]) -> str:
+    """Format methods on the same suspects: accuracy on aligned and conflicting images by shortcut."""
+    kinds = list(dict.fromkeys((run["kind"], run["seed"]) for run in runs))
+    methods = list(dict.fromkeys(run["method"] for run in runs))
+    found = {(run["kind"], run["seed"], run["method"]): run for run in runs}
+    header = ["shortcut", "seed", "ordinary model", *methods]
+    rows = []
+    for kind, seed in kinds:
+        of_kind = [found.get((kind, seed, name)) for name in methods]
+        ordinary = next((run["ordinary"] for run in of_kind if run and run["ordinary"]), None)
+        cells = [_both(run["result"]) if run else DASH for run in of_kind]
+        rows.append([kind, str(seed), _both(ordinary) if ordinary else DASH, *cells])
+    return "\n".join(markdown_table(header, rows))
 
 
 def preset_table(runs: Sequence[Run]) -> str:
@@ -109,6 +180,25 @@ def _any_ordinary(runs: Sequence[Run], kind: str) -> Mapping[str, float]:
 
 def _both(accuracy: Mapping[str, float]) -> str:
     return f"{percent(accuracy['aligned'])} / {percent(accuracy['conflicting'])}"
+
+
+def lead_of_preset(runs: Sequence[Run]) -> str:
+    """Return the least and the largest lead of the preset on conflicting images, in points.
+
+    Runs whose ordinary model gets half of the conflicting images right do not rely on the shortcut.
+    """
+    found = [
+        run["result"]["conflicting"] - _best_other(runs, run)
+        for run in runs
+        if run["method"] == "unspur" and run["ordinary"]["conflicting"] < RELIES
+    ]
+    return f"{percent(min(found))} to {percent(max(found))}"
+
+
+def _best_other(runs: Sequence[Run], ours: Run) -> float:
+    """Return the highest accuracy on conflicting images of the other methods on the same images."""
+    same = [run for run in runs if (run["kind"], run["seed"]) == (ours["kind"], ours["seed"])]
+    return max((run["result"]["conflicting"] for run in same if run is not ours), default=0.0)
 
 
 def network_table(runs: Sequence[Run]) -> str:

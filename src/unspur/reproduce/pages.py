@@ -103,8 +103,13 @@ def _selection_rule(settings: Recipe) -> str:
 
 def start(*results: Result) -> str:
     """Say which weights the networks start from."""
-    files = {result.cell.recipe.model.init for result in results}
-    return " or ".join(sorted(Path(file).name or "scratch" for file in files))
+    return " or ".join(sorted({_start(result.cell.recipe) for result in results}))
+
+
+def _start(settings: Recipe) -> str:
+    if settings.model.init:
+        return Path(settings.model.init).name
+    return "ImageNet" if settings.start.pretrained else "scratch"
 
 
 FACTS = ["n", "selection", "start"]

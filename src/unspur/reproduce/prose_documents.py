@@ -15,10 +15,13 @@ from .audit_table import audit_page, recall_table
 from .code_tables import folder_table, method_table
 from .loop_tables import loop_text
 from .own_data_tables import (
+    check_table,
     clean_table,
     coverage_table,
     covered,
+    lead_of_preset,
     mean_error,
+    method_comparison,
     network_table,
     preset_table,
 )
@@ -159,6 +162,18 @@ class ProseDocuments:
     def clean_sets(self) -> str:
         """Return the table of data sets without a shortcut."""
         return clean_table(read_document(self.folder / "clean-sets.json.gz")["sets"])
+
+    def gain_check(self) -> str:
+        """Return the table of runs by which the rule of the gain check was chosen and checked."""
+        return check_table(read_document(self.folder / "gain-check.json.gz")["runs"])
+
+    def own_methods(self) -> str:
+        """Return the table of methods for users' own images on the same suspects."""
+        return method_comparison(read_document(self.folder / "own-methods.json.gz")["runs"])
+
+    def own_methods_lead(self) -> str:
+        """Return the range of the preset's lead over these methods on conflicting images, in points."""
+        return lead_of_preset(read_document(self.folder / "own-methods.json.gz")["runs"])
 
     def loop(self, name: str) -> str:
         """Return a table or number about probes and checks."""

@@ -19,6 +19,7 @@ SMALL: dict[str, Any] = {
     "precision": "tf32",
     "data": {"name": "demo", "ratio": "5pct"},
     "model": {"name": "convnet", "options": {"width": 12}},
+    "start": {"pretrained": False, "warmup": 0, "head_first": 0},
     "rebias.network": {"name": "flatnet", "options": {"width": 4, "kernel": 1}},
     # With so few steps, each step must change the masks a lot.
     "prune.rate": 0.2,

@@ -17,7 +17,7 @@ from ..store.addresses import replace_suffix
 from ..store.anywhere import write_anywhere
 from ..training.metrics import mean_sd
 from .intervals import bootstrap
-from .run_folder import record, with_advice
+from .run_folder import record, with_advice, with_gain_check
 from .tables import HEADER, MODELS, comma_separated, latex, markdown, percent, pivot, table_row
 
 __all__ = [
@@ -101,7 +101,7 @@ def run_of(run: stages.Run, scores: Artifact) -> dict[str, Any]:
     metric = METRICS.get(context.recipe.data.name, "unbiased")
     return {
         "seed": context.recipe.seed,
-        **with_advice(_without_groups(scores.facts), run.advice),
+        **with_gain_check(with_advice(_without_groups(scores.facts), run.advice), run.gain_check),
         "intervals": _intervals(scores, metric),
         "run": record(context, run.results, scores),
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -10,8 +12,7 @@ from .. import models
 from ..errors import StoreError
 from ..store import read_json
 from .classifier import Classifier, load
-
-ORDINARY = "ordinary"  # the folder of the ordinary model within the folder of a run
+from .run_folder import DEBIASED, ORDINARY
 
 
 def open_model(
@@ -33,18 +34,24 @@ def open_models(
     If the run found no shortcut, its only model is the ordinary one.
     """
     folder = Path(folder)
-    name = ORDINARY if _is_ordinary(folder) else "debiased"
-    found = {name: open_model(folder, model, trust=trust)}
-    if (folder / ORDINARY / "model.json").is_file():
-        found = {"ordinary": open_model(folder / ORDINARY, model, trust=trust)} | found
-    return found
-
-
-def _is_ordinary(folder: Path) -> bool:
-    """Return whether the judge advised against debiasing, so that a run returned the ordinary model."""
     path = folder / "scores.json"
-    judge = read_json(path).get("judge") if path.is_file() else None
-    return isinstance(judge, dict) and judge.get("debias") is False
+    name = ORDINARY if path.is_file() and returns_ordinary(read_json(path)) else DEBIASED
+    folders = {name: folder}
+    for other in {ORDINARY, DEBIASED} - {name}:
+        if (folder / other / "model.json").is_file():
+            folders[other] = folder / other
+    return {
+        each: open_model(folders[each], model, trust=trust)
+        for each in (ORDINARY, DEBIASED)
+        if each in folders
+    }
+
+
+def returns_ordinary(scores: Mapping[str, Any]) -> bool:
+    """Return whether a run returned the ordinary model: without a shortcut, or as debiasing cost too much."""
+    judge, check = scores.get("judge"), scores.get("gain_check")
+    found_none = isinstance(judge, dict) and judge.get("debias") is False
+    return found_none or (isinstance(check, dict) and check.get("keep") is False)
 
 
 def build_network(folder: Path, model: nn.Module | str | None) -> nn.Module | None:

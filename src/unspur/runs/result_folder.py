@@ -20,6 +20,7 @@ RECORDS: dict[str, Kind] = {"export.json": "export", "run.json": "run", "audit.j
 WORDS: dict[Kind, str] = {
     "run": "a run",
     "ordinary": "the ordinary model of a run",
+    "debiased": "the debiased model of a run",
     "audit": "an audit",
     "export": "an export",
 }

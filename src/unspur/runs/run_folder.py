@@ -11,6 +11,7 @@ run.json             the artifacts in the store that the run consists of, with t
 manifest.json        the checksum of every file above; written last
 report.html          the report
 ordinary/            the folder of the ordinary model before debiasing, if that is not the result
+debiased/            the folder of the debiased model, if it was not worth its cost and is not the result
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,11 @@ from ..data import Splits
 from ..data.custom import hub
 from ..models import Builder
 from ..stages.context import Advice, Context
+from ..stages.gain_check import GainCheck
 from ..stages.results import Results
 from ..store import (
     Artifact,
+    Kind,
     check_finite,
     environment,
     make_folder,
@@ -50,9 +53,10 @@ from .result_folder import SKIPPED, remove_earlier
 from .suspects_csv import CSV, move_aside, write_suspects
 from .suspects_parquet import PARQUET
 
-ORDINARY = "ordinary"
+ORDINARY, DEBIASED = "ordinary", "debiased"
 MODEL_FILES = ("model.safetensors", MODEL, "scores.json", "recipe.toml", "run.json")
-RUN_FILES = ("masks.safetensors", *MODEL_FILES)
+MASKS = "masks.safetensors"
+RUN_FILES = (MASKS, *MODEL_FILES)
 EDITABLE = (CSV, PARQUET, SKIPPED)  # files that a person may change
 REPORT = "report.html"
 
@@ -70,7 +74,7 @@ def save(
     make_folder(out)
     mark_unfinished(out, "run")
     keep = {f"{name}_mask": t for name, t in results.masks.items()}
-    write_tensors(out / "masks.safetensors", keep)
+    write_tensors(out / MASKS, keep)
     _save_model(context, context.final, results.final_weights, numbers or scores.facts, out)
     _save_suspects(context, results, out)
     _save_ordinary(context, results, scores, out / ORDINARY)
@@ -105,18 +109,45 @@ def _save_suspects(context: Context, results: Results, out: Path) -> None:
 def _save_ordinary(context: Context, results: Results, scores: Artifact, out: Path) -> None:
     """Write the folder of the ordinary model, unless it is the result of the run or there is none."""
     if "pretrain" not in results or results.last_network == "pretrain":
-        remove_earlier(out, (*MODEL_FILES, MANIFEST))
-        with contextlib.suppress(OSError):  # it does not exist, or contains a user's files
-            out.rmdir()
+        _remove_model(out, MODEL_FILES)
         return
+    numbers, weights = ordinary_scores(scores.facts), results.weights("pretrain")
+    with _folder_of_model(out, "ordinary"):
+        _save_model(context, context.builder, weights, numbers, out)
+        record_ = record(context, Results(pretrain=results["pretrain"]), scores)
+        _write(out / "run.json", {**_origin(context, out), **record_, "model": ORDINARY})
+
+
+def save_rejected(
+    context: Context, results: Results | None, scores: Artifact | None, run_folder: Path
+) -> None:
+    """Write the folder of a debiased model that is not the result of its run; remove an earlier one."""
+    out = run_folder / DEBIASED
+    if results is None or scores is None:
+        _remove_model(out, RUN_FILES)
+        return
+    with _folder_of_model(out, "debiased"):
+        write_tensors(out / MASKS, {f"{name}_mask": t for name, t in results.masks.items()})
+        _save_model(context, context.final, results.final_weights, scores.facts, out)
+        about = record(context, results, scores)
+        _write(out / "run.json", {**_origin(context, out), **about, "model": DEBIASED})
+
+
+@contextlib.contextmanager
+def _folder_of_model(out: Path, kind: Kind) -> Iterator[None]:
+    """Create the folder of another model of a run; seal it when its files are written."""
     make_folder(out)
     sweep(out)
-    mark_unfinished(out, "ordinary")
-    weights = results.weights("pretrain")
-    _save_model(context, context.builder, weights, ordinary_scores(scores.facts), out)
-    record_ = record(context, Results(pretrain=results["pretrain"]), scores)
-    _write(out / "run.json", {**_origin(context, out), **record_, "model": ORDINARY})
-    seal_folder(out, "ordinary", MODEL_FILES)
+    mark_unfinished(out, kind)
+    yield
+    seal_folder(out, kind, RUN_FILES)
+
+
+def _remove_model(out: Path, files: Iterable[str]) -> None:
+    """Remove the folder of another model that an earlier run left; a user's files stay."""
+    remove_earlier(out, (*files, MANIFEST))
+    with contextlib.suppress(OSError):  # it does not exist, or contains a user's files
+        out.rmdir()
 
 
 def ordinary_scores(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,6 +239,15 @@ def _about_data(splits: Splits) -> dict[str, Any]:
     about: dict[str, Any] = {"name": splits.name, "digest": splits.digest}
     generated = [name for name in splits.bias_classes if name.startswith("procedural ")]
     return about | ({"generated": generated} if generated else {})
+
+
+def with_gain_check(numbers: Mapping[str, Any], check: GainCheck | None) -> dict[str, Any]:
+    """Add the check of the gain, if there was one, to the scores."""
+    if check is None:
+        return dict(numbers)
+    counts = {"keep": check.keep, "open": check.is_open, "suspects": check.suspects}
+    answer = {**counts, "gain": check.gain}
+    return {**numbers, "gain_check": answer}
 
 
 def record(

@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from ..stages.context import Advice, Context
+from ..stages.gain_check import GainCheck
 from ..stages.results import Results
 from ..stages.suspects import crowded_classes, verdict
 from ..store import Artifact
-from .run_folder import with_advice
+from .run_folder import with_advice, with_gain_check
 
 
 def run_numbers(
-    context: Context, results: Results, scores: Artifact, advice: Advice | None
+    context: Context,
+    results: Results,
+    scores: Artifact,
+    advice: Advice | None,
+    gain_check: GainCheck | None = None,
 ) -> dict[str, Any]:
-    """Return the scores, the judge's advice if there was a judge, and a warning about crowded classes."""
-    numbers, splits = with_advice(scores.facts, advice), context.splits
+    """Return the scores, the judge's advice, the check of the gain, and a warning about crowded classes."""
+    numbers, splits = with_gain_check(with_advice(scores.facts, advice), gain_check), context.splits
     if "mine" not in results or not verdict(results.suspects()).usable:
         return numbers
     crowded = crowded_classes(results.suspects(), splits.train.targets, splits.classes)

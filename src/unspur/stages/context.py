@@ -190,10 +190,10 @@ class Context:
 
     @property
     def reserves(self) -> bool:
-        """Whether more suspects are kept out of training, because no other split can measure the gain."""
+        """Whether more suspects are kept out of training, as there is no validation split for the gain."""
         if self.miner is None or not self.measures_gain or self.recipe.select.rule == "last":
             return False
-        return self.splits.valid is None and self.splits.test is None
+        return self.splits.valid is None
 
     @cached_property
     def reserved(self) -> Tensor:

@@ -28,6 +28,7 @@ from ..training.loop import fit_together
 from .batch_check import check_batches
 from .context import Advice, Context
 from .evaluate import evaluate
+from .gain_check import GainCheck, check_gain, ordinary_only
 from .keys import StageKey, plan_keys
 from .log_hook import log_row
 from .results import Results, StageResult
@@ -38,11 +39,17 @@ from .suspects import class_counts, verdict
 
 @dataclass
 class Run:
-    """A context, the keys of its plan (computed once), and the results so far."""
+    """A context, the keys of its plan (computed once), and the results so far.
+
+    `gain_check` says whether debiasing was worth its cost. If not, `rejected` has the results with the
+    debiased model, and `results` only those of the ordinary model.
+    """
 
     context: Context
     results: Results = field(default_factory=Results)
     checked: bool = False
+    gain_check: GainCheck | None = None
+    rejected: Results | None = None
 
     @cached_property
     def keys(self) -> dict[str, StageKey]:
@@ -88,11 +95,20 @@ class Run:
         counts = class_counts(suspects, splits.train.targets.cpu(), splits.classes)
         return verdict(suspects, by_class=counts).usable
 
+    def check_gain(self) -> None:
+        """Return to the ordinary model if debiasing was not worth its cost; without a judge do nothing."""
+        if self.advice is None or not self.advice.debias:
+            return
+        self.gain_check = check_gain(self.context, self.results)
+        if self.gain_check is not None and not self.gain_check.keep:
+            self.rejected, self.results = self.results, ordinary_only(self.results)
+
 
 def run(context: Context) -> tuple[Results, Artifact]:
     """Run the recipe's plan, then evaluate; return the artifacts by stage, and the scores.
 
-    If the judge finds no shortcut, or the suspects are not usable, the plan ends with the ordinary model.
+    If the judge finds no shortcut, or the suspects are not usable, the plan ends with the ordinary model. If
+    there is a judge, the debiased model is checked at the end (gain_check.py).
     """
     return run_together([Run(context)])[0]
 
@@ -104,6 +120,8 @@ def run_together(runs: Sequence[Run]) -> list[tuple[Results, Artifact]]:
         each.ask_judge()
     for group in stage_groups(runs[0].context):
         add_stages(group, [each for each in runs if each.should_run(group[0])])
+    for each in runs:
+        each.check_gain()
     return [(each.results, evaluate(each.context, each.results)) for each in runs]
 
 

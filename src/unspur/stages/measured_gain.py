@@ -89,8 +89,16 @@ def gain_facts(
 
     `right(stage, split, among)` returns which samples the network of a stage predicts correctly.
     """
-    last, samples = results.last_network, measured_samples(context, results)
-    if samples is None or last is None or not {"pretrain"} < results.keys() - {"mine"}:
+    samples = measured_samples(context, results)
+    return None if samples is None else compare_on(samples, results, right)
+
+
+def compare_on(
+    samples: Measured, results: Results, right: Callable[[str, str, Tensor], Tensor]
+) -> dict[str, Any] | None:
+    """Return the gain on some samples, as `gain_facts` does; None if there are not two networks."""
+    last = results.last_network
+    if last is None or not {"pretrain"} < results.keys() - {"mine"}:
         return None
     before = right("pretrain", samples.split, samples.among)
     selected = results[last].tensors.get("right") if samples.split != "test" else None

@@ -119,6 +119,19 @@ class Scores:
 
 
 @dataclass(frozen=True, eq=False)
+class ComparedGain:
+    """The gain of the debiased over the ordinary model on samples that neither was trained on."""
+
+    gain: Mapping[str, Any]
+
+    def tensors(self) -> Tensors:
+        return {}
+
+    def facts(self) -> Facts:
+        return {"gain": dict(self.gain)}
+
+
+@dataclass(frozen=True, eq=False)
 class Pictures:
     """Tensors that a page shows, and facts about them; `|` joins two sets of pictures."""
 

@@ -23,11 +23,12 @@ from .strict_json import parse_json, read_regular
 MANIFEST = "manifest.json"
 FORMAT = 1
 MOST_BYTES = 2**20
-Kind = Literal["run", "ordinary", "audit", "export"]
+Kind = Literal["run", "ordinary", "debiased", "audit", "export"]
 AGAIN = "Run its command again: stages that are stored are not trained again."
 REPAIR: dict[str, str] = {
     "run": AGAIN.replace("its command", "the command of the run"),
     "ordinary": AGAIN.replace("its command", "the command of the run"),
+    "debiased": AGAIN.replace("its command", "the command of the run"),
     "audit": AGAIN.replace("its command", "the command of the audit"),
     "export": "Export the run again.",
 }

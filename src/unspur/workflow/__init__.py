@@ -20,8 +20,9 @@ from .announcing import Announcement, announce, expect_costs
 from .auditing import carry_out_audit, open_audit
 from .comparing import METHODS, carry_out_comparison, open_comparison
 from .contexts import AUDIT_PIXELS, audit_context, audit_pixels, open_context
-from .debiasing import Outcome, add_audit, carry_out, open_debias, open_recipe, save_outcome
+from .debiasing import add_audit, carry_out, open_debias, open_recipe, save_outcome
 from .many_runs import FinishedRuns, ListPart, ManyRuns, Site, run_here, run_on_cluster
+from .outcome import Outcome
 
 __all__ = [
     "AUDIT_PIXELS",

@@ -32,7 +32,8 @@ from ..runs.comparison_record import (
 from ..stages.evaluate import Scorer
 from ..stages.place import Place
 from ..store import environment, make_folder, write_bytes
-from .debiasing import Outcome, carry_out, open_debias
+from .debiasing import carry_out, open_debias
+from .outcome import Outcome
 
 METHODS = ("erm", "jtt", "dfr-mined", "unspur")
 RECORD = "comparison.json"

@@ -12,7 +12,7 @@ from ..models import restore_output
 from ..runs.classifier import Classifier
 from ..runs.run_folder import about_images
 from ..stages.suspects import Suspects
-from .debiasing import Outcome
+from .outcome import Outcome
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from ..recipes import Recipe, budget, own_methods
 from ..report import page
 from ..runs.person_changes import person_changes
 from ..runs.result_folder import save_skipped, write_together
-from ..runs.run_numbers import run_numbers
-from ..stages.context import Advice, Context
+from ..runs.run_folder import save_rejected
+from ..stages.context import Context
 from ..stages.corrections import relabel
 from ..stages.inspection import inspect
 from ..stages.log_hook import log_scores
@@ -35,26 +35,7 @@ from ..stages.results import Results
 from ..store import Artifact
 from .announcing import expect_relative_costs
 from .contexts import audit_context, audit_pixels, open_context, open_corrections, shrink_once
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The results of a run, its scores, the judge's advice, and the path of the report if there is one.
-
-    Size and speed are measured if the run is saved and something was pruned.
-    """
-
-    context: Context
-    results: Results
-    scores: Artifact
-    advice: Advice | None = None
-    page: Path | None = None
-    size_and_speed: BeforeAfter | None = None
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """The scores, the judge's advice if there was a judge, and a warning about crowded classes."""
-        return run_numbers(self.context, self.results, self.scores, self.advice)
+from .outcome import Outcome
 
 
 def open_debias(
@@ -221,7 +202,11 @@ def carry_out(
     expect_relative_costs(run)
     with write_together(out, "run"):
         ((results, scores),) = stages.run_together([run])
-        outcome = Outcome(run.context, results, scores, run.advice)
+        outcome = Outcome(
+            *(run.context, results, scores, run.advice),
+            gain_check=run.gain_check,
+            rejected=run.rejected,
+        )
         if (hook := run.context.on_log) is not None:
             log_scores(hook, scores.facts)
         if out is None or not is_first():
@@ -257,6 +242,7 @@ def save_outcome(
     changed = person_changes(context, scores)
     runs.save(context, results, scores, out, numbers=outcome.numbers)
     save_skipped(context.splits, out)
+    save_rejected(context, outcome.rejected, outcome.rejected_scores, out)
     if on_scores is not None:
         on_scores(outcome)
     # The model is saved by now, so that a problem with the pictures cannot lose it.
