@@ -5,6 +5,7 @@ May import: deprecation, errors, models, noise.
 """
 
 from .attaching import Unit, Weigh, attach
+from .compile_ahead import compile_ahead
 from .layers import FixedMask, LearnedMask, NoiseOn, concrete, straight_through
 from .verbs import (
     apply,
@@ -27,6 +28,7 @@ __all__ = [
     "apply",
     "attach",
     "bake",
+    "compile_ahead",
     "concrete",
     "density",
     "follow",
