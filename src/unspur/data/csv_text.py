@@ -15,6 +15,7 @@ from typing import Literal
 
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
 ESCAPED = re.compile(r"'+[=+\-@\t\r]")
+RISKY = frozenset("'=+-@\t\r")  # what a cell to escape begins with
 MOST_LINE_BYTES = 2**20
 PIECE = 2**16  # bytes read at a time
 
@@ -50,12 +51,17 @@ def first_line(text: str) -> str:
 
 def render_rows(rows: Iterable[Sequence[str]]) -> str:
     """Return rows as CSV. All cells are quoted if one has a carriage return, which csv does not quote."""
-    table = list(rows) if isinstance(rows, Iterator) else rows  # it is read twice
-    has_return = any("\r" in cell for row in table for cell in row)
+    table = list(rows) if isinstance(rows, Iterator) else rows  # it may be read twice
+    text = _render(table, csv.QUOTE_MINIMAL)
+    return _render(table, csv.QUOTE_ALL) if "\r" in text else text
+
+
+def _render(rows: Iterable[Sequence[str]], quoting: Literal[0, 1]) -> str:
     text = io.StringIO(newline="")
-    quoting: Literal[0, 1] = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
     writer = csv.writer(text, lineterminator="\n", quoting=quoting)
-    writer.writerows(map(escape_cell, row) for row in table)
+    writer.writerows(
+        [escape_cell(cell) if cell[:1] in RISKY else cell for cell in row] for row in rows
+    )
     return text.getvalue()
 
 

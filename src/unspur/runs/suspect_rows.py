@@ -66,10 +66,11 @@ class SuspectRows:
         """Yield the names of the columns, then every row."""
         yield self.header
         label, predicted = self.part.targets.tolist(), self.suspects.predicted.tolist()
+        score, names, flags, new = self.suspects.score.tolist(), self.names, self.flags, self._new
         for i in self.order:
-            score = f"{float(self.suspects.score[i]):.4f}"
-            cells = (self.names[i], self._label(i, label[i]), score, self.classes[predicted[i]])
-            yield (*cells, self.flags[i], self._note(i), *self._new_label(i))
+            cells = (names[i], self._label(i, label[i]), f"{score[i]:.4f}")
+            further = (self.classes[predicted[i]], flags[i], self._note(i))
+            yield (*cells, *further, *(self._new_label(i) if new else ()))
 
     def columns(self) -> dict[str, Any]:
         """Return the rows as columns, with the score as numbers."""
@@ -79,12 +80,11 @@ class SuspectRows:
 
     def _label(self, index: int, label: int) -> str:
         """Return the label that the sample had in the data."""
-        return self.classes[self._new[index].before if index in self._new else label]
+        new = self._new
+        return self.classes[new[index].before if index in new else label]
 
     def _note(self, index: int) -> str:
         return self.corrections.notes.get(index, "") if self.corrections else ""
 
     def _new_label(self, index: int) -> tuple[str, ...]:
-        if not self._new:
-            return ()
         return (self.classes[self._new[index].after] if index in self._new else "",)
