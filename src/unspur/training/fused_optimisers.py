@@ -85,6 +85,25 @@ def _by_type(
         yield [row[0] for row in chosen], [row[1] for row in chosen], [row[2] for row in chosen]
 
 
+def _in_memory_order(*lists: list[Tensor]) -> list[list[Tensor]]:
+    """Return lists of tensors to update together; on a CPU, channels-last tensors as lines.
+
+    torch's kernels for CPUs copy tensors that are not contiguous. A line shares the memory of its tensor.
+    """
+    rows = [_lines(row) for row in zip(*lists, strict=True)]
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _lines(row: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return tensors of one shape as lines, if all of them are channels-last on a CPU."""
+    first = row[0]
+    if first.is_cpu and not first.is_contiguous() and first.dim() == 4:
+        turned = [tensor.permute(0, 2, 3, 1) for tensor in row]
+        if all(tensor.is_contiguous() for tensor in turned):
+            return tuple(tensor.view(-1) for tensor in turned)
+    return row
+
+
 def _like(tensor: Tensor, parameter: Tensor) -> Tensor:
     """Return a copy on the device of a parameter, in its layout if it has its shape."""
     if tensor.shape == parameter.shape:
@@ -114,12 +133,17 @@ class FusedAdam(FusedOptimiser):
                 state["exp_avg"] = torch.zeros_like(parameter)
                 state["exp_avg_sq"] = torch.zeros_like(parameter)
         steps = [state["step"] for state in states]
+        means = [state["exp_avg"] for state in states]
+        squares = [state["exp_avg_sq"] for state in states]
         torch._foreach_add_(steps, 1)
+        parameters, gradients, means, squares = _in_memory_order(
+            parameters, gradients, means, squares
+        )
         torch._fused_adam_(
             parameters,
             gradients,
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
+            means,
+            squares,
             [],
             steps,
             lr=rate,
@@ -151,10 +175,13 @@ class FusedSGD(FusedOptimiser):
         for parameter, state in zip(parameters, states, strict=True):
             if self.momentum and not state:
                 state["momentum_buffer"] = torch.zeros_like(parameter)
+        buffers = [state["momentum_buffer"] for state in states if state]
+        if self.momentum:
+            parameters, gradients, buffers = _in_memory_order(parameters, gradients, buffers)
         torch._fused_sgd_(
             parameters,
             gradients,
-            [state["momentum_buffer"] for state in states if state],
+            buffers,
             weight_decay=self.weight_decay,
             momentum=self.momentum,
             lr=rate,
