@@ -5,7 +5,6 @@ May import: deprecation, errors, models, noise.
 """
 
 from .attaching import Unit, Weigh, attach
-from .compile_ahead import compile_ahead
 from .layers import FixedMask, LearnedMask, NoiseOn, concrete, straight_through
 from .verbs import (
     apply,
@@ -28,7 +27,6 @@ __all__ = [
     "apply",
     "attach",
     "bake",
-    "compile_ahead",
     "concrete",
     "density",
     "follow",

@@ -68,12 +68,6 @@ def _selector(context: Context, results: Results) -> Best | None:
     return kind(Unseen(context.resident(split), among), conflict, every=select.every)
 
 
-def prepare(context: Context) -> None:
-    """Begin to compile the GPU kernel that drops weights at random."""
-    if context.recipe.finetune.drop:
-        masks.compile_ahead(context.device, "drop")
-
-
 def _more_key(context: Context, mined: bool) -> dict[str, Any]:
     """Add the head and the settings of selection to the key."""
     select = context.recipe.select.model_dump(mode="json")
@@ -86,5 +80,4 @@ FINETUNE = Stage(
     needs=("mine", "pretrain", "adapt", "prune", "control"),
     more_key=_more_key,
     cost=1.3,
-    prepare=prepare,
 )
