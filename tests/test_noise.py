@@ -102,9 +102,9 @@ def test_blocks_have_the_numbers_of_tensor_operations(shape, step):
 
 
 def test_other_devices_and_traces_use_tensor_operations():
-    assert noise._is_plain_cpu(None)
-    assert noise._is_plain_cpu("cpu")
-    assert not noise._is_plain_cpu("meta")
+    assert noise.is_plain_cpu(None)
+    assert noise.is_plain_cpu("cpu")
+    assert not noise.is_plain_cpu("meta")
     with torch.device("meta"):
         assert noise.uniform(0, 0, 0, (3,)).is_meta
     with FakeTensorMode():

@@ -16,6 +16,7 @@ from typing import Literal
 
 FORMULA = re.compile(r"'*[=+\-@\t\r]")
 ESCAPED = re.compile(r"'+[=+\-@\t\r]")
+RISKY = frozenset("'=+-@\t\r")  # what a cell to escape begins with
 MOST_LINE_BYTES = 2**20
 PIECE = 2**16  # bytes read at a time
 ROWS = 10_000  # rows rendered at a time
@@ -61,7 +62,9 @@ def render_pieces(rows: Iterable[Sequence[str]]) -> Iterator[str]:
     while some := list(islice(left, ROWS)):
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n", quoting=quoting)
-        writer.writerows(map(escape_cell, row) for row in some)
+        writer.writerows(
+            [escape_cell(cell) if cell[:1] in RISKY else cell for cell in row] for row in some
+        )
         yield text.getvalue()
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import noise
+from . import blockwise
 
 kernels: ModuleType | None = None
 if torch.version.cuda:
@@ -68,6 +69,10 @@ class LearnedMask(nn.Module):
         if not weight.requires_grad and (fused := _fused(weight, self.logits, self.step)):
             keys = noise.stream_keys(self.seed, self.stream)
             return fused.sample(weight, self.logits, self.step, *keys, self.on == "logit")
+        if not weight.requires_grad and blockwise.fits(weight, self.logits):
+            at = noise.step_keys(self.seed, self.step, self.stream)
+            if at is not None:
+                return blockwise.sample(weight, self.logits, at, self.on == "logit")
         u = noise.uniform(self.seed, self.step, self.stream, tuple(weight.shape), weight.device)
         mask = straight_through(concrete(self.logits, noise.logistic(u), on=self.on))
         return weight * mask.to(weight.dtype)

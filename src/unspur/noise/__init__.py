@@ -79,6 +79,12 @@ def _keys(seed: int, step: int | Tensor, stream: int) -> tuple[int | Tensor, int
     return _mix((first + low) & _WORD), _mix((second ^ (low * _B)) & _WORD)
 
 
+def step_keys(seed: int, step: int | Tensor, stream: int) -> tuple[int, int] | None:
+    """Return two words that depend on seed, step and stream; None if the step is on another device."""
+    first, second = _keys(seed, step, stream)
+    return (first, second) if isinstance(first, int) and isinstance(second, int) else None
+
+
 def bits(
     seed: int,
     step: int | Tensor,
@@ -88,7 +94,7 @@ def bits(
 ) -> Tensor:
     """Return 32 random bits per position, as int32. A tensor of steps adds leading dimensions."""
     first, second = _keys(seed, step, stream)
-    if isinstance(first, int) and isinstance(second, int) and _is_plain_cpu(device):
+    if isinstance(first, int) and isinstance(second, int) and is_plain_cpu(device):
         return blocks.bits(first, second, shape)
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         device, spread = first.device, (*first.shape, *[1] * len(shape))
@@ -111,13 +117,13 @@ def uniform(
 
         return fused_uniform(step, shape, *stream_keys(seed, stream))
     keys = _keys(seed, step, stream)
-    if isinstance(keys[0], int) and isinstance(keys[1], int) and _is_plain_cpu(device):
+    if isinstance(keys[0], int) and isinstance(keys[1], int) and is_plain_cpu(device):
         return blocks.uniform(keys[0], keys[1], shape)
     x = bits(seed, step, stream, shape, device)
     return (((x >> 9) & 0x7FFFFF).to(torch.float32) + 0.5) * 2.0**-23
 
 
-def _is_plain_cpu(device: torch.device | str | None) -> bool:
+def is_plain_cpu(device: torch.device | str | None) -> bool:
     """Return whether NumPy can compute the numbers: on the CPU, outside torch.compile and traces."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         return False

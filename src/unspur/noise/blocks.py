@@ -7,6 +7,7 @@ the tensor operations in `noise`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Words = NDArray[np.uint32]
+Numbers = NDArray[np.float32]
 BLOCK = 1 << 16  # words in a block: 256 KiB, twice
+ALIGNED = 64  # a multiple of what one CPU instruction handles
 _A, _B = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)  # the multipliers of `noise`
 
 
@@ -27,6 +30,37 @@ def bits(first: int, second: int, shape: tuple[int, ...]) -> Tensor:
 def uniform(first: int, second: int, shape: tuple[int, ...]) -> Tensor:
     """Return uniform numbers strictly inside (0, 1), float32 with 23 random bits."""
     return _fill(np.empty(shape, np.float32), _to_uniform, first, second)
+
+
+def uniform_along(
+    first: int, second: int, shape: tuple[int, ...], *, channels_last: bool
+) -> Iterator[tuple[int, Numbers, Numbers]]:
+    """Yield the numbers of `uniform` in blocks, in the order of memory.
+
+    Each block comes with its first position and with spare space of its size. It has whole rows of the first
+    dimension, and a multiple of `ALIGNED` numbers if the shape has. The next block overwrites both.
+    """
+    places = _places(shape, channels_last)
+    words, spare = np.empty_like(places), np.empty_like(places)
+    for start in range(0, math.prod(shape), len(places)):
+        count = min(len(places), math.prod(shape) - start)
+        found, kept = words[:count], spare[:count]
+        np.add(places[:count], np.uint32((first + start) & 0xFFFFFFFF), out=found)
+        _mix(found, kept)
+        found += np.uint32(second)
+        _mix(found, kept)
+        yield start, _to_uniform(found), kept.view(np.float32)
+
+
+def _places(shape: tuple[int, ...], channels_last: bool) -> Words:
+    """Return the logical positions of the first block, in the order of memory."""
+    row = np.arange(math.prod(shape[1:]), dtype=np.uint32)
+    unit = ALIGNED // math.gcd(row.size, ALIGNED)  # rows
+    count = min(shape[0], max(unit, BLOCK // row.size // unit * unit))
+    if channels_last:
+        row = row.reshape(shape[1], -1).T.reshape(-1)
+    starts = np.arange(count, dtype=np.uint32) * np.uint32(row.size)
+    return (starts[:, None] + row).reshape(-1)
 
 
 def _fill(
@@ -60,7 +94,7 @@ def _mix(x: Words, spare: Words) -> None:
     x ^= spare
 
 
-def _to_uniform(words: Words) -> NDArray[np.float32]:
+def _to_uniform(words: Words) -> Numbers:
     """Turn 23 bits of every word into a number inside (0, 1). Changes the words."""
     np.right_shift(words, 9, out=words)
     u = words.view(np.int32).astype(np.float32)

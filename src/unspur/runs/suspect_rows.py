@@ -78,11 +78,12 @@ class SuspectRows:
                 self.part.targets.cpu(),
             )
         )
+        new = bool(self._new)
         for i, label, predicted, score, flag in zip(
             some.tolist(), labels, guess, scores, flagged, strict=True
         ):
             cells = (self.names[i], self._label(i, label), f"{score:.4f}", self.classes[predicted])
-            yield (*cells, self._flag(i, flag), self._note(i), *self._new_label(i))
+            yield (*cells, self._flag(i, flag), self._note(i), *(self._new_label(i) if new else ()))
 
     def _flag(self, index: int, flagged: bool) -> str:
         if self.corrections is not None and self.corrections.excluded[index]:
@@ -91,12 +92,11 @@ class SuspectRows:
 
     def _label(self, index: int, label: int) -> str:
         """Return the label that the sample had in the data."""
-        return self.classes[self._new[index].before if index in self._new else label]
+        new = self._new
+        return self.classes[new[index].before if index in new else label]
 
     def _note(self, index: int) -> str:
         return self.corrections.notes.get(index, "") if self.corrections else ""
 
     def _new_label(self, index: int) -> tuple[str, ...]:
-        if not self._new:
-            return ()
         return (self.classes[self._new[index].after] if index in self._new else "",)

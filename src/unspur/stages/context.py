@@ -89,10 +89,9 @@ class Context:
             )
 
     def ready(self) -> None:
-        """Prepare a run in advance: load libraries, move the data to the device, hash it."""
+        """Prepare a run in advance: move the data to the device."""
         for split in self.splits.parts().values():
             self.source(split)
-        torch.optim.Adam([nn.Parameter(torch.zeros(1))])  # its first use loads much of torch
 
     @contextmanager
     def training(self, name: str) -> Iterator[Progress | None]:

@@ -61,7 +61,7 @@ class Run:
         return [name for name, key in self.keys.items() if key.stored]
 
     def ready(self) -> None:
-        """Prepare the run in advance: load libraries, move the data to the device, compute keys."""
+        """Prepare the run in advance: move the data to the device, compute keys."""
         self.context.ready()
         _ = self.keys
 

@@ -92,7 +92,7 @@ def _try(loop: Loop, inputs: tuple[Tensor, ...]) -> bool:
             loop.advance(*inputs)
     torch.cuda.current_stream().wait_stream(side)
     for optimiser in loop.optimisers:
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.clear_gradients()
     return not torch.equal(random_state, torch.cuda.get_rng_state(loop.device))
 
 

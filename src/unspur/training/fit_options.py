@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from .fused_optimisers import FusedAdam, FusedOptimiser, FusedSGD, Group
 from .numerics import Precision
 
 
@@ -29,22 +30,21 @@ class Optimiser:
     warmup: int = 0  # steps over which the rate rises to its full value
     head_first: int = 0  # steps in which only the head is trained
 
-    def build(self, parameters: Sequence[nn.Parameter], body: int = 0) -> torch.optim.Optimizer:
+    def build(self, parameters: Sequence[nn.Parameter], body: int = 0) -> FusedOptimiser:
         """Return the optimiser; the first `body` parameters are frozen for `head_first` steps."""
-        # One fused kernel for all parameters. On a GPU the rate is a tensor, so that a captured
-        # step follows the schedule.
-        device = parameters[0].device
-        cuda = device.type == "cuda"
-        rate = torch.tensor(self.rate, device=device) if cuda else self.rate
-        options: dict[str, Any] = {"lr": rate, "weight_decay": self.weight_decay, "fused": True}
-        groups: Any = parameters
-        if body and self.head_first:
-            body_rate = rate.clone() if isinstance(rate, Tensor) else rate
-            groups = [{"params": parameters[:body], "lr": body_rate, "since": self.head_first}]
-            groups += [{"params": parameters[body:], "since": 0}]
+        frozen = body if self.head_first else 0
+        groups = [self._group(parameters[frozen:])]
+        if frozen:
+            groups.insert(0, self._group(parameters[:frozen], since=self.head_first))
         if self.name == "sgd":
-            return torch.optim.SGD(groups, momentum=self.momentum, **options)
-        return torch.optim.Adam(groups, betas=self.betas, capturable=cuda, **options)
+            return FusedSGD(groups, momentum=self.momentum, weight_decay=self.weight_decay)
+        return FusedAdam(groups, betas=self.betas, weight_decay=self.weight_decay)
+
+    def _group(self, parameters: Sequence[nn.Parameter], since: int = 0) -> Group:
+        """Return a group whose rate is a tensor on a GPU."""
+        device = parameters[0].device
+        rate = torch.tensor(self.rate, device=device) if device.type == "cuda" else self.rate
+        return Group(parameters, rate, since)
 
     def rate_at(self, step: int, steps: int, *, since: int = 0) -> float:
         """Return the learning rate of a step, for parameters that are trained from step `since` on."""

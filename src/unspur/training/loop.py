@@ -92,7 +92,7 @@ def _numerics(loop: Loop) -> Iterator[None]:
     options = loop.options
     with (
         matmul_precision(options.precision),
-        deterministic(options.deterministic),
+        deterministic(options.deterministic, compiles=options.compile),
         isolated_random_stream(loop.device),
     ):
         yield

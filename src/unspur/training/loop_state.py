@@ -85,13 +85,10 @@ class Loop:
             return
         self.rate = rate
         for optimiser in self.optimisers:
-            for group in optimiser.param_groups:
-                since = group.get("since", 0)
-                rate = schedule.rate_at(self.step, self.options.steps, since=since)
-                if isinstance(group["lr"], Tensor):
-                    group["lr"].fill_(rate)
-                else:
-                    group["lr"] = rate
+            for group in optimiser.groups:
+                optimiser.set_rate(
+                    group, schedule.rate_at(self.step, self.options.steps, since=group.since)
+                )
 
     def advance(self, *inputs: Tensor) -> None:
         """Update every player once. Only reads and writes tensors on the device."""
@@ -99,7 +96,7 @@ class Loop:
             batch = self._batch(inputs[0], self.clock, *inputs[1:])
             for player, optimiser in zip(self.players, self.optimisers, strict=True):
                 losses = self._forward(batch, player.name)
-                optimiser.zero_grad(set_to_none=True)
+                optimiser.clear_gradients()
                 losses["loss"].backward()  # type: ignore[no-untyped-call]
                 if self.team is not None:
                     average_gradients(player.parameters, self.team)
@@ -216,22 +213,9 @@ class Loop:
         return {
             f"{number}.{key}.{name}": value
             for number, optimiser in enumerate(self.optimisers)
-            for key, state in optimiser.state_dict()["state"].items()
+            for key, state in enumerate(optimiser.states)
             for name, value in state.items()
-            if value is not None
         }
-
-    def _restore_optimiser(self, number: int, player: Player, saved: Mapping[str, Tensor]) -> None:
-        """Restore the state of an optimiser in the memory layout of its parameters (for fused kernels)."""
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in saved.items():
-            key, _, what = name.partition(".")
-            like = player.parameters[int(key)]
-            if tensor.shape == like.shape:
-                tensor = torch.empty_like(like).copy_(tensor)
-            state.setdefault(int(key), {})[what] = tensor
-        optimiser = self.optimisers[number]
-        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
 
     def restore(self) -> None:
         """Continue from the checkpointer's checkpoint, if there is one."""
@@ -240,8 +224,8 @@ class Loop:
             return
         tensors, facts = checkpoint
         self.method.load_state_dict(under(tensors, "method."))
-        for number, player in enumerate(self.players):
-            self._restore_optimiser(number, player, under(tensors, f"optimiser.{number}."))
+        for number, optimiser in enumerate(self.optimisers):
+            optimiser.load(_by_parameter(under(tensors, f"optimiser.{number}.")))
         for number, watcher in enumerate(self.watchers):
             watcher.restore(under(tensors, f"watcher.{number}."))
         self.step = self.losses_since = self.began_at = facts["step"]
@@ -251,3 +235,12 @@ class Loop:
 def _indices(order: Order, first: int, steps: int) -> Iterator[Tensor]:
     for start in range(first, steps, BLOCK):
         yield from order.draw(start, min(BLOCK, steps - start))
+
+
+def _by_parameter(saved: Mapping[str, Tensor]) -> dict[int, dict[str, Tensor]]:
+    """Return the saved state of an optimiser by the numbers of its parameters."""
+    states: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in saved.items():
+        number, _, what = name.partition(".")
+        states.setdefault(int(number), {})[what] = tensor
+    return states

@@ -40,21 +40,27 @@ def matmul_precision(precision: Precision) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def deterministic(on: bool) -> Iterator[None]:
-    """Allow only deterministic operations if `on`; torch's settings are restored afterwards."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+def deterministic(on: bool, *, compiles: bool = False) -> Iterator[None]:
+    """Allow only deterministic operations if `on`, in compiled code too if `compiles`.
+
+    torch's settings are restored afterwards.
+    """
+    before = torch.get_deterministic_debug_mode(), torch.backends.cudnn.benchmark
     if on:  # cuBLAS reads it when first used
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     memory: Any = torch.utils.deterministic
     fill = memory.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(on, warn_only=True)
+    if compiles:  # this function imports torch's compiler, which takes a second
+        torch.use_deterministic_algorithms(on, warn_only=True)
+    torch.set_deterministic_debug_mode("warn" if on else "default")
     memory.fill_uninitialized_memory = False  # slow, and nothing here reads such memory
     torch.backends.cudnn.benchmark = not on
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=warn_only)
+        if compiles:
+            torch.use_deterministic_algorithms(before[0] != 0)
+        torch.set_deterministic_debug_mode(before[0])
         memory.fill_uninitialized_memory = fill
         torch.backends.cudnn.benchmark = before[1]
 

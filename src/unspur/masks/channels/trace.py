@@ -41,6 +41,11 @@ def trace(model: nn.Module, x: Tensor) -> ChannelTrace:
 class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A dispatch mode that applies the rule of every operation while a network runs."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False, so that the mode does not import torch's compiler, which takes a second."""
+        return False
+
     def __init__(self, model: nn.Module):
         super().__init__()  # type: ignore[no-untyped-call]
         self.model = model
