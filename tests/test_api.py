@@ -476,6 +476,21 @@ def test_label_beyond_the_classes(splits: Splits) -> None:
         debias(model=TinyNet(), train=high)
 
 
+def test_a_dataset_with_one_class(splits: Splits) -> None:
+    one = Split(splits.train.images[:20], torch.zeros(20, dtype=torch.int64))
+    with pytest.raises(DataError, match="a classifier needs two or more classes"):
+        unspur.debias(one, device="cpu")
+
+
+def test_a_result_is_printed_in_a_few_words(splits: Splits) -> None:
+    result = debias(splits, model=TinyNet(), settings=QUICK, device="cpu")
+    assert result.suspects is not None
+    count = int(result.suspects.conflict.sum())
+    flagged = f"Suspects({count} of {len(splits.train)} samples)"
+    assert repr(result.suspects) == flagged
+    assert repr(result).startswith(f"DebiasedModel(model=TinyNet, suspects={flagged}, out=")
+
+
 def test_negative_label(splits: Splits) -> None:
     low = TensorDataset(splits.train.images[:4], torch.tensor([0, 1, -1, 0]))
     with pytest.raises(

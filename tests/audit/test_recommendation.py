@@ -13,11 +13,11 @@ from unspur.audit.verdict import Finding
 from unspur.stages.suspects import Suspects
 
 
-def audit(code):
+def audit(code, suspects=0):
     none = torch.zeros(3, dtype=torch.bool)
     return Audit(
         finding=Finding(code, f"{VERDICTS[code].headline}: for a reason."),
-        evidence=Evidence(samples=3, suspects=0, error=0.0, blind=0.5),
+        evidence=Evidence(samples=3, suspects=suspects, error=0.0, blind=0.5),
         suspects=Suspects(torch.zeros(3), none, torch.zeros(3, dtype=torch.int64)),
         mistakes=none,
         predictions={},
@@ -40,3 +40,14 @@ def test_every_other_verdict_recommends_the_ordinary_model_with_a_reason(code):
     assert "The ordinary model is returned." in found.text
     assert "--anyway" in found.text
     assert "anyway=True" in found.text
+
+
+def test_a_verdict_about_suspects_says_how_to_look_at_them():
+    assert "run `unspur audit`" in recommend(audit("unclear", suspects=2)).text
+    assert "run `unspur audit`" not in recommend(audit("unclear", suspects=0)).text
+    assert "run `unspur audit`" not in recommend(audit("shortcut", suspects=2)).text
+
+
+def test_an_audit_is_printed_in_a_few_words():
+    text = "Audit('Cannot tell: for a reason.', suspects=Suspects(0 of 3 samples))"
+    assert repr(audit("unclear")) == text

@@ -408,11 +408,13 @@ def test_interrupted(
     fresh: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(context: object) -> None:
-        raise Interrupted("stopped at step 3 of 4. Give the same command again to go on from here.")
+        raise Interrupted(
+            "stopped at step 3 of 4. Run the same command again to continue from here."
+        )
 
     monkeypatch.setattr(stages, "run_together", stop)
     said = fails(capsys, monkeypatch, "run", fresh.recipe, *fresh.options, code=130)
-    assert said == "stopped at step 3 of 4. Give the same command again to go on from here.\n"
+    assert said == "stopped at step 3 of 4. Run the same command again to continue from here.\n"
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_check_counts_the_groups() -> None:
     said = invoke("check", "demo", "--ratio", "2pct").stdout
     assert "…" not in said  # long names are folded, not cut
     assert "180 conflicting training images" in " ".join(said.split())
-    with pytest.raises(DataError, match=r"no data set 'fashion'\. Choose one of cmnist"):
+    with pytest.raises(DataError, match=r"no benchmark 'fashion'\. Choose one of cmnist"):
         invoke("check", "fashion")
 
 
@@ -102,3 +102,12 @@ def test_a_reason_that_all_benchmarks_share_is_given_once(
     shown = invoke("list").output
     assert shown.count("there is no data folder") == 1
     assert shown.count("missing") == 9  # eight benchmarks, and the reason below the table
+
+
+def test_own_images_are_not_offered_where_they_were_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        cli.app, ["data", "show", str(tmp_path), "--out", str(tmp_path / "x.png")]
+    )
+    assert isinstance(done.exception, DataError)
+    assert "there is no benchmark" in str(done.exception)
+    assert "your own" not in str(done.exception)

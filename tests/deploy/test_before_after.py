@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import nn
 
-from unspur.deploy.before_after import WHOLE_CHANNELS, compare
+from unspur.deploy.before_after import WHOLE_CHANNELS, SizeAndSpeed, compare
 
 
 def network(width: int = 32) -> nn.Module:
@@ -48,3 +48,8 @@ def test_masks_on_single_weights_give_a_hint() -> None:
     assert found.lines(on_channels=False)[1] == WHOLE_CHANNELS
     assert "--set prune.unit=channel" in WHOLE_CHANNELS
     assert len(found.lines(on_channels=True)) == 1
+
+
+def test_small_numbers_are_not_rounded_to_zero() -> None:
+    assert str(SizeAndSpeed(bytes=670_000, milliseconds=0.55)) == "0.7 MB, 0.6 ms per image"
+    assert str(SizeAndSpeed(bytes=12_000, milliseconds=0.042)) == "0.01 MB, 0.04 ms per image"

@@ -60,6 +60,16 @@ def test_a_folder_that_is_being_written_is_refused_before_training(tmp_path: Pat
     assert not (tmp_path / "store").exists()
 
 
+def test_the_folder_of_the_images_is_refused_before_training(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    run = stages.Run(toys.context(tmp_path / "store"))
+    same = tmp_path / "photos" / ".." / "photos"
+    with pytest.raises(StoreError, match="photos is the folder of the images"):
+        workflow.carry_out(run, same, source=str(tmp_path / "photos"))
+    assert list((tmp_path / "photos").iterdir()) == []
+    assert not (tmp_path / "store").exists()
+
+
 def test_a_folder_that_cannot_be_created_is_refused_before_training(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file in the way")
     with pytest.raises(StoreError, match="out"):

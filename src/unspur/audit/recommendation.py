@@ -15,6 +15,10 @@ BORDER = (
     "A small network does not rely on it, so a run would find other suspects. Run `unspur audit`, look "
     "through its suspects.csv, and give it to `unspur debias` with --suspects."
 )
+LOOK = (
+    "To look at these images, run `unspur audit` (Python: unspur.audit) on the same data: it writes a page "
+    "and a table of the suspects, and reuses stored trainings."
+)
 OVERRIDE = "To debias in spite of this, use --anyway (Python: anyway=True)."
 
 
@@ -51,6 +55,7 @@ def recommend(result: Audit) -> Recommendation:
     text = finding.full_text
     if not against:
         return Recommendation(finding.code, True, text)
+    look = f" {LOOK}" if result.evidence.suspects and against != BORDER else ""
     return Recommendation(
-        finding.code, False, f"{text} {against} The ordinary model is returned. {OVERRIDE}"
+        finding.code, False, f"{text} {against} The ordinary model is returned.{look} {OVERRIDE}"
     )

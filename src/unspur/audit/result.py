@@ -42,6 +42,9 @@ class Audit:
     explanation: Explanation | None = None  # which properties predict suspects, if requested
     power: Power | None = None  # how often planted shortcuts are found, if requested
 
+    def __repr__(self) -> str:
+        return f"Audit({self.finding.full_text!r}, suspects={self.suspects!r})"
+
     @property
     def seconds(self) -> float:
         return sum(each.seconds for each in self.trainings)

@@ -41,8 +41,7 @@ def unspur(
 ) -> None:
     """Remove shortcuts from image classifiers.
 
-    A shortcut is a feature, such as a colour, that predicts the label in the training images and fails
-    elsewhere.
+    A shortcut predicts the label in the training images and fails elsewhere, such as a colour.
     """
 
 

@@ -90,12 +90,16 @@ def _say_plan(runs_by_method: dict[str, Run], *, dry_run: bool) -> None:
     for run in runs_by_method.values():
         rows = estimate(run)
         costs |= {key.path: row.seconds for key, row in zip(run.keys.values(), rows, strict=True)}
-    stages = f"{len(costs)} stages for {len(runs_by_method)} methods"
+    stages = f"{_count(len(costs), 'stage')} for {_count(len(runs_by_method), 'method')}"
     end = "; nothing was run." if dry_run else "."
     terminal.out.print(
         f"{stages}, about {duration(sum(costs.values()))} on {first.context.device}{end}",
         markup=False,
     )
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _say(found: MethodComparison, seconds: float) -> None:

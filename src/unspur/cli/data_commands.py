@@ -150,7 +150,8 @@ def index(
 
 
 def _say_packed(index: ShardIndex, out: Path) -> None:
-    counts = f"{len(index):,} images of {len(index.classes)} classes in {len(index.shards)} shards"
+    counts = f"{len(index):,} images of {len(index.classes)} classes in {len(index.shards)} shard"
+    counts += "s" * (len(index.shards) != 1)
     err.print(f"{out}: {counts}", markup=False)
 
 
@@ -182,8 +183,6 @@ def _added() -> list[str]:
 def _load(name: str, ratio: str | None, root: Path | None) -> Splits:
     known = {**groups.RATIOS, **dict.fromkeys(_added(), ("",))}
     if name not in known:
-        raise DataError(
-            f"there is no data set {name!r}. Choose one of {', '.join(known)}, or a folder or table of your "
-            "own."
-        )
+        own = ", or a folder or table of your own" if not Path(name).exists() else ""
+        raise DataError(f"there is no benchmark {name!r}. Choose one of {', '.join(known)}{own}.")
     return data.load(name, root=root, ratio=ratio or known[name][0])

@@ -16,6 +16,10 @@ from .options import Device, Pattern, Root, RunModel, Trust
 
 MOST_ROWS = 40  # rows of a table in the terminal
 GROUPED = "unbiased: the mean over groups. worst group: the group with the lowest accuracy."
+DIVIDED = (
+    "aligned, conflicting: images whose group is common or rare in their class, among the training images of "
+    "{}. If the model was trained on other images, its shortcut may be another one."
+)
 
 
 def evaluate(
@@ -66,6 +70,8 @@ def _say(found: Evaluation, out: Path | None) -> None:
     terminal.out.print("Brackets: 95 % intervals over images.", markup=False)
     if any(row.kind == "group" for row in found.rows):
         terminal.out.print(GROUPED, markup=False)
+    if any(row.name == "conflicting" for row in found.rows if row.kind == "overall"):
+        terminal.out.print(DIVIDED.format(found.data), markup=False)
     if out is not None:
         base = out.with_suffix("") if out.suffix in (".json", ".csv", ".md") else out
         text = f"The numbers are in {base}.json and {base}.csv, the tables in {base}.md."

@@ -27,7 +27,12 @@ class SizeAndSpeed:
     milliseconds: float
 
     def __str__(self) -> str:
-        return f"{self.bytes / 1e6:.1f} MB, {self.milliseconds:.1f} ms per image"
+        return f"{_short(self.bytes / 1e6)} MB, {_short(self.milliseconds)} ms per image"
+
+
+def _short(value: float) -> str:
+    """Return a number with one decimal, or one digit if it is below 0.1."""
+    return f"{value:.1f}" if value >= 0.1 else f"{value:.1g}"
 
 
 @dataclass(frozen=True)

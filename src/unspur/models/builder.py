@@ -154,12 +154,17 @@ def _find(name: str, code: bytes | None) -> tuple[str, Callable[..., nn.Module],
     return name, make, inspect.getsource(make) if name in BUILTIN else function_text(make)
 
 
+def _arguments(classes: int, options: Mapping[str, Any]) -> str:
+    """Return the arguments of a builder as they would be written in Python."""
+    return ", ".join(f"{name}={value!r}" for name, value in {"classes": classes, **options}.items())
+
+
 def _call(
     make: Callable[..., nn.Module], name: str, classes: int, options: Mapping[str, Any]
 ) -> nn.Module:
     """Make a network; raise ModelError with its name if that fails."""
     _check_size(make, name, classes, options)
-    with explain_faults(f"{name} cannot be called with classes={classes}, {options}", ModelError):
+    with explain_faults(f"{name} cannot be called with {_arguments(classes, options)}", ModelError):
         model = make(classes=classes, **options)
     if not isinstance(model, nn.Module):
         raise ModelError(f"{name} returned {type(model).__name__}, not an nn.Module.")
@@ -172,7 +177,7 @@ def _check_size(
     """Raise if a built-in network is too large, before memory is allocated for its weights."""
     if name not in BUILTIN:
         return
-    with explain_faults(f"{name} cannot be called with classes={classes}, {options}", ModelError):
+    with explain_faults(f"{name} cannot be called with {_arguments(classes, options)}", ModelError):
         with torch.device("meta"):
             count = sum(weight.numel() for weight in make(classes=classes, **options).parameters())
         if count > MOST_WEIGHTS:

@@ -83,8 +83,9 @@ def read_patch(path: Path, place: str) -> Patch:
         with Image.open(path) as file:
             picture = file.convert("RGBA")
     except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise DataError(
-            f"{path} cannot be read as an image ({error}). Give an image file with --paste."
+            f"{path} cannot be read as an image ({reason}). Give an image file with --paste."
         ) from None
     size = (picture.height, picture.width, 4)
     values = torch.frombuffer(bytearray(picture.tobytes()), dtype=torch.uint8).view(size)

@@ -48,11 +48,24 @@ def write_alone(out: Path | None, kind: Kind) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def write_together(out: Path | None, kind: Kind) -> Iterator[None]:
-    """Claim a folder for a team of processes, in which the first process writes."""
+def write_together(out: Path | None, kind: Kind, source: str = "") -> Iterator[None]:
+    """Claim a folder for a team of processes, in which the first process writes.
+
+    Raises StoreError if it is the folder `source` of the user's images.
+    """
+    if out is not None and source:
+        _refuse_source(out, Path(source))
     with contextlib.ExitStack() as stack:
         from_first(lambda: stack.enter_context(write_alone(out, kind)))
         yield
+
+
+def _refuse_source(out: Path, source: Path) -> None:
+    """Raise StoreError if results would be written among the images."""
+    if source.is_dir() and out.resolve() == source.resolve():
+        raise StoreError(
+            f"{out} is the folder of the images. Choose another --out for the results."
+        )
 
 
 def refuse_other(out: Path, kind: Kind) -> None:

@@ -27,6 +27,9 @@ class Suspects:
     conflict: Tensor
     predicted: Tensor
 
+    def __repr__(self) -> str:
+        return f"Suspects({int(self.conflict.sum())} of {len(self)} samples)"
+
     def __len__(self) -> int:
         return len(self.score)
 

@@ -155,5 +155,7 @@ def _run(loops: Sequence[Loop], progress: Progress | None, stop: Event) -> None:
 
 
 def _interruption(loop: Loop) -> Interrupted:
-    advice = "Give the same command again to go on from here." if loop.checkpointer else ""
+    advice = "Run the same command again to continue" + (
+        " from here." if loop.checkpointer else "."
+    )
     return Interrupted(f"stopped at step {loop.step} of {loop.options.steps}. {advice}")

@@ -66,7 +66,7 @@ def carry_out_audit(
     which shortcuts the audit would find; the folder is written before that, and again afterwards. Several
     processes train and measure together; only the first reads the table, explains and writes.
     """
-    with write_together(out, "audit"):
+    with write_together(out, "audit", source):
         facts = only_first(lambda: _image_facts(context, source, table))
         found = _explained(auditor.audit(context), context, facts)
         save = partial(_save, context, out, command, source)

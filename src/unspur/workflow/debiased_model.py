@@ -26,6 +26,11 @@ class DebiasedModel:
     out: Path | None
     classifier: Classifier  # the model with its preprocessing: images in, logits out
 
+    def __repr__(self) -> str:
+        out = str(self.out) if self.out else None
+        parts = f"model={type(self.model).__name__}, suspects={self.suspects!r}, out={out!r}"
+        return f"DebiasedModel({parts}; also: scores, masks, classifier)"
+
 
 def debiased_model(outcome: Outcome, out: Path | None) -> DebiasedModel:
     """Return the result of a run for a user; `out` is the folder of the run."""

@@ -200,7 +200,7 @@ def carry_out(
     `on_scores` is called with the outcome as soon as the model and its scores are saved, before the report.
     """
     expect_relative_costs(run)
-    with write_together(out, "run"):
+    with write_together(out, "run", source):
         ((results, scores),) = stages.run_together([run])
         outcome = Outcome(
             *(run.context, results, scores, run.advice),

@@ -101,15 +101,27 @@ def test_loose_images_and_odd_folders_are_warned_of(tmp_path: Path) -> None:
     classes(tmp_path, {"more": 1})
     with pytest.warns(UserWarning, match="ignored") as found:
         custom.load(tmp_path)
-    assert any("ignored 1 folders beside train/: more" in text for text in messages_of(list(found)))
+    assert any("ignored 1 folder beside train/: more" in text for text in messages_of(list(found)))
     assert any("outside of class folders: loose.png" in text for text in messages_of(list(found)))
 
 
 def test_a_class_folder_without_images_is_warned_of(tmp_path: Path) -> None:
     classes(tmp_path, {"a": 10, "b": 10})
     (tmp_path / "fox").mkdir()
-    with pytest.warns(UserWarning, match="1 class folders without images: fox"):
+    with pytest.warns(UserWarning, match="1 class folder without images: fox"):
         assert custom.load(tmp_path).classes == ("a", "b")
+
+
+def test_images_in_formats_that_are_not_read_are_counted_in_a_warning(tmp_path: Path) -> None:
+    classes(tmp_path, {"a": 10, "b": 10})
+    for name in ("a/IMG_1.HEIC", "b/deep/IMG_2.heic", "b/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("not read")
+    with pytest.warns(UserWarning, match="ignored 2 images in formats") as found:
+        assert len(custom.load(tmp_path).train) == 20
+    text = "".join(messages_of(list(found)))
+    assert "a/IMG_1.HEIC, b/IMG_2.heic" in text
+    assert "notes" not in text
 
 
 @pytest.mark.parametrize(

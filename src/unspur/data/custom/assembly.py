@@ -98,6 +98,10 @@ class UserImages:
                 'of each split, as in bias={"train": labels}.'
             )
         names = self.classes or _class_names(self.train, parts)
+        if len(names) < 2:
+            raise DataError(
+                "all images have the same class; a classifier needs two or more classes."
+            )
         return Splits(**parts, classes=names, bias=self.bias or {})  # type: ignore[arg-type]
 
 

@@ -18,6 +18,11 @@ SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".webp"),
     *(".ppm", ".pgm", ".pbm"),
 )
+# Formats that are not read. A warning counts such files, as the data would otherwise shrink silently.
+OTHER_IMAGES = (
+    *(".heic", ".heif", ".avif", ".jxl", ".jp2", ".psd", ".svg", ".dcm", ".exr"),
+    *(".dng", ".nef", ".cr2", ".cr3", ".arw"),
+)
 
 
 def list_images(root: Path, *, need_train: bool = True) -> Listing:
@@ -38,8 +43,9 @@ def list_images(root: Path, *, need_train: bool = True) -> Listing:
         raise DataError(f"{printable(root)} has {', '.join(parts)} but no folder train/. Add one.")
     if "train" not in parts and not only_parts:
         parts = {"train": root}
-    elif odd := below.keys() - {path.name for path in parts.values()}:
-        _warn_ignored(root, sorted(printable(name) for name in odd), "folders beside train/")
+    else:
+        odd = below.keys() - {path.name for path in parts.values()}
+        _warn_ignored(root, sorted(map(printable, odd)), "folder{s} beside train/")
     rows = [row for part, folder in parts.items() for row in _rows(folder, part)]
     if not rows:
         raise DataError(
@@ -51,25 +57,27 @@ def list_images(root: Path, *, need_train: bool = True) -> Listing:
 
 def images(folder: Path) -> list[Path]:
     """Return all image files below a folder, sorted."""
-    return [Path(path) for path in sorted(_files(os.fspath(folder), set()))]
+    return [Path(path) for path in sorted(_files(os.fspath(folder), set())) if _is_image(path)]
 
 
 def _rows(folder: Path, part: str) -> Iterator[ListedImage]:
     loose = [
         entry.name for entry in _entries(folder) if _is_image(entry.name) and not _is_folder(entry)
     ]
-    if loose:
-        _warn_ignored(
-            folder, [printable(name) for name in sorted(loose)], "images outside of class folders"
-        )
+    _warn_ignored(folder, sorted(map(printable, loose)), "image{s} outside of class folders")
     folders = _folders(folder)
     check_class_count(len(folders), printable(folder))
+    empty, unread = list[str](), list[str]()
     for name, path in sorted(folders.items()):
-        label, files = printable(name), images(path)
-        if not files:
-            _warn_ignored(folder, [label], "class folders without images")
-        for file in files:
+        label, files = printable(name), sorted(_files(os.fspath(path), set()))
+        used = [Path(file) for file in files if _is_image(file)]
+        unread += [f"{label}/{printable(Path(f).name)}" for f in files if not _is_image(f)]
+        if not used:
+            empty.append(label)
+        for file in used:
             yield ListedImage(file, label, part)
+    _warn_ignored(folder, empty, "class folder{s} without images")
+    _warn_ignored(folder, unread, "image{s} in formats that are not read (convert to PNG or JPEG)")
 
 
 def _folders(root: Path) -> dict[str, Path]:
@@ -78,7 +86,7 @@ def _folders(root: Path) -> dict[str, Path]:
 
 
 def _files(folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
-    """Yield paths as strings, since creating many Path objects takes longer than finding the files."""
+    """Yield images in any format as strings; many Path objects take longer to create than files to find."""
     facts = os.stat(folder)
     if (facts.st_dev, facts.st_ino) in seen:
         return  # a link to a folder that was visited already
@@ -88,7 +96,7 @@ def _files(folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
             continue
         if _is_folder(entry):
             yield from _files(entry.path, seen)
-        elif _is_image(entry.name):
+        elif entry.name.lower().endswith((*SUFFIXES, *OTHER_IMAGES)):
             yield entry.path
 
 
@@ -113,5 +121,8 @@ def _is_image(name: str) -> bool:
 
 
 def _warn_ignored(root: Path, names: list[str], kind: str) -> None:
+    if not names:
+        return
     examples = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    kind = kind.format(s="" if len(names) == 1 else "s")
     warnings.warn(f"{printable(root)}: ignored {len(names)} {kind}: {examples}.", stacklevel=4)

@@ -1,0 +1,24 @@
+"""What `unspur evaluate` prints."""
+
+from __future__ import annotations
+
+import pytest
+
+from unspur.cli.evaluate_command import _say
+from unspur.runs.evaluation import AccuracyShare, Evaluation, EvaluationRow
+
+
+def evaluation(*names: str) -> Evaluation:
+    share = AccuracyShare(0.5, (0.4, 0.6))
+    rows = tuple(EvaluationRow("overall", name, 10, {"debiased": share}) for name in names)
+    return Evaluation("photos", "test", 10, ("debiased",), rows)
+
+
+def test_it_says_which_training_images_decide_what_is_conflicting(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _say(evaluation("average"), None)
+    assert "conflicting" not in capsys.readouterr().out
+    _say(evaluation("average", "aligned", "conflicting"), None)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "common or rare in their class, among the training images of photos." in said
