@@ -6,7 +6,6 @@ in `extra_conflict`, which are all conflicting, are used only on request.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -53,35 +52,6 @@ def load(
         bias={part: torch.tensor([entry.bias for entry in entries[part]]) for part in splits},
         bias_classes=GENDERS,
         name=f"{NAME}/{ratio}" + (f"+{EXTRA}" if extra else ""),
-    )
-
-
-def make_development(
-    root: Path, ratio: str = "1pct", *, size: int = SIZE, cache: Path | None = None
-) -> Splits:
-    """Load a set for choosing settings, without the test images.
-
-    Its test split has the images of `extra_conflict` and as many aligned images of every class, which are
-    taken out of the training split at regular intervals.
-    """
-    whole = load(root, ratio, size=size, extra=True, cache=cache)
-    names, targets, genders = whole.train.names or (), whole.train.targets, whole.bias["train"]
-    test = torch.tensor([name.startswith(f"{EXTRA}/") for name in names])
-    for label in range(len(CLASSES)):
-        count = int((test & (targets == label)).sum())
-        aligned = ((targets == label) & (genders == label)).nonzero().squeeze(1)
-        test[aligned[:: max(1, len(aligned) // max(1, count))][:count]] = True
-    rows = {"train": (~test).nonzero().squeeze(1), "test": test.nonzero().squeeze(1)}
-    parts = {
-        name: Split(whole.train.take(at), targets[at], tuple(names[i] for i in at.tolist()))
-        for name, at in rows.items()
-    }
-    return replace(
-        whole,
-        train=parts["train"],
-        test=parts["test"],
-        bias={"valid": whole.bias["valid"], **{name: genders[at] for name, at in rows.items()}},
-        name=f"{NAME}-dev/{ratio}",
     )
 
 

@@ -16,7 +16,6 @@ RATIOS: dict[str, tuple[str, ...]] = {
     "cifar10c": tuple(cifar10c.COUNTS),
     "cmnist-dev": tuple(cmnist.CONFLICTING),
     "cifar10c-dev": tuple(cifar10c.COUNTS),
-    "bffhq-dev": ("0.5pct", "1pct"),
     "cifar10": ("all",),
     "mnist": ("all",),
     "bffhq": ("0.5pct", "1pct"),
@@ -56,7 +55,7 @@ def _check_files(name: str, root: Path) -> None:
             mnist.locate(root, file)
     elif name in ("cifar10c", "cifar10", "cifar10c-dev"):
         cifar10.find(root)
-    elif name in ("bffhq", "bffhq-dev"):
+    elif name == "bffhq":
         bffhq.find(root, RATIOS["bffhq"][0])
     else:
         celeba.find(root)

@@ -88,11 +88,6 @@ def _bffhq(request: Request) -> Splits:
     return bffhq.load(request.data_root, request.ratio, size=size, cache=request.cache)
 
 
-def _bffhq_dev(request: Request) -> Splits:
-    size = request.size or bffhq.SIZE
-    return bffhq.make_development(request.data_root, request.ratio, size=size, cache=request.cache)
-
-
 def _celeba(request: Request) -> Splits:
     size = request.size or celeba.SIZE
     return celeba.load(
@@ -126,7 +121,6 @@ DATASETS: dict[str, Loader] = {
     "cifar10c": _cifar10c,
     "cmnist-dev": _cmnist_dev,  # for choosing settings without the test split
     "cifar10c-dev": _cifar10c_dev,
-    "bffhq-dev": _bffhq_dev,
     "cifar10": _cifar10,
     "mnist": _mnist,
     "bffhq": _bffhq,
@@ -134,8 +128,7 @@ DATASETS: dict[str, Loader] = {
     "demo": _demo,
     "folder": _folder,
 }
-# Sets whose image size can be chosen.
-SIZED = ("bffhq", "bffhq-dev", "celeba", "cifar10c", "cifar10")
+SIZED = ("bffhq", "celeba", "cifar10c", "cifar10")  # sets whose image size can be chosen
 
 
 @cache
