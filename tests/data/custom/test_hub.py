@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 from unspur.data import custom
+from unspur.data.custom.labelled import open_labelled
 from unspur.errors import DataError
 
 
@@ -105,6 +106,9 @@ def test_a_split_without_labels_is_left_out(opened: dict[str, Any]) -> None:
         with pytest.warns(UserWarning, match="hf:contest: left out test: no labels"):
             splits = custom.load("hf:contest")
         assert splits.test is None
+        with pytest.warns(UserWarning, match="hf:contest: left out test: no labels"):
+            found = open_labelled("hf:contest", size=(12, 12), classes=splits.classes)
+        assert found.part.targets.tolist() == [0, 1]  # of the training split
 
 
 def test_labels_may_be_negative_numbers(opened: dict[str, Any]) -> None:

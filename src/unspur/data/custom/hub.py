@@ -62,10 +62,8 @@ def convert(
     """Convert splits of the package `datasets` to splits in memory; `group` is the column of groups."""
     parts = {part: rows for part, rows in parts.items() if part in PARTS.values()}
     image, label = _columns(parts["train"], name)
-    labelled = _with_values(parts, label, name)
-    if without := sorted(parts.keys() - labelled.keys()):
-        warnings.warn(f"{name}: left out {' and '.join(without)}: no labels.", stacklevel=4)
-    parts, words = labelled, _words(labelled, label)
+    parts = with_labels(parts, name)
+    words = _words(parts, label)
     classes = classes or in_order({word for part in words.values() for word in part})
     number = {word: i for i, word in enumerate(classes)}
     if unknown := {word for part in words.values() for word in part} - number.keys():
@@ -102,14 +100,23 @@ def _biases(
     return {part: torch.tensor([number[w] for w in found]) for part, found in words.items()}, biases
 
 
+def with_labels(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the splits that have labels; warn of the others."""
+    _, label = _columns(next(iter(parts.values())), name)
+    labelled = _with_values(parts, label, name)
+    if without := sorted(parts.keys() - labelled.keys()):
+        warnings.warn(f"{name}: left out {' and '.join(without)}: no labels.", stacklevel=4)
+    return labelled
+
+
 def _with_values(parts: Mapping[str, Any], column: str, name: str) -> dict[str, Any]:
     """Return the splits with values in a column; raise if only some are missing, or those of training.
 
     Splits on the hub may have no labels, as those of a competition: all are None, or -1 if they have names.
     """
-    named = getattr(parts["train"].features[column], "names", None) is not None
     found = {}
     for part, rows in parts.items():
+        named = getattr(rows.features[column], "names", None) is not None
         missing = [value is None or (named and value == -1) for value in rows[column]]
         if not any(missing):
             found[part] = rows

@@ -123,7 +123,9 @@ def _open_hub(
     where: str, *, size: tuple[int, int], classes: tuple[str, ...], group: str
 ) -> LabelledImages:
     parts = hub.open_splits(where)
-    split = next((name for name in (*ORDER, *parts) if name in parts), "")
+    usual = {name: rows for name, rows in parts.items() if name in ORDER} or parts
+    labelled = hub.with_labels(usual, where) if usual else {}
+    split = next((name for name in (*ORDER, *labelled) if name in labelled), "")
     if not split:
         raise DataError(f"{where} has no split to evaluate.")
     opened = hub.convert(
