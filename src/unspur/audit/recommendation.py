@@ -16,8 +16,8 @@ BORDER = (
     "through its suspects.csv, and give it to `unspur debias` with --suspects."
 )
 LOOK = (
-    "To look at these images, run `unspur audit` (Python: unspur.audit) on the same data: it writes a page "
-    "and a table of the suspects, and reuses stored trainings."
+    "To look at the suspects, run `unspur audit` (Python: unspur.audit) on the same data: it writes a page "
+    "and a table of them, and reuses stored trainings."
 )
 OVERRIDE = "To debias in spite of this, use --anyway (Python: anyway=True)."
 
