@@ -15,7 +15,7 @@ from ..stages.corrections import EXCLUDE, SUSPECT, Corrections, NewLabel, sample
 from ..stages.suspects import Suspects
 
 NEW_LABEL = "new_label"
-BLOCK = 50_000  # rows that are in memory at a time
+BLOCK = 10_000  # rows that are in memory at a time
 COLUMNS = ("label", "score", "predicted", "flag", "note")
 
 

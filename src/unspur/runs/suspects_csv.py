@@ -18,6 +18,7 @@ import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import torch
 from torch import Tensor
@@ -32,6 +33,7 @@ from .suspect_rows import NEW_LABEL, CorrectedRow, SuspectRows
 from .suspects_parquet import MANY, PARQUET, SUFFIXES, read_parquet, render_parquet
 
 CSV = "suspects.csv"
+PIECE = 2**20  # bytes copied at a time
 # Words that a person or a spreadsheet may write in the flag column.
 YES, NO = {SUSPECT, "yes", "true", "1", "x"}, {"", "no", "false", "0"}
 
@@ -47,11 +49,19 @@ def write_suspects(
     rows = SuspectRows(part, classes, suspects, corrections)
     _write(path, lambda: map(str.encode, render_pieces(rows)))
     beside = path.with_name(PARQUET)
-    content = render_parquet(rows.tables()) if len(part) > MANY else None
-    if content is None:
+    file = render_parquet(rows.tables()) if len(part) > MANY else None
+    if file is None:
         move_aside(beside)
-    else:
-        _write(beside, lambda: iter((content,)))
+        return
+    with file:
+        _write(beside, lambda: _pieces(file))
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the content of an open file."""
+    file.seek(0)
+    while piece := file.read(PIECE):
+        yield piece
 
 
 def _write(path: Path, pieces: Callable[[], Iterator[bytes]]) -> None:

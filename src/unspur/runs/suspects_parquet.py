@@ -6,12 +6,12 @@ samples, if pyarrow is installed (`pip install 'unspur[table]'`), and can be pas
 
 from __future__ import annotations
 
-import io
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..errors import DataError
 from ..extras import need
@@ -22,8 +22,8 @@ MANY = 100_000  # rows above which the file is written
 SUFFIXES = (".parquet", ".pq")
 
 
-def render_parquet(tables: Iterable[dict[str, Any]]) -> bytes | None:
-    """Return tables with the same columns as one Parquet file; None, with a warning, without pyarrow."""
+def render_parquet(tables: Iterable[dict[str, Any]]) -> IO[bytes] | None:
+    """Return tables with the same columns as one temporary file; None, with a warning, without pyarrow."""
     try:
         arrow, parquet = need("pyarrow", extra="table"), need("pyarrow.parquet", extra="table")
     except ModuleNotFoundError:
@@ -33,12 +33,13 @@ def render_parquet(tables: Iterable[dict[str, Any]]) -> bytes | None:
             stacklevel=4,
         )
         return None
-    file, found = io.BytesIO(), map(arrow.table, tables)
+    file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (the caller closes it)
+    found = map(arrow.table, tables)
     first = next(found)
     with parquet.ParquetWriter(file, first.schema) as writer:
         for table in chain([first], found):
             writer.write_table(table)
-    return file.getvalue()
+    return file
 
 
 def read_parquet(path: Path) -> Iterator[CorrectedRow]:

@@ -59,8 +59,9 @@ class CompactNames(Sequence[str]):
 
     def __repr__(self) -> str:
         """Return a short text that changes if any name changes."""
-        content = hashlib.sha256(self.data.tobytes() + self.ends.tobytes()).hexdigest()
-        return f"CompactNames({len(self)}, {content})"
+        content = hashlib.sha256(memoryview(np.ascontiguousarray(self.data)))
+        content.update(memoryview(np.ascontiguousarray(self.ends)))
+        return f"CompactNames({len(self)}, {content.hexdigest()})"
 
     def among(self, places: NDArray[np.int64]) -> CompactNames:
         """Return the names at some places."""
