@@ -154,7 +154,7 @@ class ProseDocuments:
         return f"{100 * getattr(THRESHOLDS, name):g}"
 
     def gain_coverage(self, what: str = "table", part: str = "suspects") -> str:
-        """Return the table of measured gains, or the number of covering or rejected runs, or the mean error."""
+        """Return the table of measured gains, a count of covering or rejected runs, or the mean error."""
         runs = read_document(self.folder / "gain-coverage.json.gz")["runs"]
         if what == "table":
             return coverage_table(runs)
