@@ -13,6 +13,7 @@ from unspur.reproduce.own_data_tables import (
     lead_of_preset,
     mean_error,
     method_comparison,
+    rejected,
 )
 from unspur.reproduce.prose_numbers import ProseNumbers
 from unspur.reproduce.speed_table import speed_table
@@ -87,6 +88,7 @@ def test_runs_of_the_gain_check_say_which_model_the_rule_returns() -> None:
     few["gain"]["suspects"]["count"] = 19
     same = {**checked(0, 0), "gain": None, "test": {"ordinary": {"average": 0.8}}}
     same["test"]["debiased"] = same["test"]["ordinary"]
+    assert rejected([few, same, checked(0.1, 0.1), checked(0.6, 0.1)]) == "1 of 4"
     rows = check_table([few, same]).splitlines()[2:]
     assert "| 1.0 | debiased, left open |" in rows[0]
     assert "| ordinary: no suspects |" in rows[1]

@@ -98,7 +98,7 @@ def _clean_row(name: str, found: Run) -> list[str]:
 
 def check_table(runs: Sequence[Run]) -> str:
     """Format the runs by which the rule of the gain check was chosen and checked."""
-    header = ["used to", "set", "suspects measured", "ordinary → debiased on suspects, %"]
+    header = ["run for", "set", "suspects measured", "ordinary → debiased on suspects, %"]
     header += [
         "on other samples, %",
         "gain / cost",
@@ -131,10 +131,19 @@ def _result(run: Run) -> str:
     gain, test = run["gain"], run["test"]
     if test["ordinary"] == test["debiased"]:
         return "ordinary: no suspects"
-    check = GainCheck(gain, gain["suspects"]["count"] if gain else 0)
+    check = _check(gain)
     if check.is_open:
         return "debiased, left open"
     return "debiased" if check.keep else "ordinary"
+
+
+def _check(gain: Mapping[str, Any] | None) -> GainCheck:
+    return GainCheck(gain, gain["suspects"]["count"] if gain else 0)
+
+
+def rejected(runs: Sequence[Run]) -> str:
+    """Count the runs whose debiased model the rule of the gain check rejects."""
+    return f"{sum(not _check(run['gain']).keep for run in runs)} of {len(runs)}"
 
 
 def _change(before: float, after: float) -> str:

@@ -24,6 +24,7 @@ from .own_data_tables import (
     method_comparison,
     network_table,
     preset_table,
+    rejected,
 )
 from .recorded_values import recorded_value
 from .search_table import search_table, settings_table
@@ -153,10 +154,12 @@ class ProseDocuments:
         return f"{100 * getattr(THRESHOLDS, name):g}"
 
     def gain_coverage(self, what: str = "table", part: str = "suspects") -> str:
-        """Return the table of measured gains, the number of covering intervals, or the mean error."""
+        """Return the table of measured gains, a count of covering or rejected runs, or the mean error."""
         runs = read_document(self.folder / "gain-coverage.json.gz")["runs"]
         if what == "table":
             return coverage_table(runs)
+        if what == "rejected":
+            return rejected(runs)
         return covered(runs, part) if what == "covered" else mean_error(runs, part)
 
     def clean_sets(self) -> str:
