@@ -17,7 +17,9 @@ from toys import small_run
 from unspur import cli
 from unspur.audit import auditor
 from unspur.check import checking
-from unspur.check.baseline import read_baseline, write_baseline
+from unspur.check.alarms import Alarm, CheckOutcome
+from unspur.check.baseline import CheckSettings, read_baseline, write_baseline
+from unspur.cli import check_command
 from unspur.data.splits import Splits
 from unspur.errors import StoreError, UnspurError, UsageError
 
@@ -177,3 +179,18 @@ def test_a_model_is_scored_on_known_groups(scored: Path, monkeypatch: pytest.Mon
     done = invoke(scored, scored / "photos", *options)
     assert done.exit_code == 1, done.output
     assert "FAILED: The model gets 0 of" in done.output
+
+
+def test_the_command_that_accepts_a_change_has_the_same_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["unspur", "check", "my data", "--size", "16"])
+    alarm = Alarm("suspects", "more suspects")
+    result = checking.CheckResult(CheckOutcome((alarm,), (), ()))
+    last = check_command._last_line(result, Path("check.json"))
+    assert last == "To accept this change: unspur check 'my data' --size 16 --update"
+
+
+def test_settings_that_are_not_chosen_are_called_defaults() -> None:
+    said = checking._settings_text(CheckSettings(seed=0, steps=60, size=0))
+    assert said == "--seed 0, --steps 60, the default --size"

@@ -78,7 +78,12 @@ def check(inputs: CheckInput, baseline: Path, place: Place, *, update: bool = Fa
 
 
 def _settings_text(settings: CheckSettings) -> str:
-    return f"--seed {settings.seed} --steps {settings.steps} --size {settings.size}"
+    """Return the settings as options; 0 stands for the default, which is chosen from the images."""
+    chosen = {"steps": settings.steps, "size": settings.size}
+    options = [
+        f"--{name} {value}" if value else f"the default --{name}" for name, value in chosen.items()
+    ]
+    return ", ".join([f"--seed {settings.seed}", *options])
 
 
 def _first_notes(now: Baseline) -> list[str]:

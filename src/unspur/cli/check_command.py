@@ -24,7 +24,18 @@ from ..data.custom.sources import GroupSource
 from ..errors import Interrupted, UnspurError
 from ..report import terminal
 from ..stages.place import find_place
-from .options import Device, Pattern, Quiet, RunModel, Seed, Size, Source, StoreAt, Trust
+from .options import (
+    Device,
+    Pattern,
+    Quiet,
+    RunModel,
+    Seed,
+    Size,
+    Source,
+    StoreAt,
+    Trust,
+    command_line,
+)
 
 Format = Literal["auto", "text", "github"]
 
@@ -127,7 +138,7 @@ def _last_line(result: CheckResult, baseline: Path) -> str:
     if result.is_idle:
         return f"Nothing has changed since {baseline} was written."
     if result.outcome.alarms:
-        return f"To accept this change: unspur check ... --baseline {baseline} --update"
+        return f"To accept this change: {command_line()} --update"
     return "Passed."
 
 
