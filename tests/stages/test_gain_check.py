@@ -18,7 +18,9 @@ from unspur.stages.gain_check import GainCheck, check_gain, is_worth_it
 
 def gain(suspects: tuple[float, float], others: float) -> dict[str, Any]:
     """Return the facts of a gain: (gain, lower bound) on suspects, and the gain on others."""
-    return {"suspects": {"gain": suspects[0], "low": suspects[1]}, "others": {"gain": others}}
+    middle, low = suspects
+    about = {"gain": middle, "low": low, "high": 2 * middle - low}
+    return {"suspects": about, "others": {"gain": others}}
 
 
 # -- the rule -----------------------------------------------------------------------------------------
@@ -134,6 +136,13 @@ def test_few_suspects_leave_open_only_what_seems_not_worth_it(
 ) -> None:
     check = GainCheck(gain((0.6, 0.3), -0.1 if worth else -0.4), count)
     assert (check.keep, check.is_open) == (keep, is_open)
+
+
+def test_a_gain_below_its_cost_is_rejected_however_few_suspects_there_are() -> None:
+    check = GainCheck(gain((0.18, -0.1), -0.52), 11)
+    assert not check.keep
+    assert not check.is_open
+    assert GainCheck(gain((0.18, -0.1), -0.4), 11).is_open  # the interval ends at 0.46
 
 
 def test_without_suspects_nothing_is_decided() -> None:

@@ -38,8 +38,13 @@ class GainCheck:
 
     @property
     def is_open(self) -> bool:
-        """Whether a gain that seems not to be worth its cost is measured on too few suspects to say so."""
-        return self.suspects < FEWEST and not (self.gain and is_worth_it(self.gain))
+        """Whether a gain that seems not to be worth its cost is measured on too few suspects to say so.
+
+        A gain whose interval ends below the cost is not, however few suspects there are.
+        """
+        if self.gain is None:
+            return True
+        return self.suspects < FEWEST and not is_worth_it(self.gain) and may_exceed_cost(self.gain)
 
     @property
     def keep(self) -> bool:
@@ -49,9 +54,19 @@ class GainCheck:
 
 def is_worth_it(gain: Mapping[str, Any]) -> bool:
     """Return whether the gain on suspects is significant and outweighs the cost on all other samples."""
-    suspects, others = gain["suspects"], gain.get("others")
-    cost = max(0.0, -others["gain"]) if others else 0.0
-    return bool(suspects["low"] > 0 and suspects["gain"] > WORTH * cost)
+    suspects = gain["suspects"]
+    return bool(suspects["low"] > 0 and suspects["gain"] > WORTH * _cost(gain))
+
+
+def may_exceed_cost(gain: Mapping[str, Any]) -> bool:
+    """Return whether the upper end of the gain's interval is above the cost on all other samples."""
+    return bool(gain["suspects"]["high"] > _cost(gain))
+
+
+def _cost(gain: Mapping[str, Any]) -> float:
+    """Return the accuracy lost on samples that are no suspects."""
+    others = gain.get("others")
+    return max(0.0, -others["gain"]) if others else 0.0
 
 
 def check_gain(context: Context, results: Results) -> GainCheck | None:
