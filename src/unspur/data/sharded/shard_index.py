@@ -59,8 +59,8 @@ class CompactNames(Sequence[str]):
 
     def __repr__(self) -> str:
         """Return a short text that changes if any name changes."""
-        content = hashlib.sha256(memoryview(np.ascontiguousarray(self.data)))
-        content.update(memoryview(np.ascontiguousarray(self.ends)))
+        content = hashlib.sha256(np.ascontiguousarray(self.data).data)
+        content.update(np.ascontiguousarray(self.ends).data)
         return f"CompactNames({len(self)}, {content.hexdigest()})"
 
     def among(self, places: NDArray[np.int64]) -> CompactNames:
