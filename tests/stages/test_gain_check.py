@@ -143,6 +143,7 @@ def test_a_gain_below_its_cost_is_rejected_however_few_suspects_there_are() -> N
     assert not check.keep
     assert not check.is_open
     assert GainCheck(gain((0.18, -0.1), -0.4), 11).is_open  # the interval ends at 0.46
+    assert not GainCheck(gain((-0.1, -0.4), 0.02), 11).keep  # a loss
 
 
 def test_without_suspects_nothing_is_decided() -> None:

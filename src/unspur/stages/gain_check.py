@@ -40,7 +40,7 @@ class GainCheck:
     def is_open(self) -> bool:
         """Whether a gain that seems not to be worth its cost is measured on too few suspects to say so.
 
-        A gain whose interval ends below the cost is not, however few suspects there are.
+        A loss, or a gain whose interval ends below the cost, is not, however few suspects there are.
         """
         if self.gain is None:
             return True
@@ -59,8 +59,9 @@ def is_worth_it(gain: Mapping[str, Any]) -> bool:
 
 
 def may_exceed_cost(gain: Mapping[str, Any]) -> bool:
-    """Return whether the upper end of the gain's interval is above the cost on all other samples."""
-    return bool(gain["suspects"]["high"] > _cost(gain))
+    """Return whether there is a gain, and the upper end of its interval is above the cost on other samples."""
+    suspects = gain["suspects"]
+    return bool(suspects["gain"] > 0 and suspects["high"] > _cost(gain))
 
 
 def _cost(gain: Mapping[str, Any]) -> float:
