@@ -213,7 +213,8 @@ def test_the_commands(splits: Splits, tmp_path: Path) -> None:
     assert all(len(line) <= 80 for line in shown.splitlines() if "jtt" in line)
     assert (Path(out) / "comparison.html").exists()
     shown = invoke("debias", photos, "--method", "dfr-mined", "--anyway", "--out", f"{out}/dfr")
-    assert "Reused from the store: mine, pretrain." in shown
+    # Its ordinary model is trained without the suspects that the gain is measured on; that of ERM is not.
+    assert "Reused from the store: mine." in shown
     scores = json.loads((Path(out) / "dfr" / "scores.json").read_text())
     assert scores["debiased"]["worst_group"] is not None  # the groups come from the file names
 

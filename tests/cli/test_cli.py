@@ -350,7 +350,7 @@ def test_help_without_arguments() -> None:
         (
             ["run", "cmnist/1pct-dcwp", "--set", 'data.name="given"'],
             "RecipeError: cmnist/1pct-dcwp: data.name is not set. "
-            "Choose one of cmnist, cifar10c, cmnist-dev, cifar10c-dev, bffhq-dev, cifar10, mnist, bffhq, "
+            "Choose one of cmnist, cifar10c, cmnist-dev, cifar10c-dev, cifar10, mnist, bffhq, "
             "celeba, demo, folder.",
         ),
         (

@@ -101,7 +101,7 @@ def test_a_reason_that_all_benchmarks_share_is_given_once(
     monkeypatch.delenv("UNSPUR_DATA", raising=False)
     shown = invoke("list").output
     assert shown.count("there is no data folder") == 1
-    assert shown.count("missing") == 10  # nine benchmarks, and the reason below the table
+    assert shown.count("missing") == 9  # eight benchmarks, and the reason below the table
 
 
 def test_own_images_are_not_offered_where_they_were_refused(tmp_path: Path) -> None:

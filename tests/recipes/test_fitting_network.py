@@ -1,4 +1,4 @@
-"""The network for own images: a small one for small images, unless the user chooses another."""
+"""The network and its precision for own images, unless the user chooses others."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ import torch
 from unspur import workflow
 from unspur.data.custom.assembly import UserImages
 from unspur.data.splits import Split, Splits
+from unspur.models.networks.resnet import ResNet18
 from unspur.recipes import budget
 from unspur.report import terminal
 from unspur.stages.place import find_place
@@ -41,3 +42,24 @@ def test_a_requested_network_is_used(tmp_path, asked):
 def test_options_of_the_chosen_network_can_be_changed(tmp_path):
     context = opened(tmp_path, 28, settings={"model.options": {"width": 8}})
     assert context.recipe.model.options == {"width": 8}
+
+
+@pytest.mark.parametrize(
+    ("able", "pixels", "asked", "precision"),
+    [
+        (True, 64, {}, "bf16"),
+        (True, 63, {}, "tf32"),
+        (False, 64, {}, "tf32"),
+        (True, 64, {"model": "resnet18"}, "bf16"),
+        (True, 64, {"model": "convnet"}, "tf32"),
+        (True, 64, {"model": ResNet18(2)}, "tf32"),
+        (True, 64, {"settings": {"model.name": "convnet"}}, "tf32"),
+        (True, 64, {"settings": {"precision": "fp32"}}, "fp32"),
+    ],
+    ids=str,
+)
+def test_resnet_computes_in_bf16_on_a_cpu_that_can(
+    tmp_path, monkeypatch, able, pixels, asked, precision
+):
+    monkeypatch.setattr(budget, "_computes_in_bf16", lambda: able)
+    assert opened(tmp_path, pixels, **asked).recipe.precision == precision

@@ -58,7 +58,8 @@ def test_data_sets_without_a_shortcut() -> None:
 
 
 def checked(gain: float, cost: float, *, use: str = "check", seed: int = 0) -> dict[str, Any]:
-    part = {"count": 20, "ordinary": 0.1, "debiased": 0.1 + gain, "gain": gain, "low": gain - 0.1}
+    part = {"count": 20, "ordinary": 0.1, "debiased": 0.1 + gain, "gain": gain}
+    part |= {"low": gain - 0.1, "high": gain + 0.1}
     others = {"count": 90, "ordinary": 0.9, "debiased": 0.9 - cost, "gain": -cost, "low": -1.0}
     scores = {"average": 0.5, "aligned": 0.9, "conflicting": 0.2}
     return {

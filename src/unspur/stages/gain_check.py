@@ -59,7 +59,7 @@ def is_worth_it(gain: Mapping[str, Any]) -> bool:
 
 
 def may_exceed_cost(gain: Mapping[str, Any]) -> bool:
-    """Return whether there is a gain, and the upper end of its interval is above the cost on other samples."""
+    """Return whether there is a gain, and the upper end of its interval is above the cost on others."""
     suspects = gain["suspects"]
     return bool(suspects["gain"] > 0 and suspects["high"] > _cost(gain))
 

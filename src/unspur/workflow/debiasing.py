@@ -124,6 +124,9 @@ def _debias_recipe(
     name, options = start.name or budget.NETWORK, dict[str, Any]()
     if start.is_default and "model.name" not in (settings or {}):
         name, options = budget.fitting_network(max(splits.train.shape[1:]))
+    known = name if start.is_default else start.name or ""  # a module has no name
+    known = str((settings or {}).get("model.name", known))
+    precision = budget.fitting_precision(place.device, known, splits.train.shape)
     recipe = budget.settings(
         len(splits.train),
         place.device,
@@ -132,6 +135,7 @@ def _debias_recipe(
         options=options,
         init=start.init,
         pretrained=start.pretrained,
+        precision=precision,
         **(start.normalisation or budget.normalisation(splits.train.shape[0])),
     )
     changes = own_methods.method_changes(method, recipe) | dict(settings or {})
