@@ -48,7 +48,7 @@ def test_the_summary_begins_with_the_gain_and_its_cost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"), [(10, 11, "not significant"), (30, 4, "made it worse")]
+    ("before", "after", "said"), [(10, 11, "not significant"), (30, 4, "became worse")]
 )
 def test_gains_that_are_not_significant_or_negative_get_a_remark(
     before: int, after: int, said: str

@@ -117,7 +117,7 @@ def test_words_for_a_gain_that_costs_too_much() -> None:
     assert "more than 40.0\u00a0% of the images in use" in said  # 0.2 / (0.3 + 0.2)
     gain["suspects"] = {**part, "low": -0.1}
     said = " ".join(gain_words.rejection({"gain_check": {"keep": False, "gain": gain}}))
-    assert "This gain is not significant." in said
+    assert "The change on images that contradict the shortcut is not significant." in said
     assert "images in use" not in said
     assert gain_words.rejection({"gain_check": {"keep": True, "gain": gain}}) == []
     assert gain_words.rejection({}) == []

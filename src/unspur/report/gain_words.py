@@ -30,6 +30,10 @@ def sentences(gain: Mapping[str, Any]) -> list[str]:
     return [*found, conclusion(gain)]
 
 
+ORIGIN = (
+    "Neither model was trained on these images. There are no bias labels: small networks that were not "
+    "trained on these images either decided which of them contradict the shortcut."
+)
 REJECTED = (
     "The ordinary model is returned. The debiased model is in the folder debiased/ of this run. To get it as "
     "the result, use --anyway (Python: anyway=True); nothing is trained again."
@@ -51,7 +55,7 @@ def _break_even(gain: Mapping[str, Any]) -> str:
     """Say from which share of conflicting images on debiasing would pay, or that the gain may be chance."""
     more, less = gain["suspects"]["gain"], -gain.get("others", {}).get("gain", 0.0)
     if gain["suspects"]["low"] <= 0:
-        return "This gain is not significant."
+        return _doubt(gain)
     return (
         f"Debiasing would pay only if more than {percent(less / (more + less))} of the images in use "
         "contradicted the shortcut."
@@ -88,13 +92,15 @@ def _points(about: Mapping[str, Any]) -> str:
 
 def conclusion(gain: Mapping[str, Any]) -> str:
     """Say whether the gain is significant, and how the images were chosen."""
-    about = gain["suspects"]
-    doubt = "" if about["low"] > 0 else "This gain is not significant. "
-    doubt = "Debiasing made it worse. " if about["high"] < 0 else doubt
-    return (
-        f"{doubt}Neither model was trained on these images. There are no bias labels: small networks that "
-        "were not trained on these images either decided which of them contradict the shortcut."
-    )
+    return " ".join(part for part in (_doubt(gain), ORIGIN) if part)
+
+
+def _doubt(gain: Mapping[str, Any]) -> str:
+    """Say that suspects lose accuracy, or that nothing significant changes; "" if there is a gain."""
+    about, where = gain["suspects"], "on images that contradict the shortcut"
+    if about["high"] < 0:
+        return f"Accuracy {where} became worse."
+    return "" if about["low"] > 0 else f"The change {where} is not significant."
 
 
 def table(gain: Mapping[str, Any]) -> Table:

@@ -122,7 +122,7 @@ def content(run: Finished, *, tsne: bool = False) -> dict[str, Any]:
         "costs": headline.cost_sentences(cost) if cost else [],
         "change": " ".join(rejection) or _change(run.scores, intervals),
         "unchecked": gain_words.unchecked(run.scores),
-        "origin": gain_words.conclusion(gain) if gain else "",
+        "origin": (gain_words.ORIGIN if rejection else gain_words.conclusion(gain)) if gain else "",
         "notes": _notes(run.record["recipe"], settings),
         "accuracies": words.accuracies(run.scores, names, intervals),
         "gain": gain,
