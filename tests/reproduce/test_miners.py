@@ -87,4 +87,4 @@ def test_lost_classes_are_counted(tmp_path: Path, monkeypatch: Any) -> None:
     assert page is not None
     rows = "\n".join(page.parts).splitlines()
     row = next(line for line in rows if "| epoch ensemble |" in line)
-    assert "| 2 | 441 to 4,861 | 8.0 to 88.0 | 90.0 | 10.0 to 99.0 | 1 |" in row
+    assert "| 2 | 441 to 4,861 | 8.0 to 88.0 | 90.0 | 10.0 to 99.0 | 1 | cuda |" in row

@@ -180,7 +180,7 @@ def _page(options: ReproduceOptions) -> Page:
             "- *augmented ensemble*: as the released code, which scores augmented images.\n"
             "- *warm-up*: one pass of ordinary cross entropy before the loss of the miner. ERM needs none.\n"
             "- *crossfit*: the miner of our preset. Two networks, one trained with GCE, must agree.",
-            table([*header, "lost"], rows),
+            table([*header, "lost", "device"], rows),
             f"All numbers: [{FILE}]({file})." if sets else "No miner has been run yet.",
         ]
     )
@@ -195,6 +195,7 @@ def _row(sets: Sequence[MinedSet]) -> list[str]:
         _range([100 * each.recall for each in sets if each.recall is not None]),
         _range([100 * each.crowded for each in sets]),
         str(lost) if sets else DASH,
+        ", ".join(sorted({each.device for each in sets})) or DASH,
     ]
 
 
