@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from ..models.head import evaluating
+from .dispatch_mode import QuickDispatchMode
 from .verbs import CONVS, CONVS_T
 
 
@@ -42,17 +42,12 @@ def multiply_adds(model: nn.Module, x: Tensor) -> int:
     return counter.total // 2
 
 
-class _FlopCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _FlopCounter(QuickDispatchMode):
     """Counts what torch's FlopCounterMode counts in total."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.total = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Return False, so that the mode does not import torch's compiler, which takes a second."""
-        return False
 
     def __torch_dispatch__(
         self,

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ...models.head import evaluating
+from ..dispatch_mode import QuickDispatchMode
 from ..multiply_adds import plain_attention
 from .numbering import FIXED
 from .operations import Call
@@ -38,13 +38,8 @@ def trace(model: nn.Module, x: Tensor) -> ChannelTrace:
     return state.record
 
 
-class Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Tracer(QuickDispatchMode):
     """A dispatch mode that applies the rule of every operation while a network runs."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Return False, so that the mode does not import torch's compiler, which takes a second."""
-        return False
 
     def __init__(self, model: nn.Module):
         super().__init__()  # type: ignore[no-untyped-call]
