@@ -55,6 +55,10 @@
       if (!box.isConnected) document.body.append(box);
       if (!box.open) box.showModal();
     };
+    const shut = () => {
+      box.close();
+      current.focus();
+    };
     const move = (step) => {
       const seen = [...document.querySelectorAll(every)].filter((each) => each.offsetParent !== null);
       show(seen[(seen.indexOf(current) + step + seen.length) % seen.length]);
@@ -75,9 +79,13 @@
       if (step) move(step);
     });
     box.addEventListener("click", (event) => {
-      if (event.target === box || event.target === close) box.close();
+      if (event.target === box || event.target === close) shut();
     });
-    box.addEventListener("close", () => current.focus());
+    // Not on the event "close": it comes later, and would take the focus from what has it by then.
+    box.addEventListener("cancel", (event) => {
+      event.preventDefault();
+      shut();
+    });
   }
   window.addEventListener("beforeprint", () => {
     for (const each of document.querySelectorAll("details")) each.open = true;
