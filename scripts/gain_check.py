@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -31,7 +31,7 @@ from unspur.data.custom.assembly import UserImages
 from unspur.data.splits import Part, Split, Splits
 from unspur.errors import DataError
 from unspur.report import terminal
-from unspur.stages.place import temporary_place
+from unspur.stages.place import Place, temporary_place
 from unspur.store import environment, read_document, write_document
 from unspur.training.metrics import mining_quality
 from unspur.training.prediction import predict
@@ -113,22 +113,21 @@ CASES: dict[str, tuple[Callable[[Path, str, int], Pair], str]] = {
 }
 
 
-def measure(pair: Pair, seed: int) -> dict[str, Any]:
+def measure(pair: Pair, seed: int, place: Place, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Debias images without bias labels; return the measured gain and the accuracies on test images."""
     own = Splits(train=pair.train.train, classes=pair.train.classes, name="own")
     began, cpu = time.perf_counter(), time.process_time()
-    with temporary_place("cpu", terminal.show(quiet=True)) as place:
-        run = workflow.open_debias(
-            UserImages(own),
-            place,
-            model="convnet",
-            settings={**SETTINGS, "seed": seed},
-            anyway=True,
-        )
-        outcome = workflow.carry_out(run)
-        results, truth = outcome.results, pair.train.conflicting("train")
-        weights = {"ordinary": results.weights("pretrain"), "debiased": results.final_weights}
-        test = {name: accuracies(outcome, each, pair.test) for name, each in weights.items()}
+    run = workflow.open_debias(
+        UserImages(own),
+        place,
+        model="convnet",
+        settings={**SETTINGS, **changes, "seed": seed},
+        anyway=True,
+    )
+    outcome = workflow.carry_out(run)
+    results, truth = outcome.results, pair.train.conflicting("train")
+    weights = {"ordinary": results.weights("pretrain"), "debiased": results.final_weights}
+    test = {name: accuracies(outcome, each, pair.test) for name, each in weights.items()}
     suspects = results.suspects().conflict
     return {
         "images": len(own.train),
@@ -180,7 +179,9 @@ def main() -> None:
             print(f"{name} is left out: {error}", file=sys.stderr)
             continue
         use = "choice" if name in CHOICE else "check"
-        runs.append({"case": name, "seed": seed, "use": use, **measure(pair, seed)})
+        with temporary_place("cpu", terminal.show(quiet=True)) as place:
+            found = measure(pair, seed, place, {})
+        runs.append({"case": name, "seed": seed, "use": use, **found})
         write_document(options.out, {"with": environment(), "runs": runs})
         print(runs[-1], flush=True)
 

@@ -37,27 +37,15 @@ SMALL = {"model.options": {"width": 16}}
 PLAIN = {"data.style": 0.0, "data.mix": 0.0, "data.spectrum": 0.0}
 MIXED = {"data.style": 1.0, "data.mix": 1.0, "data.spectrum": 0.5}
 WEIGHTS = {"prune.unit": "weight", "prune.cut": "threshold", "prune.weigh": "weights"}
-SHORT = {"finetune.steps": 500, "select.every": 25}
-LONG = {"finetune.steps": 937, "select.every": 46}  # the present preset takes 1,000 steps
-FIRST = {"plan": "dcwp", "finetune.drop": 0.2, **PLAIN, **WEIGHTS, **SHORT}
 # The preset and the alternatives to it: the method, and the changes of the preset's settings.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "preset": ("unspur", LONG),
-    "prefer aligned": ("unspur", {**LONG, **budget.preference("aligned")}),
-    "prefer conflicting": ("unspur", {**LONG, **budget.preference("conflicting")}),
-    "preset, noise on the logit": ("unspur", {**LONG, "prune.noise": "logit"}),
-    "noise on the logit, adapted from the initial weights": (
-        "unspur",
-        {**LONG, "prune.noise": "logit", "adapt.start": "initial", "adapt.steps": 937},
-    ),
-    "channels, short fine-tuning": ("unspur", SHORT),
-    "single weights": ("unspur", {**WEIGHTS, **SHORT}),
-    "single weights, noise on the logit": (
-        "unspur",
-        {**WEIGHTS, **SHORT, "prune.noise": "logit"},
-    ),
-    "not pruned": ("unspur", {**WEIGHTS, **SHORT, "prune.how": "random", "prune.keep": 1.0}),
-    "first preset": ("unspur", FIRST),
+    "preset": ("unspur", {}),
+    "prefer aligned": ("unspur", budget.preference("aligned")),
+    "prefer conflicting": ("unspur", budget.preference("conflicting")),
+    "noise on the logit": ("unspur", {"prune.noise": "logit"}),
+    "single weights": ("unspur", WEIGHTS),
+    "not pruned": ("unspur", {**WEIGHTS, "prune.how": "random", "prune.keep": 1.0}),
+    "not mixed": ("unspur", PLAIN),
     "JTT": ("jtt", {}),
     "JTT, mixed": ("jtt", MIXED),
     "ERM, mixed": ("erm", MIXED),

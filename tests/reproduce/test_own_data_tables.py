@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from unspur.reproduce.own_data_tables import (
+    augmentation_table,
     check_table,
     clean_table,
     coverage_table,
@@ -135,3 +136,22 @@ def test_a_page_says_where_and_when_a_table_was_measured(tmp_path: Path) -> None
     assert numbers.ratios_within("gpu", "runs", 0.7, 1.5) == "2 of 3"
     found = [numbers.is_measured(*key) for key in (("gpu", "runs"), ("gpu", "x"), ("none", "runs"))]
     assert found == [True, False, False]
+
+
+def mixed(variant: str, seed: int, conflicting: float) -> dict[str, Any]:
+    ordinary = {"average": 0.2, "aligned": 0.9, "conflicting": 0.1}
+    test = {"ordinary": ordinary, "debiased": {**ordinary, "conflicting": conflicting}}
+    return {"set": "digits: colour", "seed": seed, "variant": variant, "test": test}
+
+
+def test_kinds_of_mixing_are_means_over_seeds_beside_the_views_of_the_audit() -> None:
+    runs = [mixed("all", 0, 0.7), mixed("all", 1, 0.8), mixed("none", 0, 0.4)]
+    clean = {"ordinary": {"average": 0.9}, "debiased": {"average": 0.85}}
+    runs.append({"set": "digits", "seed": 0, "variant": "all", "test": clean})
+    views = [{"set": "digits: colour", "seed": seed, "views": ["grey"]} for seed in (0, 1)]
+    views.append({"set": "digits", "seed": 0, "views": []})
+    rows = augmentation_table(runs, views).splitlines()[2:]
+    assert rows == [
+        "| digits: colour | 2 | grey | 90.0 / 10.0 | 90.0 / 75.0 | 90.0 / 40.0 |",
+        "| digits | 1 | – | 90.0 | 85.0 | – |",
+    ]

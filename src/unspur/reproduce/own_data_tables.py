@@ -1,7 +1,7 @@
 """Tables about users' own images: coverage of the gain, clean data, the preset, the network.
 
 The records are written by scripts of the same names: gain_coverage, clean_sets, gain_check, own_preset,
-own_methods, own_network.
+own_methods, own_augmentation, own_network.
 """
 
 from __future__ import annotations
@@ -163,6 +163,34 @@ def method_comparison(runs: Sequence[Run]) -> str:
         cells = [_both(run["result"]) if run else DASH for run in of_kind]
         rows.append([kind, str(seed), _both(ordinary) if ordinary else DASH, *cells])
     return "\n".join(markdown_table(header, rows))
+
+
+def augmentation_table(runs: Sequence[Run], views: Sequence[Run]) -> str:
+    """Format kinds of mixing by set: the audit's views, and accuracies as means over the seeds."""
+    variants = list(dict.fromkeys(run["variant"] for run in runs))
+    header = ["set", "seeds", "views of the audit", "ordinary model", *variants]
+    rows = []
+    for name in dict.fromkeys(run["set"] for run in runs):
+        of_set = [run for run in runs if run["set"] == name]
+        seeds = sorted({run["seed"] for run in of_set})
+        by_variant = {
+            v: [r["test"]["debiased"] for r in of_set if r["variant"] == v] for v in variants
+        }
+        ordinary = [r["test"]["ordinary"] for r in of_set if r["variant"] == variants[0]]
+        shown = [
+            ", ".join(v["views"]) or DASH for v in views if v["set"] == name and v["seed"] in seeds
+        ]
+        cells = [_mean_accuracies(found) for found in (ordinary, *by_variant.values())]
+        rows.append([name, str(len(seeds)), "; ".join(dict.fromkeys(shown)), *cells])
+    return "\n".join(markdown_table(header, rows))
+
+
+def _mean_accuracies(runs: Sequence[Mapping[str, float]]) -> str:
+    """Format the mean accuracy on aligned / conflicting images, or on all if there is no shortcut."""
+    if not runs:
+        return DASH
+    parts = [part for part in ("aligned", "conflicting") if part in runs[0]] or ["average"]
+    return " / ".join(percent(mean(run[part] for run in runs)) for part in parts)
 
 
 def preset_table(runs: Sequence[Run]) -> str:

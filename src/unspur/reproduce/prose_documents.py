@@ -15,6 +15,7 @@ from .audit_table import audit_page, recall_table
 from .code_tables import folder_table, method_table
 from .loop_tables import loop_text
 from .own_data_tables import (
+    augmentation_table,
     check_table,
     clean_table,
     coverage_table,
@@ -177,6 +178,11 @@ class ProseDocuments:
     def own_methods_lead(self) -> str:
         """Return the range of the preset's lead over these methods on conflicting images, in points."""
         return lead_of_preset(read_document(self.folder / "own-methods.json.gz")["runs"])
+
+    def own_augmentation(self) -> str:
+        """Return the table of kinds of mixing on users' own images."""
+        found = read_document(self.folder / "own-augmentation.json.gz")
+        return augmentation_table(found["runs"], found["views"])
 
     def loop(self, name: str) -> str:
         """Return a table or number about probes and checks."""
