@@ -5,78 +5,13 @@ import { ask, newKey, Outbox, pageName, Refusal } from "./server.js";
 import { Chooser } from "./chooser.js";
 import { Debias } from "./debias.js";
 import { Grid } from "./grid.js";
+import { List } from "./list.js";
 import { RegionTool } from "./region.js";
 import { Single } from "./single.js";
 
-const PAGE = 200; // rows of one request
 const WATCH = 2500; // milliseconds between requests for the decisions of others
 const KEYS = { c: "confirm", n: "clear", w: "relabel", x: "exclude", s: "skip", u: "undo" };
 const AFTER = { confirm: "confirmed", clear: "cleared", relabel: "relabelled", exclude: "excluded", skip: "skipped" };
-
-// The rows that a filter has selected; they are loaded in pages when they are needed.
-class List {
-  constructor() {
-    this.total = 0;
-    this.pages = new Map();
-    this.rows = new Map(); // place -> row
-    this.places = new Map(); // row number -> place
-  }
-
-  async select(query) {
-    const found = await ask("api/select", query);
-    Object.assign(this, { query, selection: found.selection, total: found.total });
-    this.forget();
-    return found;
-  }
-
-  // Load all rows of the same selection again when they are needed.
-  forget() {
-    this.pages.clear();
-    this.rows.clear();
-    this.places.clear();
-  }
-
-  known(place) {
-    return this.rows.get(place);
-  }
-
-  async at(place) {
-    if (place < 0 || place >= this.total) return null;
-    if (!this.rows.has(place)) await this.load(Math.floor(place / PAGE));
-    return this.rows.get(place);
-  }
-
-  load(page) {
-    if (!this.pages.has(page)) {
-      const loading = this.fetch(page).catch((error) => {
-        this.pages.delete(page);
-        if (error instanceof Refusal && error.status === 410) document.dispatchEvent(new Event("review:forgotten"));
-      });
-      this.pages.set(page, loading);
-    }
-    return this.pages.get(page);
-  }
-
-  async fetch(page) {
-    const { selection } = this;
-    const values = { selection, from: page * PAGE, to: (page + 1) * PAGE };
-    const { rows } = await ask("api/rows", values);
-    if (selection !== this.selection) return;
-    rows.forEach((row, i) => this.put(page * PAGE + i, row));
-  }
-
-  put(place, row) {
-    this.rows.set(place, row);
-    this.places.set(row.row, place);
-  }
-
-  // Replace rows by those of the server; return their places.
-  update(rows) {
-    const places = rows.map((row) => this.places.get(row.row)).filter((place) => place !== undefined);
-    for (const row of rows) if (this.places.has(row.row)) this.rows.set(this.places.get(row.row), row);
-    return places;
-  }
-}
 
 class Page {
   async start() {
