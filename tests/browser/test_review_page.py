@@ -72,7 +72,7 @@ def test_escape_closes_the_class_chooser(visit, url, folder):
     names = page.eval_on_selector_all("#chooser-list li", "all => all.map(e => e.textContent)")
     assert names == ["dog", "<i>owl</i>"]  # the likely one first, its own label not at all
     page.keyboard.press("Escape")
-    assert not page.is_visible("#chooser")
+    page.wait_for_selector("#chooser", state="hidden")
     assert not (folder / "review.jsonl").exists()
 
 
@@ -391,6 +391,7 @@ def test_the_debias_dialog_runs_the_command_and_links_the_report(visit, tmp_path
         with page.context.expect_page() as opened:
             page.click("#debias-report")
         report = opened.value
+        report.wait_for_selector("#p", state="attached")  # the new tab can still be empty
         wait_until(report, "document.querySelector('#p').textContent.includes('asked')")
         assert report.text_content("#p") == "by script, not asked"
         report.close()
