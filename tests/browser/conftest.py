@@ -58,28 +58,29 @@ def url(folder):
 @pytest.fixture
 def visit(browser):
     """Open pages of one browser; fail at the end if a page had an error."""
-    trouble, pages = [], []
-    context = browser.new_context(viewport={"width": 1200, "height": 850})
+    trouble = []
+    contexts = [browser.new_context(viewport={"width": 1200, "height": 850})]
 
-    def open_(url, *, ready="#image-title", **how):
-        page = (browser.new_context(**how) if how else context).new_page()
+    def open_(url, **how):
+        if how:
+            contexts.append(browser.new_context(**how))
+        page = contexts[-1 if how else 0].new_page()
         page.set_default_timeout(30_000)
-        page.on("console", lambda message: _note(trouble, message.text))
+        page.on("console", lambda message: _note(trouble, message))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
         page.goto(url)
         wait_until(page, "document.querySelector('#image-title').textContent !== '…'")
-        pages.append(page)
         return page
 
     open_.trouble = trouble
     yield open_
-    for page in pages:
-        page.close()
+    for context in contexts:
+        context.close()
     assert trouble == []
 
 
-def _note(trouble, text):
+def _note(trouble, message):
     """Collect errors of the browser, unless a server has ended before its page was closed."""
-    if "net::ERR" not in text:
-        trouble.append(text)
+    if "net::ERR" not in message.text:
+        trouble.append(f"{message.text} ({message.location['url']})")
