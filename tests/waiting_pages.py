@@ -29,6 +29,13 @@ def wait_for_text(page, selector, pattern):
     wait_until(page, f"new RegExp({json.dumps(pattern)}).test({found})")
 
 
+def wait_for_networks(page):
+    """Wait until the networks have answered all that the page asks them about an image."""
+    page.wait_for_selector("#near li")
+    seen = "[...document.querySelectorAll('#looks img')]"
+    wait_until(page, f"{seen}.length > 0 && {seen}.every(i => i.naturalWidth)")
+
+
 def wait_for_row(folder, name, **values):
     until = time.time() + 30
     while not values.items() <= read_rows(folder / "suspects.csv")[name].items():
@@ -48,11 +55,14 @@ class Held:
 
     def __init__(self, page, pattern, *, answers=True):
         self.page, self.pattern, self.answers = page, pattern, answers
-        self.held = []
+        self.held, self.holds = [], True
         page.route(pattern, self._take)
 
     def _take(self, route):
-        self.held.append((route, route.fetch() if self.answers else None))
+        if self.holds:
+            self.held.append((route, route.fetch() if self.answers else None))
+        else:
+            route.continue_()
 
     def wait(self, count=1):
         until = time.time() + 30
@@ -62,7 +72,7 @@ class Held:
 
     def let_go(self):
         """Let go what is held, and hold nothing from now on; return after the page has got it."""
-        self.page.unroute(self.pattern, self._take)
+        self.holds = False
         for route, response in self.held:
             if response is None:
                 route.continue_()

@@ -19,6 +19,7 @@ from unspur.review.debias_job import DebiasCommand
 from unspur.review.region_sample import RowSample
 from waiting_pages import (
     title,
+    wait_for_networks,
     wait_for_row,
     wait_for_state,
     wait_for_text,
@@ -509,7 +510,7 @@ def test_a_test_of_a_region_shows_progress_and_stops(visit, folder):
     desk, gate = make_region_desk(folder)
     with serving(desk) as url:
         page = open_region_page(visit, url)
-        page.wait_for_selector("#looks img")  # the networks have answered everything else
+        wait_for_networks(page)
         gate.clear()
         page.click("#draw")
         page.click("#region-ask")
