@@ -7,23 +7,25 @@ const PAGE = 200; // rows of one request
 export class List {
   constructor() {
     this.total = 0;
-    this.pages = new Map();
-    this.rows = new Map(); // place -> row
-    this.places = new Map(); // row number -> place
+    this.forget();
   }
 
+  // Return what was found, or null if something else has been selected since.
   async select(query) {
+    this.query = query;
+    const turn = (this.turn = {});
     const found = await ask("api/select", query);
-    Object.assign(this, { query, selection: found.selection, total: found.total });
+    if (turn !== this.turn) return null;
+    Object.assign(this, { selection: found.selection, total: found.total });
     this.forget();
     return found;
   }
 
   // Load all rows of the same selection again when they are needed.
   forget() {
-    this.pages.clear();
-    this.rows.clear();
-    this.places.clear();
+    this.pages = new Map();
+    this.rows = new Map(); // place -> row
+    this.places = new Map(); // row number -> place
   }
 
   known(place) {
@@ -37,21 +39,22 @@ export class List {
   }
 
   load(page) {
-    if (!this.pages.has(page)) {
+    const { pages } = this;
+    if (!pages.has(page)) {
       const loading = this.fetch(page).catch((error) => {
-        this.pages.delete(page);
-        if (error instanceof Refusal && error.status === 410) document.dispatchEvent(new Event("review:forgotten"));
+        pages.delete(page);
+        if (pages === this.pages && error instanceof Refusal && error.status === 410) document.dispatchEvent(new Event("review:forgotten"));
       });
-      this.pages.set(page, loading);
+      pages.set(page, loading);
     }
-    return this.pages.get(page);
+    return pages.get(page);
   }
 
   async fetch(page) {
-    const { selection } = this;
+    const { selection, rows: wanted } = this;
     const values = { selection, from: page * PAGE, to: (page + 1) * PAGE };
     const { rows } = await ask("api/rows", values);
-    if (selection !== this.selection) return;
+    if (wanted !== this.rows) return; // the rows are of an earlier selection, or older than the list
     rows.forEach((row, i) => this.put(page * PAGE + i, row));
   }
 

@@ -87,6 +87,7 @@ class Page {
     const values = Object.fromEntries(new FormData(byId("filters")));
     try {
       const found = await this.list.select(values);
+      if (!found) return;
       this.showProgress(found);
       this.place = 0;
       byId("found").textContent = `${found.total.toLocaleString("en")} images found`;
@@ -101,7 +102,7 @@ class Page {
   async reselect() {
     const { place } = this;
     try {
-      await this.list.select(this.list.query);
+      if (!(await this.list.select(this.list.query))) return;
     } catch {
       return;
     }

@@ -18,8 +18,9 @@ export class Single {
   }
 
   async show(position) {
+    const wanted = (this.wanted = {});
     const row = await this.list.at(position);
-    if (!row) return;
+    if (!row || wanted !== this.wanted) return; // another image has been wanted since
     this.position = position;
     const same = this.row?.row === row.row;
     this.row = row;
