@@ -15,6 +15,7 @@ export class Grid {
     this.spare = [];
     this.at = 0;
     this.anchor = 0;
+    this.moves = 0; // how often the user has gone elsewhere
     this.clear();
     this.viewport.addEventListener("scroll", () => this.draw());
     this.viewport.addEventListener("keydown", (event) => this.key(event));
@@ -88,6 +89,7 @@ export class Grid {
     else if (key === "Escape") this.clear();
     else if (key.toLowerCase() === "a") this.choose(0, this.list.total);
     else return;
+    this.moves += 1;
     event.preventDefault();
     event.stopPropagation();
   }
@@ -113,6 +115,7 @@ export class Grid {
   click(event) {
     const place = this.placeOf(event);
     if (place === null) return;
+    this.moves += 1;
     this.at = place;
     if (event.shiftKey) this.extend(place);
     else this.toggle(place);

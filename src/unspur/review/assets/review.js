@@ -29,6 +29,8 @@ class Page {
     this.region = new RegionTool();
     this.outbox = new Outbox(about.table, (sent, answer) => this.answered(sent, answer), () => this.reload());
     this.place = 0;
+    this.moves = 0; // how often the user has gone elsewhere in the single view
+    this.undoneAt = 0; // how often the user had moved before the last undo
     this.fillPage(about);
     this.listen();
     await this.select();
@@ -84,6 +86,7 @@ class Page {
   // -- the current list and image
 
   async select() {
+    this.moves += 1;
     const values = Object.fromEntries(new FormData(byId("filters")));
     try {
       const found = await this.list.select(values);
@@ -157,6 +160,7 @@ class Page {
       return;
     }
     this.place = next;
+    this.moves += 1;
     await this.single.show(next);
   }
 
@@ -230,6 +234,7 @@ class Page {
   }
 
   undo() {
+    this.undoneAt = this.moves + this.grid.moves;
     this.outbox.add("api/undo", { key: newKey(), page: this.page });
   }
 
@@ -245,7 +250,9 @@ class Page {
     if (!("undone" in answer)) return;
     announce(`Undone. ${answer.rows.length === 1 ? statusText(answer.rows[0]) : ""}`);
     const place = this.list.places.get(answer.rows[0]?.row);
-    if (place === undefined) return;
+    // A late answer does not take the user back from where they have gone since.
+    const moved = this.moves + this.grid.moves !== this.undoneAt;
+    if (place === undefined || moved) return;
     if (this.viewName === "grid") this.grid.move(place, false);
     else {
       this.place = place;
