@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
 
-from reviews import make_desk, serving, write_table
-from waiting_pages import Held, title, wait_for_text, wait_for_title
+from reviews import make_desk, read_rows, serving, write_table
+from waiting_pages import Held, title, wait_for_row, wait_for_text, wait_for_title
 
 
 @pytest.fixture
@@ -16,6 +16,10 @@ def long_url(tmp_path):
     write_table(tmp_path / "long", 250, suspects=250)
     with serving(make_desk(tmp_path / "long")) as url:
         yield url
+
+
+def focus(page):
+    return page.evaluate("document.activeElement.id || document.activeElement.name")
 
 
 def decide_two_and_undo_late(page):
@@ -54,6 +58,72 @@ def test_a_late_undo_leaves_the_marked_cell(visit, url):
     undo.let_go()
     wait_for_text(page, "#progress-text", "^0 of 6")
     assert page.get_attribute("#viewport", "aria-activedescendant") == "cell-5"
+
+
+def test_a_class_is_for_the_image_of_its_question(visit, url, folder):
+    page = visit(url)
+    undo = decide_two_and_undo_late(page)
+    page.keyboard.press("w")
+    undo.let_go()
+    wait_for_text(page, "#progress-text", "^1 of 6")
+    page.keyboard.type("owl")
+    page.keyboard.press("Enter")
+    wait_for_row(folder, "cat/00002.png", new_label="<i>owl</i>")
+    assert read_rows(folder / "suspects.csv")["dog/00001.png"]["new_label"] == ""
+
+
+def test_a_note_is_for_the_image_of_its_first_letter(visit, url, folder):
+    page = visit(url)
+    rows = Held(page, "**/api/rows?*")
+    page.select_option("[name=sort]", "weakest")
+    rows.wait()
+    page.focus("#note")
+    page.keyboard.type("blurred")
+    rows.let_go()
+    wait_for_title(page, "dog/00005.png")
+    page.keyboard.press("Enter")
+    wait_for_row(folder, "cat/00000.png", note="blurred")
+    assert read_rows(folder / "suspects.csv")["dog/00005.png"]["note"] == ""
+    assert page.input_value("#note") == ""
+
+
+def test_a_note_is_shown_before_the_server_has_it(visit, url, folder):
+    page = visit(url)
+    decide = Held(page, "**/api/decide", answers=False)
+    page.keyboard.press("m")
+    page.keyboard.type("blurred")
+    page.keyboard.press("Enter")
+    page.keyboard.press("x")
+    wait_for_title(page, "dog/00001.png")
+    page.keyboard.press("ArrowLeft")
+    wait_for_title(page, "cat/00000.png")
+    assert page.input_value("#note") == "blurred"
+    decide.let_go()
+    wait_for_text(page, "#progress-text", "^1 of 6")
+    wait_for_row(folder, "cat/00000.png", note="blurred", flag="exclude")
+
+
+def test_a_decision_is_not_about_the_image_before(visit, long_url, tmp_path):
+    page = visit(long_url)
+    rows = Held(page, "**/api/rows?*from=200*")
+    page.keyboard.press("g")
+    page.wait_for_selector(".cell")
+    page.keyboard.press("End")
+    for _ in range(50):
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    wait_for_title(page, "dog/00199.png")
+    page.keyboard.press("c")
+    rows.wait()
+    page.keyboard.press("x")
+    assert page.text_content("#live") == "The image is being loaded."
+    rows.let_go()
+    wait_for_title(page, "cat/00200.png")
+    wait_for_text(page, "#progress-text", "^1 of 250")
+    found = read_rows(tmp_path / "long" / "suspects.csv")
+    assert [found[name]["flag"] for name in ("dog/00199.png", "cat/00200.png")] == ["suspect"] * 2
+    page.keyboard.press("x")
+    wait_for_row(tmp_path / "long", "cat/00200.png", flag="exclude")
 
 
 def test_the_last_image_wanted_is_shown(visit, long_url):

@@ -78,6 +78,10 @@ class Page {
     byId("note").addEventListener("keydown", (event) => {
       if (event.key === "Escape") byId("image-title").focus();
     });
+    byId("note").addEventListener("focus", () => {
+      this.moves += 1;
+      this.noted = this.single.row;
+    });
     document.addEventListener("keydown", (event) => this.key(event));
     document.addEventListener("review:forgotten", () => this.reselect());
     document.addEventListener("visibilitychange", () => this.watch());
@@ -180,15 +184,29 @@ class Page {
     if (this.readOnly) return;
     if (kind === "undo") this.undo();
     else if (!this.list.total) return;
-    else if (kind === "relabel") this.askClass();
+    else if (this.viewName !== "grid" && !this.isShown()) {
+      announce("The image is being loaded.");
+      this.single.show(this.place);
+    } else if (kind === "relabel") this.askClass();
     else this.decide(kind);
   }
 
-  async askClass() {
-    const inGrid = this.viewName === "grid";
-    const rows = inGrid ? this.chosenRows() : [this.single.row];
+  // Whether the page shows the current image, and not the one before while a slow server sends its row.
+  isShown() {
+    const { row } = this.single;
+    return row !== undefined && this.list.known(this.place)?.row === row.row;
+  }
+
+  askClass() {
+    const about = this.target();
+    const rows = this.viewName === "grid" ? this.chosenRows() : [this.single.row];
     const labels = rows.map((row) => row.label);
-    this.chooser.open(labels, rows[0]?.predicted, (label) => this.decide("relabel", { label }));
+    this.moves += 1;
+    this.chooser.open(labels, rows[0]?.predicted, (label) => this.decide("relabel", { label }, about));
+  }
+
+  target() {
+    return this.viewName === "grid" ? this.chosen() : { rows: [this.single.row.row] };
   }
 
   chosenRows() {
@@ -202,17 +220,16 @@ class Page {
     return rows;
   }
 
-  decide(kind, more = {}) {
-    const inGrid = this.viewName === "grid";
-    const about = inGrid ? this.chosen() : { rows: [this.single.row.row] };
-    const places = inGrid ? null : [this.place];
+  decide(kind, more = {}, about = this.target()) {
+    this.moves += 1;
     this.outbox.add("api/decide", { kind, key: newKey(), page: this.page, table: this.table, ...about, ...more });
-    if (inGrid) {
+    if (this.viewName === "grid") {
       this.grid.clear();
       return;
     }
-    this.expect(places[0], kind, more.label ?? "");
-    if (kind !== "note") this.step(1);
+    const [number] = about.rows;
+    this.expect(number, kind, more);
+    if (kind !== "note" && this.single.row.row === number) this.step(1);
   }
 
   // The selection of the grid: row numbers if the page has loaded all of them, otherwise places.
@@ -224,13 +241,14 @@ class Page {
   }
 
   // Show the decision before the server has answered.
-  expect(place, kind, label) {
+  expect(number, kind, { label = "", note }) {
+    const place = this.list.places.get(number);
     const row = this.list.known(place);
-    if (!row || !(kind in AFTER)) return;
-    const after = { ...row, status: AFTER[kind], new_label: label };
+    if (!row) return;
+    const after = kind === "note" ? { ...row, note } : { ...row, status: AFTER[kind], new_label: label };
     this.list.put(place, after);
     this.single.refresh(after);
-    announce(`${statusText(after)}.`);
+    if (kind !== "note") announce(`${statusText(after)}.`);
   }
 
   undo() {
@@ -241,7 +259,10 @@ class Page {
   saveNote() {
     const note = byId("note").value.trim();
     byId("image-title").focus();
-    if (note !== this.single.row.note) this.decide("note", { note });
+    const row = this.noted; // the image of the note, even if another one is shown by now
+    if (!row) return;
+    if (note !== row.note) this.decide("note", { note }, { rows: [row.row] });
+    this.single.refresh(this.single.row); // the field is about the shown image again
   }
 
   answered(sent, answer) {
