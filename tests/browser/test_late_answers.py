@@ -143,6 +143,21 @@ def test_the_last_image_wanted_is_shown(visit, long_url):
     assert title(page) == "dog/00001.png"
 
 
+def test_late_rows_do_not_take_the_focus(visit, long_url):
+    page = visit(long_url)
+    rows = Held(page, "**/api/rows?*from=200*")
+    page.keyboard.press("g")
+    page.wait_for_selector(".cell")
+    page.keyboard.press("End")
+    rows.wait()
+    page.keyboard.press("Enter")
+    assert focus(page) == "image-title"
+    page.keyboard.press("/")
+    rows.let_go()
+    wait_for_title(page, "dog/00249.png")
+    assert focus(page) == "text"
+
+
 def test_the_last_filter_counts(visit, url):
     page = visit(url)
     late = Held(page, "**/api/select?*shown=all*")

@@ -143,11 +143,14 @@ class Page {
     for (const each of ["single", "grid"]) byId(`view-${each}`).setAttribute("aria-pressed", String(each === name));
     if (name === "grid") this.grid.at = this.grid.anchor = this.place;
     else this.place = Math.min(this.grid.at, Math.max(0, this.list.total - 1));
-    await this.showPlace();
+    this.moves += 1;
+    const shown = this.showPlace();
+    // Before the rows are loaded: a later focus would be taken from a field in which the user writes by then.
     if (name === "grid") {
       byId("viewport").focus();
       this.grid.reveal();
     } else byId("image-title").focus();
+    await shown;
   }
 
   openAt(place) {
