@@ -7,7 +7,10 @@ import pytest
 pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
 
 from reviews import make_desk, read_rows, serving, write_table
-from waiting_pages import Held, title, wait_for_row, wait_for_text, wait_for_title
+from waiting_pages import Held, settle, title, wait_for_row, wait_for_text, wait_for_title
+
+# Requests for other decisions come by a timer; a test of them asks at once.
+ASK_CHANGES = "document.dispatchEvent(new Event('visibilitychange'))"
 
 
 @pytest.fixture
@@ -168,3 +171,47 @@ def test_the_last_filter_counts(visit, url):
     late.let_go()
     assert page.text_content("#found") == "0 images found"
     assert page.is_visible("#empty")
+
+
+def test_late_changes_do_not_hide_a_decision(visit, url):
+    page = visit(url)
+    changes = Held(page, "**/api/changes*")
+    page.evaluate(ASK_CHANGES)
+    changes.wait()
+    page.keyboard.press("x")
+    wait_for_text(page, "#progress-text", "^1 of 6")
+    changes.let_go()
+    assert page.text_content("#progress-text") == "1 of 6 suspects decided"
+
+
+def test_the_answer_to_a_decision_does_not_hide_the_next(visit, url):
+    page = visit(url)
+    decide = Held(page, "**/api/decide", answers=False)
+    page.keyboard.press("c")
+    wait_for_title(page, "dog/00001.png")
+    page.keyboard.press("ArrowLeft")
+    wait_for_title(page, "cat/00000.png")
+    page.keyboard.press("x")
+    page.keyboard.press("ArrowLeft")
+    wait_for_title(page, "cat/00000.png")
+    decide.wait()
+    decide.held.pop()[0].continue_()
+    decide.wait()  # for the second decision, which is sent after the answer to the first
+    assert page.text_content("#status") == "excluded"
+    decide.let_go()
+    wait_for_text(page, "#progress-text", "^1 of 6")
+    assert page.text_content("#status") == "excluded"
+
+
+def test_a_decision_that_is_not_saved_stays_reported(visit, url):
+    page = visit(url)
+    changes = Held(page, "**/api/changes*", answers=False)
+    page.evaluate(ASK_CHANGES)
+    changes.wait()
+    page.evaluate("window.setTimeout = () => 0")  # nothing is sent again
+    page.route("**/api/decide", lambda route: route.abort())
+    page.keyboard.press("x")
+    wait_for_text(page, "#banner", "1 decision is kept")
+    changes.held[0][0].abort()
+    settle(page)
+    assert "1 decision is kept" in page.text_content("#banner")

@@ -289,28 +289,37 @@ class Page {
       this.reload();
       return;
     }
-    const places = this.list.update(rows);
-    this.grid.refresh(places);
-    for (const row of rows) this.single.refresh(row);
+    // Rows with a decision that is still on its way: the page already shows it, and the answer does not know it.
+    const newer = new Set(this.outbox.waiting.flatMap(({ body }) => body.rows ?? []));
+    const current = rows.filter(({ row }) => !newer.has(row));
+    this.grid.refresh(this.list.update(current));
+    for (const row of current) this.single.refresh(row);
   }
 
   // Get the decisions of other pages and servers.
   async watch() {
     if (document.hidden || this.outbox.waiting.length || this.watching) return;
     this.watching = true;
+    const { count } = this.outbox;
     try {
       const found = await ask("api/changes", { since: this.seq });
-      this.seq = found.seq; // set only here: the answer to a decision of this page does not include earlier decisions of others
-      this.take(found);
-      this.showProgress(found);
+      // An answer from before a decision of this page would hide it; the next answer includes it.
+      if (count === this.outbox.count) this.takeChanges(found);
       if (this.lost) warn(this.readOnly ? "Read-only: decisions are disabled." : "");
       this.lost = false;
     } catch (error) {
       this.lost = true;
       const restarted = error instanceof Refusal && error.status === 403;
-      warn(restarted ? "The server was restarted. Open the new address that it printed." : "The server does not answer. Start `unspur review` again. Your decisions are saved.");
+      const text = restarted ? "The server was restarted. Open the new address that it printed." : "The server does not answer. Start `unspur review` again. Your decisions are saved.";
+      if (!this.outbox.waiting.length) warn(text); // otherwise the outbox says how many are not saved
     }
     this.watching = false;
+  }
+
+  takeChanges(found) {
+    this.seq = found.seq; // set only here: the answer to a decision of this page does not include earlier decisions of others
+    this.take(found);
+    this.showProgress(found);
   }
 
   // -- keys
