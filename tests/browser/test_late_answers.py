@@ -7,7 +7,15 @@ import pytest
 pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
 
 from reviews import make_desk, read_rows, serving, write_table
-from waiting_pages import Held, settle, title, wait_for_row, wait_for_text, wait_for_title
+from waiting_pages import (
+    Held,
+    settle,
+    title,
+    wait_for_row,
+    wait_for_text,
+    wait_for_title,
+    wait_until,
+)
 
 # Requests for other decisions come by a timer; a test of them asks at once.
 ASK_CHANGES = "document.dispatchEvent(new Event('visibilitychange'))"
@@ -215,3 +223,32 @@ def test_a_decision_that_is_not_saved_stays_reported(visit, url):
     changes.held[0][0].abort()
     settle(page)
     assert "1 decision is kept" in page.text_content("#banner")
+
+
+def test_no_picture_of_another_image_is_shown(visit, url):
+    page = visit(url)
+    opacity = "getComputedStyle(document.querySelector('#image')).opacity"
+    wait_until(page, f"{opacity} === '1' && document.querySelector('#image').naturalWidth > 0")
+    pictures = Held(page, "**/image/2?*", answers=False)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    wait_for_title(page, "cat/00002.png")
+    wait_until(page, f"{opacity} === '0'")
+    pictures.let_go()
+    wait_until(page, f"{opacity} === '1'")
+
+
+def test_no_cell_shows_the_picture_of_another_image(visit, long_url):
+    page = visit(long_url)
+    page.keyboard.press("g")
+    page.keyboard.press("End")
+    page.wait_for_selector("#cell-249[aria-label]")  # all rows are known now
+    page.keyboard.press("Home")
+    page.wait_for_selector("#cell-0 img[src]")
+    page.evaluate("window.setTimeout = () => 0")  # no other picture is loaded
+    page.keyboard.press("End")
+    page.wait_for_selector("#cell-249[aria-label]")
+    shown = page.eval_on_selector_all(
+        ".cell img[src]", "all => all.map(i => [i.dataset.row, i.getAttribute('src')])"
+    )
+    assert [src for row, src in shown if not src.startswith(f"thumbnail/{row}?")] == []

@@ -184,6 +184,7 @@ export class Grid {
   async later(cell, place) {
     const image = cell.querySelector("img");
     image.removeAttribute("src");
+    delete image.dataset.row;
     cell.querySelector(".words").textContent = "…";
     const row = await this.list.at(place);
     if (row && this.cells.get(place) === cell) this.write(cell, row);
@@ -198,6 +199,7 @@ export class Grid {
     cell.querySelector(".decided").textContent = row.status === "open" ? "" : statusText(row);
     const image = cell.querySelector("img");
     if (image.dataset.row === String(row.row) && image.hasAttribute("src")) return;
+    image.removeAttribute("src"); // of the place that the cell had before
     image.dataset.row = row.row;
     clearTimeout(cell.timer);
     cell.timer = setTimeout(() => {

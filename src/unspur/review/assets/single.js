@@ -27,6 +27,7 @@ export class Single {
     this.facts(row);
     if (same) return;
     this.heat.hidden = true;
+    byId("frame").classList.add("loading"); // the browser shows the image before until this one is loaded
     this.image.src = picture("image", row.row);
     this.image.alt = `${row.name}, labelled ${row.label}`;
     this.preload(position + 1);
@@ -142,6 +143,7 @@ export class Single {
   }
 
   loaded() {
+    byId("frame").classList.remove("loading");
     byId("no-image").hidden = true;
     this.image.hidden = false;
     const tiny = Math.max(this.image.naturalWidth, this.image.naturalHeight) <= 96;
