@@ -225,6 +225,14 @@ def test_a_decision_that_is_not_saved_stays_reported(visit, url):
     assert "1 decision is kept" in page.text_content("#banner")
 
 
+def test_a_closed_chooser_keeps_no_focus(visit, url):
+    page = visit(url)
+    page.keyboard.press("w")
+    # At once: some browsers move the focus only when they redraw, and a key before would be lost.
+    closed = "(document.querySelector('#chooser-close').click(), document.activeElement.id)"
+    assert page.evaluate(closed) != "chooser-text"
+
+
 def test_no_picture_of_another_image_is_shown(visit, url):
     page = visit(url)
     opacity = "getComputedStyle(document.querySelector('#image')).opacity"
