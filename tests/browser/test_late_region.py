@@ -52,3 +52,20 @@ def test_a_stop_does_not_overtake_its_start(visit, folder):
         wait_for_state(desk, "stopped")
         gate.set()
         assert not page.is_visible("#region")
+
+
+def test_pictures_of_the_test_before_are_not_loaded(visit, folder):
+    """The server would answer that it has forgotten them, which the browser notes as an error."""
+    desk, _ = make_region_desk(folder)
+    with serving(desk) as url:
+        page = start_region(visit, url)
+        flips = Held(page, "**/flip/**", answers=False)
+        page.keyboard.press("r")
+        for key in ["ArrowLeft"] * 7 + ["ArrowUp"] * 7 + ["Enter"]:
+            page.keyboard.press(key)
+        flips.wait(12)
+        page.keyboard.press("r")
+        page.keyboard.press("Enter")
+        wait_until(page, "document.querySelector('.flips img')?.src.includes('/flip/2/')")
+        flips.let_go()
+        wait_until(page, "[...document.querySelectorAll('.flips img')].every(i => i.naturalWidth)")

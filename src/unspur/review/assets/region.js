@@ -169,7 +169,6 @@ export class RegionTool {
     const test = (this.current = {}); // answers to an earlier test, which come late, are not shown
     this.drawing = false;
     this.lay();
-    byId("region-answer").replaceChildren();
     this.show({ state: "running", progress: 0 });
     try {
       const { number } = await this.send("api/region/start", { region: this.rectangle });
@@ -211,6 +210,12 @@ export class RegionTool {
     byId("region-progress").hidden = true;
     byId("region-ask").hidden = !this.drawing;
     byId("region-cancel-text").textContent = this.running ? "Stop" : this.drawing ? "Cancel" : "Close";
+    this.empty();
+  }
+
+  // Pictures that are still being loaded belong to a test that the server forgets when the next one starts.
+  empty() {
+    for (const image of byId("region-answer").querySelectorAll("img")) image.removeAttribute("src");
     byId("region-answer").replaceChildren();
   }
 
