@@ -1,5 +1,7 @@
 """Tests that every page must pass in a browser; the tests of each page import them."""
 
+from waiting_pages import wait_until
+
 
 def test_a_page_prints_with_its_settings(open_page, tmp_path):
     page = open_page()
@@ -22,7 +24,8 @@ def test_a_picture_is_enlarged_by_mouse_and_keyboard(open_page):
     first = page.locator(".suspects .card img").first
     small = first.bounding_box()["width"]
     first.click()
-    assert page.locator(".zoom img").bounding_box()["width"] > 3 * small
+    large = "document.querySelector('.zoom img').getBoundingClientRect().width"
+    wait_until(page, f"{large} > {3 * small}")  # once the picture is decoded
     assert page.locator(".zoom img").get_attribute("src") == first.get_attribute("src")
     name = page.locator(".suspects .card").first.get_attribute("data-name")
     assert name in page.locator(".zoom p").text_content()
@@ -30,7 +33,7 @@ def test_a_picture_is_enlarged_by_mouse_and_keyboard(open_page):
     second = page.locator(".suspects .card img").nth(1)
     assert page.locator(".zoom img").get_attribute("src") == second.get_attribute("src")
     page.keyboard.press("Escape")
-    assert not page.is_visible(".zoom")
+    page.wait_for_selector(".zoom", state="hidden")
     assert second.evaluate("e => e === document.activeElement")
     first.focus()
     page.keyboard.press("Enter")

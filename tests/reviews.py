@@ -11,6 +11,7 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 from urllib.parse import urlsplit
 
 import torch
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 import toys
 from unspur import models, stages
 from unspur.data.splits import Split
+from unspur.review import review_server
 from unspur.review.debias_job import DebiasJob
 from unspur.review.image_sources import FileImages
 from unspur.review.network_views import NetworkViews, no_networks
@@ -135,7 +137,9 @@ def serving(desk: ReviewDesk):
     """Serve a desk in a thread, and yield its URL."""
     import uvicorn
 
-    server = open_server(desk)
+    # Any port: at the usual one, a page whose server has ended could ask the server of another test.
+    with mock.patch.object(review_server, "USUAL_PORT", 0):
+        server = open_server(desk)
     config = uvicorn.Config(server.app, log_level="warning", access_log=False, lifespan="off")
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [server.socket]})

@@ -6,6 +6,9 @@ import shutil
 
 import pytest
 
+from reviews import make_desk, serving, write_table
+from waiting_pages import wait_until
+
 
 @pytest.fixture(scope="session")
 def browser():
@@ -38,3 +41,46 @@ def open_page(browser, report):
     for page in pages:
         page.close()
     assert trouble == []
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_table(tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def url(folder):
+    with serving(make_desk(folder)) as address:
+        yield address
+
+
+@pytest.fixture
+def visit(browser):
+    """Open pages of one browser; fail at the end if a page had an error."""
+    trouble = []
+    contexts = [browser.new_context(viewport={"width": 1200, "height": 850})]
+
+    def open_(url, **how):
+        if how:
+            contexts.append(browser.new_context(**how))
+        page = contexts[-1 if how else 0].new_page()
+        page.set_default_timeout(30_000)
+        page.on("console", lambda message: _note(trouble, message))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("dialog", lambda dialog: trouble.append(dialog.message))
+        page.goto(url)
+        wait_until(page, "document.querySelector('#image-title').textContent !== '…'")
+        return page
+
+    open_.trouble = trouble
+    yield open_
+    for context in contexts:
+        context.close()
+    assert trouble == []
+
+
+def _note(trouble, message):
+    """Collect errors of the browser, unless a server has ended before its page was closed."""
+    if "net::ERR" not in message.text:
+        trouble.append(f"{message.text} ({message.location['url']})")

@@ -17,78 +17,17 @@ from reviews import make_desk, make_region_desk, make_run, read_rows, serving, w
 from unspur.review import debias_job, decision_log, page_orders
 from unspur.review.debias_job import DebiasCommand
 from unspur.review.region_sample import RowSample
+from waiting_pages import (
+    title,
+    wait_for_networks,
+    wait_for_row,
+    wait_for_state,
+    wait_for_text,
+    wait_for_title,
+    wait_until,
+)
 
 NASTY = "<img src=x onerror=alert(1)>"
-
-
-@pytest.fixture
-def folder(tmp_path):
-    write_table(tmp_path / "run")
-    return tmp_path / "run"
-
-
-@pytest.fixture
-def url(folder):
-    with serving(make_desk(folder)) as address:
-        yield address
-
-
-@pytest.fixture
-def visit(browser):
-    """Open pages of one browser; fail at the end if a page had an error."""
-    trouble, pages = [], []
-    context = browser.new_context(viewport={"width": 1200, "height": 850})
-
-    def open_(url, *, ready="#image-title", **how):
-        page = (browser.new_context(**how) if how else context).new_page()
-        page.set_default_timeout(30_000)
-        page.on("console", lambda message: _note(trouble, message.text))
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("dialog", lambda dialog: trouble.append(dialog.message))
-        page.goto(url)
-        wait_until(page, "document.querySelector('#image-title').textContent !== '…'")
-        pages.append(page)
-        return page
-
-    open_.trouble = trouble
-    yield open_
-    for page in pages:
-        page.close()
-    assert trouble == []
-
-
-def _note(trouble, text):
-    """Collect errors of the browser, unless a server has ended before its page was closed."""
-    if "net::ERR" not in text:
-        trouble.append(text)
-
-
-def title(page):
-    return page.text_content("#image-title")
-
-
-def wait_until(page, question, seconds=30):
-    """Evaluate an expression until it is true; the page's policy forbids the waiting of playwright."""
-    until = time.time() + seconds
-    while not page.evaluate(question):
-        assert time.time() < until, question
-        page.wait_for_timeout(30)
-
-
-def wait_for_title(page, text):
-    wait_until(page, f"document.querySelector('#image-title').textContent === {json.dumps(text)}")
-
-
-def wait_for_text(page, selector, pattern):
-    found = f"document.querySelector({json.dumps(selector)}).textContent"
-    wait_until(page, f"new RegExp({json.dumps(pattern)}).test({found})")
-
-
-def wait_for_row(folder, name, **values):
-    until = time.time() + 10
-    while not values.items() <= read_rows(folder / "suspects.csv")[name].items():
-        assert time.time() < until, read_rows(folder / "suspects.csv")[name]
-        time.sleep(0.05)
 
 
 def test_the_whole_flow_by_keyboard(visit, url, folder):
@@ -134,7 +73,7 @@ def test_escape_closes_the_class_chooser(visit, url, folder):
     names = page.eval_on_selector_all("#chooser-list li", "all => all.map(e => e.textContent)")
     assert names == ["dog", "<i>owl</i>"]  # the likely one first, its own label not at all
     page.keyboard.press("Escape")
-    assert not page.is_visible("#chooser")
+    page.wait_for_selector("#chooser", state="hidden")
     assert not (folder / "review.jsonl").exists()
 
 
@@ -453,6 +392,7 @@ def test_the_debias_dialog_runs_the_command_and_links_the_report(visit, tmp_path
         with page.context.expect_page() as opened:
             page.click("#debias-report")
         report = opened.value
+        report.wait_for_selector("#p", state="attached")  # the new tab can still be empty
         wait_until(report, "document.querySelector('#p').textContent.includes('asked')")
         assert report.text_content("#p") == "by script, not asked"
         report.close()
@@ -570,7 +510,7 @@ def test_a_test_of_a_region_shows_progress_and_stops(visit, folder):
     desk, gate = make_region_desk(folder)
     with serving(desk) as url:
         page = open_region_page(visit, url)
-        page.wait_for_selector("#looks img")  # the networks have answered everything else
+        wait_for_networks(page)
         gate.clear()
         page.click("#draw")
         page.click("#region-ask")
@@ -583,13 +523,6 @@ def test_a_test_of_a_region_shows_progress_and_stops(visit, folder):
         page.keyboard.press("r")
         page.keyboard.press("Enter")
         wait_for_answer(page)
-
-
-def wait_for_state(desk, state):
-    until = time.time() + 10
-    while desk.regions.state()["state"] != state:
-        assert time.time() < until, desk.regions.state()
-        time.sleep(0.02)
 
 
 def test_only_what_the_network_sees_can_be_hidden(visit, folder):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-SCRIPTS = ("review", "server", "single", "grid", "chooser", "debias", "region", "elements")
+SCRIPTS = ("review", "server", "single", "grid", "list", "chooser", "debias", "region", "elements")
 ASSETS = {
     "": ("review.html", "text/html"),
     "review.css": ("review.css", "text/css"),

@@ -16,7 +16,8 @@ export class Chooser {
       const option = event.target.closest("li");
       if (option) this.finish(option.dataset.name);
     });
-    byId("chooser-close").addEventListener("click", () => this.dialog.close());
+    byId("chooser-close").addEventListener("click", () => this.close());
+    this.dialog.addEventListener("cancel", () => this.close());
     this.dialog.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
   }
 
@@ -68,8 +69,12 @@ export class Chooser {
 
   finish(name) {
     if (name === undefined) return;
+    this.close();
+    this.done(name);
+  }
+
+  close() {
     this.dialog.close();
     this.input.blur(); // some browsers keep the focus here until they redraw, and the next key would be lost
-    this.done(name);
   }
 }

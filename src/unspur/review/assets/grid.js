@@ -15,6 +15,7 @@ export class Grid {
     this.spare = [];
     this.at = 0;
     this.anchor = 0;
+    this.moves = 0; // how often the user has gone elsewhere
     this.clear();
     this.viewport.addEventListener("scroll", () => this.draw());
     this.viewport.addEventListener("keydown", (event) => this.key(event));
@@ -88,6 +89,7 @@ export class Grid {
     else if (key === "Escape") this.clear();
     else if (key.toLowerCase() === "a") this.choose(0, this.list.total);
     else return;
+    this.moves += 1;
     event.preventDefault();
     event.stopPropagation();
   }
@@ -113,6 +115,7 @@ export class Grid {
   click(event) {
     const place = this.placeOf(event);
     if (place === null) return;
+    this.moves += 1;
     this.at = place;
     if (event.shiftKey) this.extend(place);
     else this.toggle(place);
@@ -181,6 +184,7 @@ export class Grid {
   async later(cell, place) {
     const image = cell.querySelector("img");
     image.removeAttribute("src");
+    delete image.dataset.row;
     cell.querySelector(".words").textContent = "…";
     const row = await this.list.at(place);
     if (row && this.cells.get(place) === cell) this.write(cell, row);
@@ -195,6 +199,7 @@ export class Grid {
     cell.querySelector(".decided").textContent = row.status === "open" ? "" : statusText(row);
     const image = cell.querySelector("img");
     if (image.dataset.row === String(row.row) && image.hasAttribute("src")) return;
+    image.removeAttribute("src"); // of the place that the cell had before
     image.dataset.row = row.row;
     clearTimeout(cell.timer);
     cell.timer = setTimeout(() => {

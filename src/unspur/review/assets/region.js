@@ -18,6 +18,8 @@ export class RegionTool {
     this.rectangle = null;
     this.drawing = false; // whether keys and touch change the rectangle
     this.running = false;
+    this.current = null; // the test of this page that is shown
+    this.sent = Promise.resolve();
     this.listen();
   }
 
@@ -156,42 +158,49 @@ export class RegionTool {
 
   // -- testing
 
+  // Send orders one after the other: a stop must not overtake the start before it, nor reach the next test.
+  send(path, body) {
+    const sent = this.sent.then(() => order(path, body));
+    this.sent = sent.catch(() => {});
+    return sent;
+  }
+
   async test() {
+    const test = (this.current = {}); // answers to an earlier test, which come late, are not shown
     this.drawing = false;
     this.lay();
-    byId("region-answer").replaceChildren();
     this.show({ state: "running", progress: 0 });
     try {
-      const { number } = await order("api/region/start", { region: this.rectangle });
-      this.number = number;
-      await this.look();
+      const { number } = await this.send("api/region/start", { region: this.rectangle });
+      test.number = number;
+      if (test === this.current) await this.look(test);
     } catch (error) {
-      this.fail(error);
+      this.fail(test, error);
     }
   }
 
-  async look() {
-    clearTimeout(this.timer);
-    if (!this.running) return;
+  async look(test) {
+    if (test !== this.current) return;
     const { job } = await ask("api/region");
-    if (!this.running) return;
-    if (job.number !== this.number) this.show({ state: "failed", problem: "Another page has started another test. Draw the rectangle again." });
+    if (test !== this.current) return;
+    if (job.number !== test.number) this.show({ state: "failed", problem: "Another page has started another test. Draw the rectangle again." });
     else this.show(job);
-    if (this.running) this.timer = setTimeout(() => this.look().catch((error) => this.fail(error)), LOOK);
+    if (this.running) setTimeout(() => this.look(test).catch((error) => this.fail(test, error)), LOOK);
   }
 
-  fail(error) {
+  fail(test, error) {
+    if (test !== this.current) return;
     const problem = error instanceof Refusal ? error.message : "The server does not answer.";
     this.show({ state: "failed", problem });
   }
 
   async cancel() {
     const { running } = this;
-    Object.assign(this, { drawing: false, rectangle: null, from: null, running: false });
+    Object.assign(this, { drawing: false, rectangle: null, from: null, running: false, current: null });
     this.lay();
     byId("region").hidden = true;
     announce(running ? "The test is stopped." : "The rectangle is removed.");
-    if (running) await order("api/region/stop").catch(() => {});
+    if (running) await this.send("api/region/stop").catch(() => {});
   }
 
   say(text) {
@@ -201,6 +210,12 @@ export class RegionTool {
     byId("region-progress").hidden = true;
     byId("region-ask").hidden = !this.drawing;
     byId("region-cancel-text").textContent = this.running ? "Stop" : this.drawing ? "Cancel" : "Close";
+    this.empty();
+  }
+
+  // Pictures that are still being loaded belong to a test that the server forgets when the next one starts.
+  empty() {
+    for (const image of byId("region-answer").querySelectorAll("img")) image.removeAttribute("src");
     byId("region-answer").replaceChildren();
   }
 

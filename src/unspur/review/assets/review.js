@@ -5,78 +5,13 @@ import { ask, newKey, Outbox, pageName, Refusal } from "./server.js";
 import { Chooser } from "./chooser.js";
 import { Debias } from "./debias.js";
 import { Grid } from "./grid.js";
+import { List } from "./list.js";
 import { RegionTool } from "./region.js";
 import { Single } from "./single.js";
 
-const PAGE = 200; // rows of one request
 const WATCH = 2500; // milliseconds between requests for the decisions of others
 const KEYS = { c: "confirm", n: "clear", w: "relabel", x: "exclude", s: "skip", u: "undo" };
 const AFTER = { confirm: "confirmed", clear: "cleared", relabel: "relabelled", exclude: "excluded", skip: "skipped" };
-
-// The rows that a filter has selected; they are loaded in pages when they are needed.
-class List {
-  constructor() {
-    this.total = 0;
-    this.pages = new Map();
-    this.rows = new Map(); // place -> row
-    this.places = new Map(); // row number -> place
-  }
-
-  async select(query) {
-    const found = await ask("api/select", query);
-    Object.assign(this, { query, selection: found.selection, total: found.total });
-    this.forget();
-    return found;
-  }
-
-  // Load all rows of the same selection again when they are needed.
-  forget() {
-    this.pages.clear();
-    this.rows.clear();
-    this.places.clear();
-  }
-
-  known(place) {
-    return this.rows.get(place);
-  }
-
-  async at(place) {
-    if (place < 0 || place >= this.total) return null;
-    if (!this.rows.has(place)) await this.load(Math.floor(place / PAGE));
-    return this.rows.get(place);
-  }
-
-  load(page) {
-    if (!this.pages.has(page)) {
-      const loading = this.fetch(page).catch((error) => {
-        this.pages.delete(page);
-        if (error instanceof Refusal && error.status === 410) document.dispatchEvent(new Event("review:forgotten"));
-      });
-      this.pages.set(page, loading);
-    }
-    return this.pages.get(page);
-  }
-
-  async fetch(page) {
-    const { selection } = this;
-    const values = { selection, from: page * PAGE, to: (page + 1) * PAGE };
-    const { rows } = await ask("api/rows", values);
-    if (selection !== this.selection) return;
-    rows.forEach((row, i) => this.put(page * PAGE + i, row));
-  }
-
-  put(place, row) {
-    this.rows.set(place, row);
-    this.places.set(row.row, place);
-  }
-
-  // Replace rows by those of the server; return their places.
-  update(rows) {
-    const places = rows.map((row) => this.places.get(row.row)).filter((place) => place !== undefined);
-    for (const row of rows) if (this.places.has(row.row)) this.rows.set(this.places.get(row.row), row);
-    return places;
-  }
-}
 
 class Page {
   async start() {
@@ -94,6 +29,8 @@ class Page {
     this.region = new RegionTool();
     this.outbox = new Outbox(about.table, (sent, answer) => this.answered(sent, answer), () => this.reload());
     this.place = 0;
+    this.moves = 0; // how often the user has gone elsewhere in the single view
+    this.undoneAt = 0; // how often the user had moved before the last undo
     this.fillPage(about);
     this.listen();
     await this.select();
@@ -141,6 +78,10 @@ class Page {
     byId("note").addEventListener("keydown", (event) => {
       if (event.key === "Escape") byId("image-title").focus();
     });
+    byId("note").addEventListener("focus", () => {
+      this.moves += 1;
+      this.noted = this.single.row;
+    });
     document.addEventListener("keydown", (event) => this.key(event));
     document.addEventListener("review:forgotten", () => this.reselect());
     document.addEventListener("visibilitychange", () => this.watch());
@@ -149,9 +90,11 @@ class Page {
   // -- the current list and image
 
   async select() {
+    this.moves += 1;
     const values = Object.fromEntries(new FormData(byId("filters")));
     try {
       const found = await this.list.select(values);
+      if (!found) return;
       this.showProgress(found);
       this.place = 0;
       byId("found").textContent = `${found.total.toLocaleString("en")} images found`;
@@ -166,7 +109,7 @@ class Page {
   async reselect() {
     const { place } = this;
     try {
-      await this.list.select(this.list.query);
+      if (!(await this.list.select(this.list.query))) return;
     } catch {
       return;
     }
@@ -200,11 +143,14 @@ class Page {
     for (const each of ["single", "grid"]) byId(`view-${each}`).setAttribute("aria-pressed", String(each === name));
     if (name === "grid") this.grid.at = this.grid.anchor = this.place;
     else this.place = Math.min(this.grid.at, Math.max(0, this.list.total - 1));
-    await this.showPlace();
+    this.moves += 1;
+    const shown = this.showPlace();
+    // Before the rows are loaded: a later focus would be taken from a field in which the user writes by then.
     if (name === "grid") {
       byId("viewport").focus();
       this.grid.reveal();
     } else byId("image-title").focus();
+    await shown;
   }
 
   openAt(place) {
@@ -221,6 +167,7 @@ class Page {
       return;
     }
     this.place = next;
+    this.moves += 1;
     await this.single.show(next);
   }
 
@@ -240,15 +187,29 @@ class Page {
     if (this.readOnly) return;
     if (kind === "undo") this.undo();
     else if (!this.list.total) return;
-    else if (kind === "relabel") this.askClass();
+    else if (this.viewName !== "grid" && !this.isShown()) {
+      announce("The image is being loaded.");
+      this.single.show(this.place);
+    } else if (kind === "relabel") this.askClass();
     else this.decide(kind);
   }
 
-  async askClass() {
-    const inGrid = this.viewName === "grid";
-    const rows = inGrid ? this.chosenRows() : [this.single.row];
+  // Whether the page shows the current image, and not the one before while a slow server sends its row.
+  isShown() {
+    const { row } = this.single;
+    return row !== undefined && this.list.known(this.place)?.row === row.row;
+  }
+
+  askClass() {
+    const about = this.target();
+    const rows = this.viewName === "grid" ? this.chosenRows() : [this.single.row];
     const labels = rows.map((row) => row.label);
-    this.chooser.open(labels, rows[0]?.predicted, (label) => this.decide("relabel", { label }));
+    this.moves += 1;
+    this.chooser.open(labels, rows[0]?.predicted, (label) => this.decide("relabel", { label }, about));
+  }
+
+  target() {
+    return this.viewName === "grid" ? this.chosen() : { rows: [this.single.row.row] };
   }
 
   chosenRows() {
@@ -262,17 +223,16 @@ class Page {
     return rows;
   }
 
-  decide(kind, more = {}) {
-    const inGrid = this.viewName === "grid";
-    const about = inGrid ? this.chosen() : { rows: [this.single.row.row] };
-    const places = inGrid ? null : [this.place];
+  decide(kind, more = {}, about = this.target()) {
+    this.moves += 1;
     this.outbox.add("api/decide", { kind, key: newKey(), page: this.page, table: this.table, ...about, ...more });
-    if (inGrid) {
+    if (this.viewName === "grid") {
       this.grid.clear();
       return;
     }
-    this.expect(places[0], kind, more.label ?? "");
-    if (kind !== "note") this.step(1);
+    const [number] = about.rows;
+    this.expect(number, kind, more);
+    if (kind !== "note" && this.single.row.row === number) this.step(1);
   }
 
   // The selection of the grid: row numbers if the page has loaded all of them, otherwise places.
@@ -284,23 +244,28 @@ class Page {
   }
 
   // Show the decision before the server has answered.
-  expect(place, kind, label) {
+  expect(number, kind, { label = "", note }) {
+    const place = this.list.places.get(number);
     const row = this.list.known(place);
-    if (!row || !(kind in AFTER)) return;
-    const after = { ...row, status: AFTER[kind], new_label: label };
+    if (!row) return;
+    const after = kind === "note" ? { ...row, note } : { ...row, status: AFTER[kind], new_label: label };
     this.list.put(place, after);
     this.single.refresh(after);
-    announce(`${statusText(after)}.`);
+    if (kind !== "note") announce(`${statusText(after)}.`);
   }
 
   undo() {
+    this.undoneAt = this.moves + this.grid.moves;
     this.outbox.add("api/undo", { key: newKey(), page: this.page });
   }
 
   saveNote() {
     const note = byId("note").value.trim();
     byId("image-title").focus();
-    if (note !== this.single.row.note) this.decide("note", { note });
+    const row = this.noted; // the image of the note, even if another one is shown by now
+    if (!row) return;
+    if (note !== row.note) this.decide("note", { note }, { rows: [row.row] });
+    this.single.refresh(this.single.row); // the field is about the shown image again
   }
 
   answered(sent, answer) {
@@ -309,7 +274,9 @@ class Page {
     if (!("undone" in answer)) return;
     announce(`Undone. ${answer.rows.length === 1 ? statusText(answer.rows[0]) : ""}`);
     const place = this.list.places.get(answer.rows[0]?.row);
-    if (place === undefined) return;
+    // A late answer does not take the user back from where they have gone since.
+    const moved = this.moves + this.grid.moves !== this.undoneAt;
+    if (place === undefined || moved) return;
     if (this.viewName === "grid") this.grid.move(place, false);
     else {
       this.place = place;
@@ -322,28 +289,37 @@ class Page {
       this.reload();
       return;
     }
-    const places = this.list.update(rows);
-    this.grid.refresh(places);
-    for (const row of rows) this.single.refresh(row);
+    // Rows with a decision that is still on its way: the page already shows it, and the answer does not know it.
+    const newer = new Set(this.outbox.waiting.flatMap(({ body }) => body.rows ?? []));
+    const current = rows.filter(({ row }) => !newer.has(row));
+    this.grid.refresh(this.list.update(current));
+    for (const row of current) this.single.refresh(row);
   }
 
   // Get the decisions of other pages and servers.
   async watch() {
     if (document.hidden || this.outbox.waiting.length || this.watching) return;
     this.watching = true;
+    const { count } = this.outbox;
     try {
       const found = await ask("api/changes", { since: this.seq });
-      this.seq = found.seq; // set only here: the answer to a decision of this page does not include earlier decisions of others
-      this.take(found);
-      this.showProgress(found);
+      // An answer from before a decision of this page would hide it; the next answer includes it.
+      if (count === this.outbox.count) this.takeChanges(found);
       if (this.lost) warn(this.readOnly ? "Read-only: decisions are disabled." : "");
       this.lost = false;
     } catch (error) {
       this.lost = true;
       const restarted = error instanceof Refusal && error.status === 403;
-      warn(restarted ? "The server was restarted. Open the new address that it printed." : "The server does not answer. Start `unspur review` again. Your decisions are saved.");
+      const text = restarted ? "The server was restarted. Open the new address that it printed." : "The server does not answer. Start `unspur review` again. Your decisions are saved.";
+      if (!this.outbox.waiting.length) warn(text); // otherwise the outbox says how many are not saved
     }
     this.watching = false;
+  }
+
+  takeChanges(found) {
+    this.seq = found.seq; // set only here: the answer to a decision of this page does not include earlier decisions of others
+    this.take(found);
+    this.showProgress(found);
   }
 
   // -- keys

@@ -18,14 +18,16 @@ export class Single {
   }
 
   async show(position) {
+    const wanted = (this.wanted = {});
     const row = await this.list.at(position);
-    if (!row) return;
+    if (!row || wanted !== this.wanted) return; // another image has been wanted since
     this.position = position;
     const same = this.row?.row === row.row;
     this.row = row;
     this.facts(row);
     if (same) return;
     this.heat.hidden = true;
+    byId("frame").classList.add("loading"); // the browser shows the image before until this one is loaded
     this.image.src = picture("image", row.row);
     this.image.alt = `${row.name}, labelled ${row.label}`;
     this.preload(position + 1);
@@ -141,6 +143,7 @@ export class Single {
   }
 
   loaded() {
+    byId("frame").classList.remove("loading");
     byId("no-image").hidden = true;
     this.image.hidden = false;
     const tiny = Math.max(this.image.naturalWidth, this.image.naturalHeight) <= 96;

@@ -1,0 +1,86 @@
+"""Wait in a test until a page or a file says what is expected; no test waits a fixed time."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from reviews import read_rows
+
+
+def title(page):
+    return page.text_content("#image-title")
+
+
+def wait_until(page, question, seconds=30):
+    """Evaluate an expression until it is true; the page's policy forbids the waiting of playwright."""
+    until = time.time() + seconds
+    while not page.evaluate(question):
+        assert time.time() < until, question
+        page.wait_for_timeout(30)
+
+
+def wait_for_title(page, text):
+    wait_until(page, f"document.querySelector('#image-title').textContent === {json.dumps(text)}")
+
+
+def wait_for_text(page, selector, pattern):
+    found = f"document.querySelector({json.dumps(selector)}).textContent"
+    wait_until(page, f"new RegExp({json.dumps(pattern)}).test({found})")
+
+
+def wait_for_networks(page):
+    """Wait until the networks have answered all that the page asks them about an image."""
+    page.wait_for_selector("#near li")
+    seen = "[...document.querySelectorAll('#looks img')]"
+    wait_until(page, f"{seen}.length > 0 && {seen}.every(i => i.naturalWidth)")
+
+
+def wait_for_row(folder, name, **values):
+    until = time.time() + 30
+    while not values.items() <= read_rows(folder / "suspects.csv")[name].items():
+        assert time.time() < until, read_rows(folder / "suspects.csv")[name]
+        time.sleep(0.05)
+
+
+def wait_for_state(desk, state):
+    until = time.time() + 30
+    while desk.regions.state()["state"] != state:
+        assert time.time() < until, desk.regions.state()
+        time.sleep(0.02)
+
+
+class Held:
+    """Holds requests of a page to some addresses, or the answers to them, until a test lets them go."""
+
+    def __init__(self, page, pattern, *, answers=True):
+        self.page, self.pattern, self.answers = page, pattern, answers
+        self.held, self.holds = [], True
+        page.route(pattern, self._take)
+
+    def _take(self, route):
+        if self.holds:
+            self.held.append((route, route.fetch() if self.answers else None))
+        else:
+            route.continue_()
+
+    def wait(self, count=1):
+        until = time.time() + 30
+        while len(self.held) < count:
+            assert time.time() < until, f"no request for {self.pattern}"
+            self.page.wait_for_timeout(20)
+
+    def let_go(self):
+        """Let go what is held, and hold nothing from now on; return after the page has got it."""
+        self.holds = False
+        for route, response in self.held:
+            if response is None:
+                route.continue_()
+            else:
+                route.fulfill(response=response)
+        settle(self.page)
+
+
+def settle(page):
+    """Wait until the page has handled all that it was sent before."""
+    page.evaluate("fetch('api/start').then((answer) => answer.json()).then(() => 1)")
