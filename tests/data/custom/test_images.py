@@ -313,6 +313,7 @@ def test_a_few_bad_images_are_skipped_and_listed(
     assert np.array_equal(splits.train.take(torch.tensor([299]))[0].numpy(), image)
 
 
+@pytest.mark.filterwarnings("ignore:.*list an image again")
 def test_a_bad_image_that_is_listed_with_two_spellings_is_skipped_twice(tmp_path: Path) -> None:
     """Otherwise one of them would be a black image."""
     root = with_bad_files(tmp_path / "photos", 1)
@@ -472,7 +473,7 @@ class Arrow:
 
 def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t.parquet").touch()
-    arrow = Arrow({"Path": ["a.png", "b.png"], "Label": [1.0, 0.0], "split": [None, "test"]})
+    arrow = Arrow({"Path": [b"a.png", "b.png"], "Label": [1.0, 0.0], "split": [None, "test"]})
     module = types.ModuleType("pyarrow.parquet")
     module.read_table = lambda path: arrow  # type: ignore[attr-defined]
     package = types.ModuleType("pyarrow")
@@ -482,6 +483,7 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = table.list_images(tmp_path / "t.parquet").rows
     assert [row.label for row in found] == ["1", "0"]
     assert [row.part for row in found] == ["train", "test"]
+    assert [row.path.name for row in found] == ["a.png", "b.png"]
 
     def broken(path: Path) -> Arrow:
         raise ValueError("magic bytes")
