@@ -153,6 +153,9 @@ def test_addresses_and_paths() -> None:
     assert not is_address("C:\\store")
     assert replace_suffix("s3://b/x.y/table.json", ".md") == "s3://b/x.y/table.md"
     assert replace_suffix(Path("a/table.json"), ".md") == Path("a/table.md")
+    assert replace_suffix(Path("a/table"), ".md") == Path("a/table.md")
+    assert replace_suffix(Path("a/ratio-0.5"), ".json") == Path("a/ratio-0.5.json")
+    assert replace_suffix("s3://b/ratio-0.5", ".json") == "s3://b/ratio-0.5.json"
     assert read_address("memory://nowhere/at/all") is None
     with pytest.raises(UsageError, match="pip install"):
         open_store("unheard://of")

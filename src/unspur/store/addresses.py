@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import StoreError, UsageError
 from ..extras import need
 
+TABLES = (".json", ".md", ".csv", ".tex")  # the files of a table
 ADDRESS = re.compile(r"[a-z][a-z0-9+.]*://")
 
 
@@ -54,11 +55,13 @@ def join_address(folder: Path | str, name: str) -> Path | str:
 
 
 def replace_suffix(where: Path | str, suffix: str) -> Path | str:
-    """Return a path or address with another suffix, as `Path.with_suffix` does."""
-    if isinstance(where, Path):
-        return where.with_suffix(suffix)
-    folder, _, name = where.rpartition("/")
-    return f"{folder}/{Path(name).with_suffix(suffix).name}"
+    """Return the path or address of another file of a table.
+
+    Only the suffix of a table is replaced: in `ratio-0.5`, the `.5` is a part of the name.
+    """
+    text = str(where)
+    stem = next((text.removesuffix(end) for end in TABLES if text.endswith(end)), text)
+    return stem + suffix if isinstance(where, str) else Path(stem + suffix)
 
 
 def write_address(address: str, content: bytes) -> None:
