@@ -83,6 +83,18 @@ def test_check_counts_the_groups() -> None:
         invoke("check", "fashion")
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer than 10 images")
+def test_check_counts_shards_at_an_address(tmp_path: Path) -> None:
+    filesystem = pytest.importorskip("fsspec").filesystem("memory")
+    for number in range(12):
+        (tmp_path / "photos" / "ab"[number % 2]).mkdir(parents=True, exist_ok=True)
+        path = tmp_path / "photos" / "ab"[number % 2] / f"{number}.png"
+        Image.new("RGB", (4, 4), (number, 0, 0)).save(path)
+    invoke("pack", str(tmp_path / "photos"), str(tmp_path / "shards"))
+    filesystem.put(str(tmp_path / "shards"), "/checked/shards", recursive=True)
+    assert "12 train images of 2 classes" in invoke("check", "memory://checked/shards").output
+
+
 def test_show_draws_a_sheet(tmp_path: Path) -> None:
     invoke("show", "demo", "--out", str(tmp_path / "sheet.png"))
     with Image.open(tmp_path / "sheet.png") as image:

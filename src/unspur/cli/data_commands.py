@@ -23,6 +23,7 @@ from ..recipes import budget
 from ..report import terminal
 from ..report.terminal import err
 from ..stages.place import pick_device
+from ..store.addresses import is_address
 from .help_text import PlainCommand, PlainGroup
 from .options import Bias, Root
 
@@ -88,7 +89,8 @@ def check(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help=f"Your folder, table or hf:NAME; or {', '.join(groups.RATIOS)}."
+            metavar="DATA",
+            help=f"Your folder, table, shards or hf:NAME; or {', '.join(groups.RATIOS)}.",
         ),
     ],
     ratio: Ratio = None,
@@ -166,7 +168,7 @@ def _is_own(name: str, ratio: str | None, root: Path | None) -> bool:
     """Return whether a name means a user's own images rather than a benchmark set."""
     if ratio is not None or root is not None or name in {*groups.RATIOS, *_added()}:
         return False
-    return name.startswith(hub.PREFIX) or Path(name).exists()
+    return name.startswith(hub.PREFIX) or is_address(name) or Path(name).exists()
 
 
 def _shared_reason(states: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import StoreError, UsageError
+from ..errors import StoreError, UnspurError, UsageError
 from ..extras import need
 
 TABLES = (".json", ".md", ".csv", ".tex")  # the files of a table
@@ -38,10 +38,14 @@ def open_filesystem(address: str) -> tuple[Any, str]:
 
 @contextmanager
 def explain_failure(address: str) -> Iterator[None]:
-    """Turn an OSError of an object store into a StoreError."""
+    """Turn an error of an object store into a StoreError."""
     try:
         yield
-    except OSError as error:
+    except UnspurError:
+        raise
+    except (
+        Exception
+    ) as error:  # not only OSError: each store has its own, such as missing credentials
         reason = str(error) or type(error).__name__
         raise StoreError(
             f"{address} cannot be reached ({reason[:200]}). Check the name, the network and your "
