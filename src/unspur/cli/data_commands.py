@@ -15,8 +15,10 @@ from ..data.custom import hub
 from ..data.custom.assembly import UserImages
 from ..data.custom.packing_images import index_shards, pack_images
 from ..data.custom.sources import USUAL_GROUPS, GroupSource
+from ..data.sharded.shard_check import check_images
 from ..data.sharded.shard_index import ShardIndex
 from ..data.sharded.shard_writer import PER_SHARD
+from ..data.sharded.shards import Shards
 from ..data.splits import Splits, describe
 from ..errors import DataError, RecipeError
 from ..recipes import budget
@@ -100,6 +102,9 @@ def check(
     """Load a data set, verify its counts, and print a table of its groups. Every image is opened."""
     if _is_own(name, ratio, data_root):
         splits = UserImages(name, bias=bias).open(budget.bounds_for(pick_device()).pixels)
+        for each in splits.parts().values():
+            if isinstance(each, Shards):  # other images have been decoded already
+                check_images(each)
         lines = [describe(splits)]
     else:
         splits = _load(name, ratio, data_root)
