@@ -7,7 +7,6 @@ the images are streamed from their files.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from ...errors import DataError
 from ..decoding.files import Files
 from ..decoding.pixels import Crop
 from ..decoding.readers import FromFiles, Memory
+from ..free_memory import free_memory
 from ..sharded.shard_splits import find_shards, load_splits, measured_spans, open_shards
 from ..splits import Part, Split, Splits
 from . import hub
@@ -258,15 +258,3 @@ def _contents(files: Files, skipped: Mapping[str, str]) -> dict[str, str]:
 
 def _bytes(files: Files) -> int:
     return 3 * files.size[0] * files.size[1]
-
-
-def free_memory() -> int:
-    """Return the free memory of this machine in bytes; 4 GiB if the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as facts:
-            for line in facts:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    except (OSError, ValueError):
-        return 4 * 2**30
