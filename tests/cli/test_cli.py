@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import re
@@ -23,9 +24,9 @@ from typer.testing import CliRunner, Result
 
 from toys import shapes_set
 from unspur import cli, recipes, stages
-from unspur.cli import recipe_commands
+from unspur.cli import recipe_commands, store_commands
 from unspur.data.benchmarks import layout
-from unspur.errors import Interrupted, UnspurError
+from unspur.errors import Interrupted, StoreError, UnspurError
 from unspur.report.run_clock import RunClock
 from unspur.report.terminal import Lines, percent, size, summary
 from unspur.version import VERSION
@@ -599,6 +600,36 @@ def test_runs_list_shows_damage(full: Desk) -> None:
     name = damage(full.store)
     done = invoke("runs", "list", "--store", full.store)
     assert "damaged" in next(line for line in done.stdout.splitlines() if name in line)
+
+
+def test_what_cannot_be_read_is_not_removed_as_damaged(
+    full: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(path: Path) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    before = names(full.store)
+    monkeypatch.setattr("unspur.store.artifacts.file_checksum", fails)
+    assert "unreadable" in invoke("runs", "list", "--store", full.store).stdout
+    invoke("runs", "rm", "--unfinished", "--store", full.store)
+    assert names(full.store) == before
+
+
+def test_what_a_run_finishes_meanwhile_does_not_stop_the_removal(
+    full: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = names(full.store)[0]
+    measured = store_commands.stored.folder_size
+
+    def measure(path: Path) -> int:
+        if path.name == first:
+            shutil.rmtree(path)
+        return measured(path)
+
+    monkeypatch.setattr(store_commands.stored, "folder_size", measure)
+    with pytest.raises(StoreError, match=f"{first} has just been finished or removed"):
+        invoke("runs", "rm", "--all", "--store", full.store)
+    assert names(full.store) == []
 
 
 def test_runs_rm_by_the_start_of_a_name(full: Desk) -> None:

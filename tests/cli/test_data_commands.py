@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from unspur.cli import data_commands
 from unspur.data.benchmarks import cifar10c, cmnist, layout
 from unspur.data.benchmarks.cifar10 import CLASSES, Cifar
 from unspur.data.benchmarks.mnist import Digits
+from unspur.data.sharded.shard_index import read_index, write_index
 from unspur.errors import DataError, RecipeError
 
 
@@ -81,6 +84,52 @@ def test_check_counts_the_groups() -> None:
     assert "180 conflicting training images" in " ".join(said.split())
     with pytest.raises(DataError, match=r"no benchmark 'fashion'\. Choose one of cmnist"):
         invoke("check", "fashion")
+
+
+def pack_some(folder: Path) -> Path:
+    """Pack twelve images of two classes; return the folder of the shards."""
+    for number in range(12):
+        (folder / "photos" / "ab"[number % 2]).mkdir(parents=True, exist_ok=True)
+        path = folder / "photos" / "ab"[number % 2] / f"{number}.png"
+        Image.new("RGB", (4, 4), (number, 0, 0)).save(path)
+    invoke("pack", str(folder / "photos"), str(folder / "shards"))
+    return folder / "shards"
+
+
+@pytest.mark.filterwarnings("ignore:.*fewer than 10 images")
+def test_check_counts_shards_at_an_address(tmp_path: Path) -> None:
+    filesystem = pytest.importorskip("fsspec").filesystem("memory")
+    filesystem.put(str(pack_some(tmp_path)), "/checked/shards", recursive=True)
+    assert "12 train images of 2 classes" in invoke("check", "memory://checked/shards").output
+
+
+@pytest.mark.filterwarnings("ignore:.*fewer than 10 images")
+@pytest.mark.parametrize("remote", [False, True])
+def test_check_opens_every_image_of_shards(tmp_path: Path, remote: bool) -> None:
+    shards = pack_some(tmp_path)
+    assert "12 train images" in invoke("check", str(shards)).output
+    tar = shards / "train-000000.tar"
+    index = read_index(shards)
+    changed, broken = (int(index.arrays["offset"][place]) for place in (3, 5))
+    content = bytearray(tar.read_bytes())
+    content[changed : changed + 8] = content[broken : broken + 8] = b"no image"
+    tar.write_bytes(content)
+    arrays = {**index.arrays, "sha256": index.arrays["sha256"].copy()}
+    size = int(arrays["size"][5])
+    digest = hashlib.sha256(content[broken : broken + size]).digest()
+    arrays["sha256"][5] = np.frombuffer(digest, np.uint8)
+    write_index(replace(index, arrays=arrays), shards)
+    where = str(shards)
+    if remote:
+        where = "memory://damaged/shards"
+        filesystem = pytest.importorskip("fsspec").filesystem("memory")
+        filesystem.put(str(shards), "/damaged/shards", recursive=True)
+    names = [index.names[place] for place in (3, 5)]
+    with pytest.raises(
+        DataError,
+        match=rf"2 of 12 .* {names[0]} \(it is not the image in the index\); {names[1]} \(it is not an",
+    ):
+        invoke("check", where)
 
 
 def test_show_draws_a_sheet(tmp_path: Path) -> None:

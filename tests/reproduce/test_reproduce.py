@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from toys import Counting
 from unspur import cli, recipes, stages
+from unspur.cli import reproduce_command
 from unspur.errors import DataError, RecipeError, TrainingError
 from unspur.methods import plans
 from unspur.recipes import Recipe, published
@@ -408,6 +409,17 @@ def test_with_missing_data_the_page_is_written_before_the_error(tmp_path: Path) 
     assert "0 of 1" in done.output
     assert "failed: tsne" in str(done.exception)
     assert (tmp_path / "pages" / "tsne.md").exists()
+
+
+def test_a_run_that_two_items_share_is_missing_once(
+    options: ReproduceOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    erm = Item("Another toy", lambda: {key: cells()[key] for key in [("ERM",)]}, draw)
+    none = changed(options, run=False)
+    found = {"toy": reproduce("toy", TOY, none), "erm": reproduce("erm", erm, none)}
+    assert [(each.found, each.wanted) for each in found.values()] == [(0, 5), (0, 3)]
+    reproduce_command._report(found)
+    assert "5 runs are still missing" in capsys.readouterr().out
 
 
 def test_a_misspelt_name_is_an_error() -> None:

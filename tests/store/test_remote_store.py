@@ -146,6 +146,26 @@ def test_a_bench_with_store_and_results_at_an_address(
     assert b"| recipe |" in (read_address(f"{address}/res/table.md") or b"")
 
 
+class NoCredentialsError(Exception):
+    """An error of botocore, which is not an OSError."""
+
+
+def test_every_error_of_an_object_store_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*args: Any, **kwargs: Any) -> None:
+        raise NoCredentialsError("Unable to locate credentials")
+
+    remote = RemoteStore("memory://locked/store")
+    for name in ("exists", "cat_file", "pipe_file"):
+        monkeypatch.setattr(type(remote.filesystem), name, fails)
+    for call in (
+        lambda: remote.find({"stage": "mine"}),
+        lambda: read_address("memory://locked/a"),
+        lambda: write_address("memory://locked/a", b""),
+    ):
+        with pytest.raises(StoreError, match=r"cannot be reached .*credentials"):
+            call()
+
+
 def test_addresses_and_paths() -> None:
     assert is_address("s3://bucket/x")
     assert not is_address("runs/store")
@@ -153,6 +173,9 @@ def test_addresses_and_paths() -> None:
     assert not is_address("C:\\store")
     assert replace_suffix("s3://b/x.y/table.json", ".md") == "s3://b/x.y/table.md"
     assert replace_suffix(Path("a/table.json"), ".md") == Path("a/table.md")
+    assert replace_suffix(Path("a/table"), ".md") == Path("a/table.md")
+    assert replace_suffix(Path("a/ratio-0.5"), ".json") == Path("a/ratio-0.5.json")
+    assert replace_suffix("s3://b/ratio-0.5", ".json") == "s3://b/ratio-0.5.json"
     assert read_address("memory://nowhere/at/all") is None
     with pytest.raises(UsageError, match="pip install"):
         open_store("unheard://of")

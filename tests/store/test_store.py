@@ -16,7 +16,15 @@ from toys import TinyNet, resident, same, shapes_set
 from unspur import store
 from unspur.errors import StoreError
 from unspur.methods import ERM
-from unspur.store import Store, Workspace, artifact_store, atomic, key_of, open_artifact
+from unspur.store import (
+    Store,
+    Workspace,
+    artifact_store,
+    artifacts,
+    atomic,
+    key_of,
+    open_artifact,
+)
 from unspur.training import sampling
 from unspur.training.fit_options import FitOptions, Optimiser
 from unspur.training.loop import fit
@@ -177,6 +185,20 @@ def test_tensors_that_share_memory_are_written(tmp_path, share):
     assert same(store.read_tensors(path), tensors)
 
 
+def test_a_folder_is_measured_while_a_run_changes_it(tmp_path, monkeypatch):
+    (tmp_path / "a.partial").mkdir()
+    (tmp_path / "kept").write_bytes(b"1234")
+    scan = os.scandir
+
+    def rename_first(path):
+        if str(path).endswith(".partial"):
+            os.rename(path, tmp_path / "a")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", rename_first)
+    assert store.folder_size(tmp_path) == 4
+
+
 def test_folders_are_measured_and_removed(tmp_path):
     path = Store(tmp_path).make(INGREDIENTS, Work()).path
     Store(tmp_path).make({**INGREDIENTS, "seed": 1}, Work())
@@ -231,6 +253,21 @@ def test_a_damaged_artifact_is_renamed_and_computed_again(tmp_path, damage):
     assert same(open_artifact(other.path).tensors, TENSORS)
     Store(tmp_path).make(INGREDIENTS, work)
     assert work.done == 1
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EACCES, errno.ESTALE])
+def test_an_artifact_that_cannot_be_read_now_is_not_damaged(tmp_path, monkeypatch, code):
+    path = Store(tmp_path).make(INGREDIENTS, Work()).path
+
+    def fails(file):
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(artifacts, "file_checksum", fails)
+        with pytest.raises(StoreError, match=r"cannot be read .* was left as it is"):
+            Store(tmp_path).make(INGREDIENTS, Work())
+    assert Store(tmp_path).find(INGREDIENTS).path == path
+    assert list(tmp_path.glob("*.damaged-*")) == []
 
 
 def test_every_flipped_bit_of_the_facts_is_detected(tmp_path):

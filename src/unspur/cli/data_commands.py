@@ -15,14 +15,17 @@ from ..data.custom import hub
 from ..data.custom.assembly import UserImages
 from ..data.custom.packing_images import index_shards, pack_images
 from ..data.custom.sources import USUAL_GROUPS, GroupSource
+from ..data.sharded.shard_check import check_images
 from ..data.sharded.shard_index import ShardIndex
 from ..data.sharded.shard_writer import PER_SHARD
+from ..data.sharded.shards import Shards
 from ..data.splits import Splits, describe
 from ..errors import DataError, RecipeError
 from ..recipes import budget
 from ..report import terminal
 from ..report.terminal import err
 from ..stages.place import pick_device
+from ..store.addresses import is_address
 from .help_text import PlainCommand, PlainGroup
 from .options import Bias, Root
 
@@ -88,7 +91,8 @@ def check(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="DATA", help=f"Your folder, table or hf:NAME; or {', '.join(groups.RATIOS)}."
+            metavar="DATA",
+            help=f"Your folder, table, shards or hf:NAME; or {', '.join(groups.RATIOS)}.",
         ),
     ],
     ratio: Ratio = None,
@@ -98,6 +102,9 @@ def check(
     """Load a data set, verify its counts, and print a table of its groups. Every image is opened."""
     if _is_own(name, ratio, data_root):
         splits = UserImages(name, bias=bias).open(budget.bounds_for(pick_device()).pixels)
+        for each in splits.parts().values():
+            if isinstance(each, Shards):  # other images have been decoded already
+                check_images(each)
         lines = [describe(splits)]
     else:
         splits = _load(name, ratio, data_root)
@@ -166,7 +173,7 @@ def _is_own(name: str, ratio: str | None, root: Path | None) -> bool:
     """Return whether a name means a user's own images rather than a benchmark set."""
     if ratio is not None or root is not None or name in {*groups.RATIOS, *_added()}:
         return False
-    return name.startswith(hub.PREFIX) or Path(name).exists()
+    return name.startswith(hub.PREFIX) or is_address(name) or Path(name).exists()
 
 
 def _shared_reason(states: Iterable[str]) -> str:

@@ -71,6 +71,8 @@ def runs_rm(
         try:
             stored.remove(path, force=force)
             freed += size_
+        except FileNotFoundError:
+            problems.append(f"{path.name} has just been finished or removed by another process.")
         except StoreError as error:
             problems.append(str(error))
     err.print(f"removed {len(selected) - len(problems)}, freed {size(freed)}", markup=False)
@@ -84,7 +86,7 @@ def _matches(where: Store, names: list[str], *, all_: bool, unfinished: bool) ->
         path
         for path in where.artifacts()
         if all_
-        or (unfinished and _state(path)[0] != "finished")
+        or (unfinished and _state(path)[0] not in ("finished", "unreadable"))
         or any(path.name.startswith(n) for n in names)
     ]
     for name in names:
@@ -99,5 +101,7 @@ def _state(path: Path) -> tuple[str, dict[str, Any]]:
         return ("in progress" if suffix == "partial" else suffix.partition("-")[0]), {}
     try:
         return "finished", stored.open_artifact(path).about
-    except StoreError:
+    except stored.DamagedArtifact:
         return "damaged", {}
+    except StoreError:
+        return "unreadable", {}

@@ -186,9 +186,7 @@ class Splits:
         if "train" not in self.bias:
             return None
         biases = 1 + max(int(labels.max()) for labels in self.bias.values())
-        cells = self.train.targets * biases + self.bias["train"]
-        counts = torch.bincount(cells, minlength=len(self.classes) * biases).view(-1, biases)
-        return counts * counts.sum() < counts.sum(0) * counts.sum(1, keepdim=True)
+        return rare_groups(self.train.targets, self.bias["train"], len(self.classes), biases)
 
     @cached_property
     def digest(self) -> str:
@@ -202,6 +200,12 @@ class Splits:
         labels = [self.bias[name] for name in sorted(self.bias)]
         tested = self.test.digest if self.test else "-"
         return digest(" ".join([tested, self.conflict_when, *sorted(self.bias)]), *labels)
+
+
+def rare_groups(targets: Tensor, bias: Tensor, classes: int, biases: int) -> Tensor:
+    """Return for each (class, bias) whether the bias is rarer in the class than in all these samples."""
+    counts = torch.bincount(targets * biases + bias, minlength=classes * biases).view(-1, biases)
+    return counts * counts.sum() < counts.sum(0) * counts.sum(1, keepdim=True)
 
 
 def open_splits(work: Callable[[], Splits]) -> Splits:

@@ -23,12 +23,17 @@ from .run_identity import identity
 
 @dataclass(frozen=True)
 class ItemOutcome:
-    """The outcome of an item: its page, the number of runs it needs and has, and errors."""
+    """The outcome of an item: its page, the number of runs it needs, those that are missing, and errors."""
 
     page: Path | None
     wanted: int = 0
-    found: int = 0
+    missing: frozenset[tuple[str, int]] = frozenset()  # identity and seed: items can share runs
     problems: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> int:
+        """The number of runs that it has."""
+        return self.wanted - len(self.missing)
 
 
 def reproduce(name: str, item: Item | FigureItem, options: ReproduceOptions) -> ItemOutcome:
@@ -64,8 +69,9 @@ def _reproduce_item(name: str, item: Item, options: ReproduceOptions) -> ItemOut
         records.read()  # other commands may have added runs meanwhile
     page = pages.write(name, item, look_up(cells, records, item.extras), options)
     wanted = {(identity(each.recipe), seed) for each in cells.values() for seed in each.seeds}
-    left = sum(1 for _ in missing_runs(cells, records, item.extras))
-    return ItemOutcome(page, len(wanted), len(wanted) - left, tuple(problems))
+    left = missing_runs(cells, records, item.extras)
+    missing = frozenset((identity(settings), settings.seed) for _, settings in left)
+    return ItemOutcome(page, len(wanted), missing, tuple(problems))
 
 
 def look_up(cells: Cells, records: Records, extras: Collection[str] = ()) -> Results:

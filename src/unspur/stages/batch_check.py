@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor, nn
 
-from ..data.custom.images import free_memory
+from ..data.free_memory import free_memory
 from ..errors import RecipeError
 from ..models.head import evaluating
 from ..parallel import process_count

@@ -4,7 +4,7 @@ May import: errors, extras, parallel, version.
 """
 
 from .artifact_store import Store, default_store, key_of
-from .artifacts import FACTS, Artifact, environment, open_artifact
+from .artifacts import FACTS, Artifact, DamagedArtifact, environment, open_artifact
 from .atomic import (
     folder_size,
     locked,
@@ -28,6 +28,7 @@ from .workspace import Workspace, steps_done
 __all__ = [
     "FACTS",
     "Artifact",
+    "DamagedArtifact",
     "Kind",
     "Store",
     "Workspace",

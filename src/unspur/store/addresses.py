@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import StoreError, UsageError
+from ..errors import StoreError, UnspurError, UsageError
 from ..extras import need
 
+TABLES = (".json", ".md", ".csv", ".tex")  # the files of a table
 ADDRESS = re.compile(r"[a-z][a-z0-9+.]*://")
 
 
@@ -37,10 +38,14 @@ def open_filesystem(address: str) -> tuple[Any, str]:
 
 @contextmanager
 def explain_failure(address: str) -> Iterator[None]:
-    """Turn an OSError of an object store into a StoreError."""
+    """Turn an error of an object store into a StoreError."""
     try:
         yield
-    except OSError as error:
+    except UnspurError:
+        raise
+    except (
+        Exception
+    ) as error:  # not only OSError: each store has its own, such as missing credentials
         reason = str(error) or type(error).__name__
         raise StoreError(
             f"{address} cannot be reached ({reason[:200]}). Check the name, the network and your "
@@ -54,11 +59,13 @@ def join_address(folder: Path | str, name: str) -> Path | str:
 
 
 def replace_suffix(where: Path | str, suffix: str) -> Path | str:
-    """Return a path or address with another suffix, as `Path.with_suffix` does."""
-    if isinstance(where, Path):
-        return where.with_suffix(suffix)
-    folder, _, name = where.rpartition("/")
-    return f"{folder}/{Path(name).with_suffix(suffix).name}"
+    """Return the path or address of another file of a table.
+
+    Only the suffix of a table is replaced: in `ratio-0.5`, the `.5` is a part of the name.
+    """
+    text = str(where)
+    stem = next((text.removesuffix(end) for end in TABLES if text.endswith(end)), text)
+    return stem + suffix if isinstance(where, str) else Path(stem + suffix)
 
 
 def write_address(address: str, content: bytes) -> None:

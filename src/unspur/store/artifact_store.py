@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import StoreError
 from ..parallel import from_first, process_count
-from .artifacts import Artifact, environment, open_artifact
+from .artifacts import Artifact, DamagedArtifact, environment, open_artifact
 from .atomic import disk_trouble, locked
 from .removal import hold
 from .team_workspace import TeamWorkspace, share_artifact
@@ -76,7 +75,7 @@ class Store:
                 return None
             _warn_of_versions(artifact)
             return artifact
-        except StoreError as error:
+        except DamagedArtifact as error:
             aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
             with contextlib.suppress(FileNotFoundError):  # another process has renamed it
                 path.rename(aside)

@@ -9,6 +9,7 @@ disk and renamed. So a folder without a suffix is always a complete artifact, ev
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -76,16 +77,35 @@ def _log_bytes(folder: Path) -> bytes:
         return b""
 
 
+class DamagedArtifact(StoreError):  # noqa: N818  (a state of the artifact)
+    """The content of an artifact is not what was written, or a part of it is missing."""
+
+
+# Errors that say nothing about the content of a file: too many open files, no permission, a server away.
+NO_DAMAGE = (
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM),
+    *(errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN),
+)
+
+
 def open_artifact(path: Path) -> Artifact:
-    """Read an artifact and verify its checksums."""
+    """Read an artifact and verify its checksums.
+
+    Raises DamagedArtifact, or another StoreError if it cannot be read now.
+    """
     try:
         about = json.loads((path / FACTS).read_bytes())
         recorded = about.pop("sha256")
         whole = recorded == seal(about) and about["tensors_sha256"] == file_checksum(path / TENSORS)
     except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
-        raise StoreError(f"the artifact {path.name} cannot be read ({error}).") from None
+        if isinstance(error, OSError) and error.errno in NO_DAMAGE:
+            raise StoreError(
+                f"the artifact {path} cannot be read ({error.strerror}). It was left as it is; run the same "
+                "command again when it can be read."
+            ) from None
+        raise DamagedArtifact(f"the artifact {path.name} cannot be read ({error}).") from None
     if not whole:
-        raise StoreError(f"the artifact {path.name} is damaged: its checksum differs.")
+        raise DamagedArtifact(f"the artifact {path.name} is damaged: its checksum differs.")
     return Artifact(path, path.name.rpartition("-")[2], about["facts"], about)
 
 

@@ -103,8 +103,13 @@ def make_folder(path: Path) -> None:
 
 
 def folder_size(path: Path) -> int:
-    """Return the bytes in a folder."""
-    return sum(f.stat().st_size for f in path.rglob("*") if f.is_file())
+    """Return the bytes in a folder. Files that a live run renames or removes meanwhile do not count."""
+    size = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                size += os.stat(os.path.join(folder, name)).st_size
+    return size
 
 
 def file_checksum(path: Path) -> str:

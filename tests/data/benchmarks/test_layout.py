@@ -230,6 +230,17 @@ def test_a_failed_overwrite_keeps_the_old_set(
     assert files(folder) == before
 
 
+def test_an_overwrite_that_was_killed_at_the_last_moment_keeps_the_old_set(
+    written: Path, tmp_path: Path
+) -> None:
+    """Killed between its two renames, it has left the old set under another name."""
+    folder = shutil.copytree(written, tmp_path / "set")
+    (folder / "1pct").rename(folder / ".1pct.old")
+    with pytest.raises(RuntimeError, match="full"), layout._staging_folder(folder / "1pct"):
+        raise RuntimeError("full")
+    assert len(layout.read(folder, "1pct").train) == len(layout.read(written, "1pct").train)
+
+
 def test_an_overwrite_that_fails_at_the_last_moment_keeps_the_old_set(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,8 @@ from unspur.data import custom
 from unspur.data.custom.labelled import open_labelled
 from unspur.errors import DataError
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*fewer than 10 images")
+
 
 class ClassLabel:
     def __init__(self, names: list[str]):
@@ -78,7 +80,7 @@ def test_named_labels_and_splits(opened: dict[str, Any]) -> None:
     splits = custom.load("hf:pets")
     assert splits.classes == ("cat", "dog")
     assert splits.train.targets.tolist() == [1, 0, 1]
-    assert splits.train.shape == (3, 12, 12)
+    assert splits.train.shape == (3, 10, 12)
     assert splits.valid is not None
     assert len(splits.valid) == 1
     smaller = custom.load("hf:pets", size=(10, 12))
@@ -136,6 +138,69 @@ def test_unusable_datasets_are_refused(opened: dict[str, Any]) -> None:
         ("tests", "has no train split; it has test"),
         ("odd", r"one column of images and one of labels; found: image \(Image\), score \(Value\)"),
         ("bytes", "an image is bytes; decode the image column"),
+    ):
+        with pytest.raises(DataError, match=message):
+            custom.load(f"hf:{name}")
+
+
+def test_images_of_several_sizes_become_squares_of_their_median_size(
+    opened: dict[str, Any],
+) -> None:
+    images = [picture(0), *(picture(n).resize((20, 10 + n)) for n in range(1, 6))]
+    opened["sizes"] = Rows(images, [0, 1] * 3, ClassLabel(["a", "b"]))
+    assert custom.load("hf:sizes").train.shape == (3, 20, 20)
+    assert custom.load("hf:sizes", limit=15).train.shape == (3, 15, 15)
+
+
+def test_splits_without_images_or_a_column_of_labels_are_left_out(opened: dict[str, Any]) -> None:
+    label, images = ClassLabel(["cat", "dog"]), [picture(0), picture(1)]
+    opened["parts"] = {
+        "train": Rows(images, [0, 1], label),
+        "validation": Rows([], [], label),
+        "test": Rows(images, [0, 1], Value(), column="quality"),
+    }
+    with pytest.warns(UserWarning, match="left out test and valid: no labels"):
+        assert list(custom.load("hf:parts").parts()) == ["train"]
+
+
+def test_every_split_has_its_own_names_of_the_numbers(opened: dict[str, Any]) -> None:
+    images = [picture(0), picture(1)]
+    opened["named"] = {
+        "train": Rows(images, [0, 1], ClassLabel(["cat", "dog"])),
+        "test": Rows(images, [0, 1], ClassLabel(["dog", "cat"])),
+    }
+    test = custom.load("hf:named").test
+    assert test is not None
+    assert test.targets.tolist() == [1, 0]
+
+
+class Broken(Rows):
+    """Rows of which the second one cannot be decoded."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if key == 1:
+            raise OSError("image file is truncated")
+        return super().__getitem__(key)
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_sets_that_cannot_be_trained_on_are_refused(opened: dict[str, Any]) -> None:
+    label, images = ClassLabel(["cat", "dog"]), [picture(0), picture(1)]
+    good = Rows(images, [0, 1], label)
+    opened["one"] = Rows(images, [1, 1], label)
+    opened["more"] = {"train": Rows(images, ["a", "b"], Value())}
+    opened["more"]["test"] = Rows(images, ["a", "c"], Value())
+    opened["two"] = {"train": good, "val": good, "validation": good}
+    opened["empty"] = {"train": Rows([], [], label), "test": good}
+    opened["none"] = Rows([None, *images], [0, 1, 1], label)
+    opened["broken"] = Broken(images, [0, 1], label)
+    for name, message in (
+        ("one", "a single class"),
+        ("more", "no image to train on for 'c'"),
+        ("two", "has both val and validation"),
+        ("empty", "the train split is empty"),
+        ("none", "an image is NoneType"),
+        ("broken", "train: image 1 cannot be read: OSError: image file is truncated"),
     ):
         with pytest.raises(DataError, match=message):
             custom.load(f"hf:{name}")

@@ -18,6 +18,7 @@ from PIL import Image
 from unspur.data import custom
 from unspur.data.custom import class_folders, images, listing, table
 from unspur.data.custom.listing import ListedImage, Listing
+from unspur.data.custom.sources import GroupSource
 from unspur.data.decoding.files import Files
 from unspur.data.splits import Split, Splits
 from unspur.errors import DataError
@@ -93,6 +94,40 @@ def test_links_to_a_parent_folder_are_followed_once(tmp_path: Path) -> None:
     classes(tmp_path, {"a": 10, "b": 10})
     (tmp_path / "a" / "again").symlink_to(tmp_path / "a")
     assert len(custom.load(tmp_path).train) == 20
+
+
+def test_the_first_of_two_links_to_a_folder_does_not_depend_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classes(tmp_path, {"a": 10, "b": 10})
+    classes(tmp_path / "elsewhere", {"more": 3})
+    for name in ("x", "y"):
+        (tmp_path / "a" / name).symlink_to(tmp_path / "elsewhere")
+    listed = class_folders.list_images(tmp_path)
+    entries = class_folders._entries
+    monkeypatch.setattr(class_folders, "_entries", lambda folder: entries(folder)[::-1])
+    assert class_folders.list_images(tmp_path) == listed
+    assert any("a/x/more" in str(row.path) for row in listed.rows)
+
+
+def test_two_folders_for_one_split_are_refused(tmp_path: Path) -> None:
+    for name in ("train", "val", "valid"):
+        classes(tmp_path / name, {"a": 10, "b": 10})
+    with pytest.raises(DataError, match="has both val and valid"):
+        custom.load(tmp_path)
+
+
+def test_a_class_may_be_called_train(tmp_path: Path) -> None:
+    classes(tmp_path, {"bus": 10, "train": 10, "test": 10})
+    with pytest.warns(UserWarning, match="a class named 'train'"):
+        assert custom.load(tmp_path).classes == ("bus", "test", "train")
+
+
+def test_class_names_that_look_the_same_are_refused(tmp_path: Path) -> None:
+    classes(tmp_path / "train", {"caf\u00e9": 10, "b": 10})
+    classes(tmp_path / "test", {"cafe\u0301": 1, "b": 1})
+    with pytest.raises(DataError, match=r"two spellings .*'cafe\\u0301' and 'caf\\xe9'"):
+        custom.load(tmp_path)
 
 
 def test_loose_images_and_odd_folders_are_warned_of(tmp_path: Path) -> None:
@@ -190,6 +225,22 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     "".join(splits.train.names).encode()  # they are valid UTF-8
 
 
+def test_folders_whose_names_differ_only_in_odd_bytes_are_refused(tmp_path: Path) -> None:
+    for name in (b"caf\xe8", b"caf\xe9", b"b"):
+        classes(Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)), {".": 10})
+    with pytest.raises(DataError, match="two folders 'caf\ufffd'"):
+        custom.load(tmp_path)
+
+
+def test_classes_in_names_that_are_not_utf8(tmp_path: Path) -> None:
+    for n in range(10):
+        picture(Path(os.fsdecode(os.fsencode(tmp_path) + b"/%d_caf\xe9.png" % n)))
+        picture(tmp_path / f"{n}_b.png")
+    splits = custom.load(tmp_path, groups=GroupSource(pattern="*_{class}.png"))
+    assert splits.classes == ("b", "caf\ufffd")
+    assert splits.digest
+
+
 def test_listing_many_small_files_opens_none(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     for n in range(3000):
@@ -262,6 +313,7 @@ def test_a_few_bad_images_are_skipped_and_listed(
     assert np.array_equal(splits.train.take(torch.tensor([299]))[0].numpy(), image)
 
 
+@pytest.mark.filterwarnings("ignore:.*list an image again")
 def test_a_bad_image_that_is_listed_with_two_spellings_is_skipped_twice(tmp_path: Path) -> None:
     """Otherwise one of them would be a black image."""
     root = with_bad_files(tmp_path / "photos", 1)
@@ -421,7 +473,7 @@ class Arrow:
 
 def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t.parquet").touch()
-    arrow = Arrow({"Path": ["a.png", "b.png"], "Label": [1.0, 0.0], "split": [None, "test"]})
+    arrow = Arrow({"Path": [b"a.png", "b.png"], "Label": [1.0, 0.0], "split": [None, "test"]})
     module = types.ModuleType("pyarrow.parquet")
     module.read_table = lambda path: arrow  # type: ignore[attr-defined]
     package = types.ModuleType("pyarrow")
@@ -431,6 +483,7 @@ def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = table.list_images(tmp_path / "t.parquet").rows
     assert [row.label for row in found] == ["1", "0"]
     assert [row.part for row in found] == ["train", "test"]
+    assert [row.path.name for row in found] == ["a.png", "b.png"]
 
     def broken(path: Path) -> Arrow:
         raise ValueError("magic bytes")

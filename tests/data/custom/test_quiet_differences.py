@@ -22,6 +22,19 @@ def test_one_path_with_two_labels_is_refused(tmp_path: Path) -> None:
         table.list_images(path)
 
 
+def test_one_path_in_two_spellings_is_one_image(tmp_path: Path) -> None:
+    path = written(tmp_path / "t.csv", "path,label", "a.png,cat", "b.png,dog", "x/../a.png,dog")
+    with pytest.raises(DataError, match=r"row 3: .* has the label 'dog', and 'cat' in row 1"):
+        table.list_images(path)
+
+
+def test_a_path_with_a_zero_byte_is_refused(tmp_path: Path) -> None:
+    """Such names are used for parts of a file, so that two of them would read another image."""
+    path = written(tmp_path / "t.csv", "path,label", "a.png,cat", "b.png\x000\x0070,dog")
+    with pytest.raises(DataError, match="row 2: the path has a zero byte"):
+        table.list_images(path)
+
+
 def test_one_path_listed_twice_is_warned_of(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", "path,label", "a.png,cat", "b.png,dog", "a.png,cat")
     with pytest.warns(UserWarning, match="1 rows list an image again"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import tarfile
 import warnings
 from pathlib import Path
@@ -194,6 +195,58 @@ def test_packing_leaves_out_unreadable_images(tmp_path: Path) -> None:
     assert len(index) == 119
     with pytest.raises(DataError, match="is not empty"):
         pack_images(folder, tmp_path / "shards")
+
+
+def test_images_with_odd_suffixes_are_packed(tmp_path: Path) -> None:
+    """The content of a file says what it is, so that any name can be in a table."""
+    lines = ["path,label"]
+    for number, (name, kind) in enumerate(
+        (("a", "PNG"), ("b.jpg~", "JPEG"), ("c.1 \u00e9", "GIF")) * 8
+    ):
+        Image.new("RGB", (4, 4), (number, 0, 0)).save(tmp_path / f"{number}{name}", kind)
+        lines.append(f"{number}{name},{number % 2}")
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    index = pack_images(tmp_path / "table.csv", tmp_path / "shards")
+    assert list(index.names)[:3] == ["0a", "1b.jpg~", "2c.1 \u00e9"]
+    with tarfile.open(tmp_path / "shards" / "train-000000.tar") as tar:
+        assert [name[-5:] for name in tar.getnames()[:9:3]] == ["0.png", ".jpeg", "2.gif"]
+
+
+def samples(*abouts: dict[str, Any]) -> list[tuple[tarfile.TarInfo, bytes]]:
+    """Return the members of samples with this metadata."""
+    return [
+        (member(f"{number}.{suffix}"), content)
+        for number, about in enumerate(abouts)
+        for suffix, content in (("png", b"p"), ("json", json.dumps(about).encode()))
+    ]
+
+
+def test_metadata_may_be_numbers(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", *samples(*({"label": n % 2, "group": n % 3} for n in range(6))))
+    index = index_shards(tmp_path)
+    assert (index.classes, index.groups) == (("0", "1"), ("0", "1", "2"))
+    assert index.arrays["group"].tolist() == [0, 1, 2, 0, 1, 2]
+
+
+def test_an_unknown_split_is_refused(tmp_path: Path) -> None:
+    write_tar(tmp_path / "a.tar", *samples({"label": "a"}, {"label": "b", "split": "holdout"}))
+    with pytest.raises(DataError, match="the split of the sample '1' is 'holdout'"):
+        index_shards(tmp_path)
+
+
+def test_files_that_belong_to_no_sample_are_ignored(tmp_path: Path) -> None:
+    found = samples({"label": "a"}, {"label": "b"})
+    odd = [(member(name), b"x") for name in ("._0.png", "x/.hidden", "README")]
+    write_tar(tmp_path / "a.tar", *odd, *found)
+    assert list(index_shards(tmp_path).names) == ["0.png", "1.png"]
+
+
+def test_a_shard_that_ends_within_a_header_is_refused(tmp_path: Path) -> None:
+    """Otherwise the images of an incomplete copy would be missing without a message."""
+    write_tar(tmp_path / "a.tar", *samples({"label": "a"}, {"label": "b"}))
+    os.truncate(tmp_path / "a.tar", 4 * 512 + 100)
+    with pytest.raises(DataError, match="it ends within a header"):
+        index_shards(tmp_path)
 
 
 # Malicious tars and indices

@@ -269,6 +269,8 @@ def _same_test(splits: Splits, folder: Path) -> bool:
 def _staging_folder(target: Path) -> Iterator[Path]:
     """Yield a temporary folder beside the target; it replaces the target if no error occurs."""
     stage, old = (target.with_name(f".{target.name}.{word}") for word in ("partial", "old"))
+    if old.exists() and not target.exists():
+        old.rename(target)  # a process was killed between the two renames below
     for left_over in (stage, old):
         shutil.rmtree(left_over, ignore_errors=True)
     stage.mkdir(parents=True)

@@ -12,7 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import DataError
-from .listing import PARTS, ListedImage, Listing, check_class_count, printable
+from .listing import (
+    PARTS,
+    ListedImage,
+    Listing,
+    check_class_count,
+    names_of_splits,
+    printable,
+)
 
 SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".tif", ".tiff", ".webp"),
@@ -37,14 +44,23 @@ def list_images(root: Path, *, need_train: bool = True) -> Listing:
                 f'recipe with data.name = "folder" and data.ratio = "{name}", and --data-root '
                 f"{printable(root)}."
             )
-    parts = {PARTS[name.lower()]: path for name, path in below.items() if name.lower() in PARTS}
-    only_parts = bool(parts) and len(parts) == len(below)
-    if "train" not in parts and only_parts and need_train:
-        raise DataError(f"{printable(root)} has {', '.join(parts)} but no folder train/. Add one.")
-    if "train" not in parts and not only_parts:
+    named = [name for name in below if name.lower() in PARTS]
+    only_parts = bool(named) and len(named) == len(below)
+    train = [below[name] for name in named if PARTS[name.lower()] == "train"]
+    # A folder train/ with images and no folders, beside others, is the class of trains.
+    if not only_parts and not any(map(_folders, train)):
         parts = {"train": root}
+        if train:
+            text = f"{printable(root)}: train/ has no folders, so it is taken for a class named 'train'."
+            warnings.warn(text, stacklevel=2)
     else:
-        odd = below.keys() - {path.name for path in parts.values()}
+        names = names_of_splits(named, printable(root))
+        parts = {part: below[name] for part, name in names.items()}
+        if not train and need_train:
+            raise DataError(
+                f"{printable(root)} has {', '.join(parts)} but no folder train/. Add one."
+            )
+        odd = below.keys() - named
         _warn_ignored(root, sorted(map(printable, odd)), "folder{s} beside train/")
     rows = [row for part, folder in parts.items() for row in _rows(folder, part)]
     if not rows:
@@ -67,9 +83,15 @@ def _rows(folder: Path, part: str) -> Iterator[ListedImage]:
     _warn_ignored(folder, sorted(map(printable, loose)), "image{s} outside of class folders")
     folders = _folders(folder)
     check_class_count(len(folders), printable(folder))
-    empty, unread = list[str](), list[str]()
+    empty, unread, labels = list[str](), list[str](), set[str]()
     for name, path in sorted(folders.items()):
-        label, files = printable(name), sorted(_files(os.fspath(path), set()))
+        if (label := printable(name)) in labels:
+            raise DataError(
+                f"{printable(folder)} has two folders {label!r}, whose names differ in bytes that are not "
+                "UTF-8. Rename one of them."
+            )
+        labels.add(label)
+        files = sorted(_files(os.fspath(path), set()))
         used = [Path(file) for file in files if _is_image(file)]
         unread += [f"{label}/{printable(Path(f).name)}" for f in files if not _is_image(f)]
         if not used:
@@ -91,13 +113,16 @@ def _files(folder: str, seen: set[tuple[int, int]]) -> Iterator[str]:
     if (facts.st_dev, facts.st_ino) in seen:
         return  # a link to a folder that was visited already
     seen.add((facts.st_dev, facts.st_ino))
+    folders = list[str]()
     for entry in _entries(folder):
         if entry.name.startswith("."):
             continue
         if _is_folder(entry):
-            yield from _files(entry.path, seen)
+            folders.append(entry.path)
         elif entry.name.lower().endswith((*SUFFIXES, *OTHER_IMAGES)):
             yield entry.path
+    for path in sorted(folders):  # the first of two links to one folder does not depend on the disk
+        yield from _files(path, seen)
 
 
 def _entries(folder: Path | str) -> list[os.DirEntry[str]]:

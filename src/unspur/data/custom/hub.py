@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import warnings
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from PIL import Image
 
+from ...boundary import explain_faults
 from ...errors import DataError
 from ..decoding.pixels import colours
 from ..splits import Split, Splits
+from .common_size import size_for, to_measure
 from .dataset import pixels
-from .listing import PARTS, in_order
+from .listing import PARTS, check_counts, in_order, names_of_splits
 from .sources import GroupSource
 
 PREFIX = "hf:"
@@ -38,7 +43,8 @@ def load(
 def open_splits(name: str) -> dict[str, Any]:
     """Return the splits of a dataset, named train, valid and test."""
     dataset = _open(name.removeprefix(PREFIX))
-    return {PARTS.get(part.lower(), part): dataset[part] for part in dataset}
+    named = {part: split for split, part in names_of_splits(dataset, name).items()}
+    return {named.get(part, part): dataset[part] for part in dataset}
 
 
 def group_column(name: str, groups: GroupSource) -> str:
@@ -63,17 +69,21 @@ def convert(
     parts = {part: rows for part, rows in parts.items() if part in PARTS.values()}
     image, label = _columns(parts["train"], name)
     parts = with_labels(parts, name)
+    if "train" not in parts:
+        raise DataError(f"{name}: the train split is empty.")
     words = _words(parts, label)
-    classes = classes or in_order({word for part in words.values() for word in part})
+    if classes is None:
+        classes = in_order({word for part in words.values() for word in part})
+        counts = Counter(words["train"])
+        check_counts(name, {word: counts[word] for word in classes})
     number = {word: i for i, word in enumerate(classes)}
     if unknown := {word for part in words.values() for word in part} - number.keys():
         raise DataError(f"{name}: the label {min(unknown)!r} is not one of {', '.join(classes)}.")
-    side = min(limit, max(parts["train"][0][image].size))
+    size = size or _common_size(parts["train"], image, len(words["train"]), limit)
     splits = {}
     for part, rows in parts.items():
-        images = [_resize(row[image], size or (side, side), f"{name} {part}") for row in rows]
-        targets = torch.tensor([number[word] for word in words[part]])
-        splits[part] = Split(torch.stack(images), targets)
+        images = torch.stack(list(_images(rows, image, size, f"{name} {part}")))
+        splits[part] = Split(images, torch.tensor([number[word] for word in words[part]]))
     bias, biases = _biases(parts, group, name) if group else ({}, ())
     return Splits(
         train=splits["train"],
@@ -112,10 +122,13 @@ def with_labels(parts: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _with_values(parts: Mapping[str, Any], column: str, name: str) -> dict[str, Any]:
     """Return the splits with values in a column; raise if only some are missing, or those of training.
 
-    Splits on the hub may have no labels, as those of a competition: all are None, or -1 if they have names.
+    Splits on the hub may have no labels, as those of a competition: all are None, or -1 if they have names,
+    or there is no such column. Empty splits are left out, too.
     """
     found = {}
     for part, rows in parts.items():
+        if column not in rows.features or not len(rows[column]):
+            continue
         named = getattr(rows.features[column], "names", None) is not None
         missing = [value is None or (named and value == -1) for value in rows[column]]
         if not any(missing):
@@ -129,12 +142,12 @@ def _with_values(parts: Mapping[str, Any], column: str, name: str) -> dict[str, 
 
 
 def _words(parts: Mapping[str, Any], label: str) -> dict[str, list[str]]:
-    """Return the label of every image as text."""
-    names = getattr(parts["train"].features[label], "names", None)
-    return {
-        part: [names[value] if names else str(value) for value in rows[label]]
-        for part, rows in parts.items()
-    }
+    """Return the label of every image as text; each split has its own names of the numbers."""
+    found = {}
+    for part, rows in parts.items():
+        names = getattr(rows.features[label], "names", None)
+        found[part] = [names[value] if names else str(value) for value in rows[label]]
+    return found
 
 
 def _open(name: str) -> Mapping[str, Any]:
@@ -168,9 +181,29 @@ def _columns(rows: Any, name: str) -> tuple[str, str]:
     return images[0], labels[0]
 
 
-def _resize(image: Any, size: tuple[int, int], where: str) -> torch.Tensor:
+def _common_size(rows: Any, column: str, count: int, limit: int) -> tuple[int, int]:
+    """Return the size that all images are resized to, from a few of them."""
+    sizes = []
+    for place in to_measure(range(count)):
+        with contextlib.suppress(Exception):  # it is reported when all images are read
+            image = rows[place][column]
+            sizes.append((image.height, image.width))
+    return size_for(sizes, limit)
+
+
+def _images(rows: Any, column: str, size: tuple[int, int], where: str) -> Iterator[torch.Tensor]:
+    """Yield the images of a split, resized to (height, width)."""
+    left = iter(rows)
+    for number in itertools.count():
+        with explain_faults(f"{where}: image {number} cannot be read"):
+            if (row := next(left, None)) is None:
+                return
+            whole = colours(_picture(row[column], where))
+            image = pixels(whole.resize(size[::-1], Image.Resampling.BILINEAR))
+        yield image
+
+
+def _picture(image: Any, where: str) -> Image.Image:
     if not isinstance(image, Image.Image):
         raise DataError(f"{where}: an image is {type(image).__name__}; decode the image column.")
-    whole = colours(image)
-    height, width = size
-    return pixels(whole.resize((width, height), Image.Resampling.BILINEAR))
+    return image

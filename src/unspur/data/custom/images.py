@@ -7,8 +7,6 @@ the images are streamed from their files.
 
 from __future__ import annotations
 
-import os
-import statistics
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,19 +16,19 @@ import torch
 from torch import Tensor
 
 from ...errors import DataError
-from ..decoding import pixels
 from ..decoding.files import Files
 from ..decoding.pixels import Crop
 from ..decoding.readers import FromFiles, Memory
+from ..free_memory import free_memory
 from ..sharded.shard_splits import find_shards, load_splits, measured_spans, open_shards
 from ..splits import Part, Split, Splits
 from . import hub
+from .common_size import common_size
 from .listing import Listing, check, check_counts, check_known, in_order, printable
 from .sources import USUAL_GROUPS, GroupSource, check_groups, list_source
 
 MOST_BAD = 0.01  # share of images that may be unreadable
 MEMORY_SHARE = 0.5  # of the free memory that decoded images may occupy
-MEASURED = 200  # files that are measured to choose the common size
 CHUNK = 1024  # images decoded at a time
 LARGEST = 96  # pixels of the longer side, by default
 DARK = 32  # warn if no pixel of any image is brighter than this
@@ -129,30 +127,6 @@ def _files_of_parts(
             targets = torch.tensor([number[row.label] for row in rows])
             names = tuple(printable(row.path, listing.root) for row in rows)
             yield part, Files(tuple(row.path for row in rows), targets, size, crop, names)
-
-
-def common_size(paths: Sequence[Path | str], limit: int) -> tuple[int, int]:
-    """Return the (height, width) that images are resized to, with the longer side at most `limit`.
-
-    Images of several sizes are stretched to squares, because cropping could cut off the object.
-    """
-    sizes = list(_sizes(paths[:: max(1, len(paths) // MEASURED)]))
-    if not sizes:
-        return limit, limit
-    if len(set(sizes)) == 1:
-        height, width = sizes[0]
-        shrink = min(1.0, limit / max(height, width))
-        return max(1, round(height * shrink)), max(1, round(width * shrink))
-    side = min(limit, int(statistics.median(max(size) for size in sizes)))
-    return side, side
-
-
-def _sizes(paths: Sequence[Path | str]) -> Iterator[tuple[int, int]]:
-    for path in paths:
-        try:
-            yield pixels.measure(path)
-        except pixels.UnreadableImage:
-            continue  # it is reported when all images are decoded
 
 
 def _read(
@@ -284,15 +258,3 @@ def _contents(files: Files, skipped: Mapping[str, str]) -> dict[str, str]:
 
 def _bytes(files: Files) -> int:
     return 3 * files.size[0] * files.size[1]
-
-
-def free_memory() -> int:
-    """Return the free memory of this machine in bytes; 4 GiB if the system does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as facts:
-            for line in facts:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    except (OSError, ValueError):
-        return 4 * 2**30

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
@@ -16,11 +17,11 @@ from ..decoding.files import Files
 from ..decoding.pixels import Crop
 from ..sharded.shard_splits import find_shards, groups_of, open_shards, select_images
 from ..sharded.shards import Shards
-from ..splits import Part, Split, Splits
+from ..splits import Part, Split, Splits, rare_groups
 from . import hub
 from .dataset import collect, dataset_classes
 from .images import open_listing
-from .listing import Listing, check_known
+from .listing import check_known
 from .sources import USUAL_GROUPS, GroupSource, check_groups, list_source
 
 ORDER = ("test", "valid", "train")  # the first of these that exists is evaluated
@@ -97,7 +98,8 @@ def open_labelled(
     check_known(selection, classes)
     opened = open_listing(selection, size, classes, crop=crop)
     found = _from_split(opened, "train", whole=len(rows) == len(listing.rows), split=split)
-    return replace(found, conflict=_rare(listing, split, found))
+    train = [] if split == "train" else [(row.label, row.group) for row in listing.of("train")]
+    return replace(found, conflict=_conflicting(train, found))
 
 
 def _open_shards(
@@ -108,7 +110,12 @@ def _open_shards(
     split = next(name for name in ORDER if len(index.places(name)))
     places = index.places(split)
     places = places[evenly_spaced(len(places), most)]
-    groups = groups_of(index, places)
+    groups, train = groups_of(index, places), index.places("train")
+    known, conflict = groups_of(index, train), None
+    if groups is not None and known is not None and len(train) and split != "train":
+        labels = torch.from_numpy(index.arrays["label"].astype(np.int64))
+        rare = rare_groups(labels[train], known, len(index.classes), len(index.groups))
+        conflict = rare[labels[places], groups]
     return LabelledImages(
         select_images(folder, index, places, size, classes, crop),
         classes,
@@ -116,6 +123,7 @@ def _open_shards(
         "" if len(places) == len(index) else split,
         groups,
         index.groups if groups is not None else (),
+        conflict,
     )
 
 
@@ -145,17 +153,24 @@ def _from_split(splits: Splits, part: str, *, whole: bool, split: str) -> Labell
     )
 
 
-def _rare(listing: Listing, split: str, found: LabelledImages) -> Tensor | None:
-    """Return a mask of conflicting images: their group is rarer in their class than in all of training."""
-    train = listing.of("train")
-    if found.groups is None or split == "train" or not train or not all(r.group for r in train):
+def _conflicting(train: Sequence[tuple[str, str]], found: LabelledImages) -> Tensor | None:
+    """Return which images are conflicting: their group is rarer in their class than in all of training.
+
+    `train` has the label and the group of every training image. Groups that only training has count too.
+    """
+    if found.groups is None or not train or not all(group for _, group in train):
         return None
-    number = {name: i for i, name in enumerate(found.group_names)}
-    known = [row for row in train if row.group in number and row.label in found.classes]
-    counts = torch.zeros(len(found.classes), len(number))
-    for row in known:
-        counts[found.classes.index(row.label), number[row.group]] += 1
-    rare = counts * counts.sum() < counts.sum(0) * counts.sum(1, keepdim=True)
+    groups = dict.fromkeys([*found.group_names, *(group for _, group in train)])
+    label_number, group_number = (
+        {n: i for i, n in enumerate(ns)} for ns in (found.classes, groups)
+    )
+    known = [
+        (label_number[label], group_number[group])
+        for label, group in train
+        if label in label_number
+    ]
+    targets, bias = torch.tensor(known, dtype=torch.int64).reshape(-1, 2).T
+    rare = rare_groups(targets, bias, len(found.classes), len(groups))
     return rare[found.part.targets, found.groups]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import unicodedata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,6 +52,20 @@ def printable(path: Path | str, root: Path | None = None) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
+def names_of_splits(names: Iterable[str], where: str) -> dict[str, str]:
+    """Return the name of each split among `names`; raise if two names mean the same split."""
+    found: dict[str, str] = {}
+    for name in sorted(names):
+        if (part := PARTS.get(name.lower())) in found:
+            raise DataError(
+                f"{where} has both {found[part]} and {name}, which mean the same split ({part}). Keep one "
+                "of them, or put their images together."
+            )
+        if part is not None:
+            found[part] = name
+    return found
+
+
 def in_order(words: set[str]) -> tuple[str, ...]:
     """Sort words as numbers if all are numbers, otherwise alphabetically."""
     try:
@@ -75,6 +90,7 @@ def check(listing: Listing) -> None:
             "each class its own folder (or label)."
         )
     check_class_count(len(classes), listing.name)
+    _check_spelling(classes, listing.name)
     per_class = counts(listing.of("train"))
     if missing := [name for name in classes if name not in per_class]:
         raise DataError(
@@ -108,9 +124,22 @@ def check_known(listing: Listing, classes: Sequence[str]) -> None:
     """Raise if a label is not one of the classes of a model."""
     for row in listing.rows:
         if row.label not in classes:
+            _check_spelling([*classes, row.label], listing.name)
             raise DataError(
                 f"{printable(row.path)}: the label {row.label!r} is not one of the model's classes, "
                 f"{_quote(classes)}."
+            )
+
+
+def _check_spelling(classes: Sequence[str], name: str) -> None:
+    """Raise if two classes look the same, as é does as one character and as e with an accent (macOS)."""
+    same: dict[str, str] = {}
+    for label in classes:
+        other = same.setdefault(unicodedata.normalize("NFC", label), label)
+        if other != label:
+            raise DataError(
+                f"{name} has the class {label!r} in two spellings that look the same, {other!a} and "
+                f"{label!a}. Rename one of them, so that both are the same Unicode characters."
             )
 
 

@@ -54,7 +54,9 @@ class NamePattern:
         """Return the fields of a path, or None if the pattern does not match."""
         end = "/".join(path.parts[-1 - self.text.count("/") :])
         found = self._expression.fullmatch(end)
-        return found.groupdict() if found else None
+        return (
+            {name: printable(text) for name, text in found.groupdict().items()} if found else None
+        )
 
 
 def read_names(listing: Listing, pattern: NamePattern) -> Listing:

@@ -7,6 +7,7 @@ only. A cell that a spreadsheet would run as a formula may begin with an apostro
 from __future__ import annotations
 
 import csv
+import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -68,6 +69,8 @@ def _row(
     for name in needed:
         if not values[name]:
             raise DataError(f"{where}: the {name} is empty. Fill it in, or remove the row.")
+    if "\0" in values["path"]:
+        raise DataError(f"{where}: the path has a zero byte. Correct it, or remove the row.")
     split = values["split"].lower() or "train"
     if split not in PARTS:
         raise DataError(
@@ -81,6 +84,10 @@ def _text(value: Any) -> str:
     """Return a cell as text: a whole number without a decimal point, a missing value as empty text."""
     if value is None or value != value:
         return ""
+    if isinstance(
+        value, bytes
+    ):  # some programs write text to parquet without saying that it is text
+        value = value.decode("utf-8", "replace")
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return unescape_cell(str(value).strip())
@@ -100,10 +107,10 @@ def _check_groups(rows: list[ListedImage], table: Path) -> None:
 
 def _check_paths(rows: list[ListedImage], table: Path) -> None:
     """Raise if an image has two labels; warn if it is listed more than once."""
-    first: dict[Path, tuple[int, str]] = {}
+    first: dict[str, tuple[int, str]] = {}
     repeated = 0
     for number, row in enumerate(rows, 1):
-        before, label = first.setdefault(row.path, (number, row.label))
+        before, label = first.setdefault(os.path.abspath(row.path), (number, row.label))
         repeated += before != number
         if label != row.label:
             raise DataError(

@@ -96,12 +96,17 @@ def _renumber(
 
 
 def scan_shard(path: Path) -> Iterator[ScannedImage]:
-    """Yield the images of a shard; members with the same name up to the first dot belong together."""
+    """Yield the images of a shard; members with the same name up to the first dot belong together.
+
+    Members without a name before the dot, such as the `._1.png` of macOS, or without a suffix are ignored.
+    """
     with path.open("rb") as file:
         sample: dict[str, Member] = {}
         key = ""
         for member in list_members(file, os.fstat(file.fileno()).st_size, str(path)):
             member_key, suffix = split_key(member.name)
+            if not suffix:
+                continue
             if member_key != key and sample:
                 yield _image(file, path, key, sample)
                 sample = {}
@@ -111,9 +116,14 @@ def scan_shard(path: Path) -> Iterator[ScannedImage]:
 
 
 def split_key(name: str) -> tuple[str, str]:
-    """Return the name of a sample and the suffix of one of its files, as the webdataset package does."""
+    """Return the name of a sample and the suffix of one of its files, as the webdataset package does.
+
+    Both are empty if the file belongs to no sample.
+    """
     path = PurePosixPath(name)
     stem, dot, suffix = path.name.partition(".")
+    if not stem or not dot:
+        return "", ""
     return str(path.with_name(stem)), (dot + suffix).lower()
 
 
@@ -126,12 +136,23 @@ def _image(file: IO[bytes], path: Path, key: str, sample: dict[str, Member]) -> 
         raise DataError(f"{path}: the sample {key!r} has no {lacks}.")
     file.seek(image.offset)
     content = hashlib.sha256(file.read(image.size)).digest()
-    split = about.get("split") or path.name.partition("-")[0]
-    part = PART_NAMES.get(split.lower(), "train")
+    part = _part(path, key, about.get("split", ""))
     name = about.get("name") or image.name
     return ScannedImage(
         image.offset, image.size, content, label, part, about.get("group", ""), name
     )
+
+
+def _part(path: Path, key: str, split: str) -> str:
+    """Return the split of a sample, from its metadata or else from the name of the shard."""
+    if not split:
+        return PART_NAMES.get(path.name.partition("-")[0].lower(), "train")
+    if split.lower() not in PART_NAMES:
+        raise DataError(
+            f"{path}: the split of the sample {key!r} is {split!r}. Write train, valid or test, or leave it "
+            "out."
+        )
+    return PART_NAMES[split.lower()]
 
 
 def _text(file: IO[bytes], path: Path, member: Member) -> str:
@@ -145,10 +166,10 @@ def _text(file: IO[bytes], path: Path, member: Member) -> str:
 
 
 def _metadata(file: IO[bytes], path: Path, member: Member) -> dict[str, str]:
-    """Return the text fields of a sample's metadata; other fields are ignored."""
+    """Return the fields of a sample's metadata that are text or whole numbers; others are ignored."""
     try:
         content = json.loads(_text(file, path, member))
     except (ValueError, RecursionError):
         raise DataError(f"{path}: {member.name!r} is not JSON.") from None
     found = content if isinstance(content, dict) else {}
-    return {key: value for key, value in found.items() if isinstance(value, str)}
+    return {key: str(value) for key, value in found.items() if type(value) in (str, int)}

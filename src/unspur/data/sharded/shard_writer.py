@@ -11,8 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import DataError
+from ..custom.class_folders import SUFFIXES
 from ..custom.listing import ListedImage, Listing, printable
+from ..decoding.files import unreadable
+from ..decoding.pixels import FORMATS, UnreadableImage, open_image
 
+# The suffix of an image by its format; photographs of several frames (MPO) are JPEG.
+FORMAT_SUFFIXES = {name: f".{name.lower()}" for name in FORMATS}
 PER_SHARD = 10_000  # images in a shard at most
 SHARD_BYTES = 512 * 2**20  # a shard that is larger gets no further image
 
@@ -37,7 +42,18 @@ def read_listing(rows: Iterable[ListedImage], listing: Listing) -> Iterator[Pack
         about = {"name": printable(row.path, listing.root), "label": row.label, "split": row.part}
         if row.group:
             about["group"] = row.group
-        yield PackedImage(content, row.path.suffix.lower(), number[row.label], about)
+        yield PackedImage(content, _suffix(row.path), number[row.label], about)
+
+
+def _suffix(path: Path) -> str:
+    """Return the suffix of an image in a shard: its own if it is usual, otherwise that of its format."""
+    if (suffix := path.suffix.lower()) in SUFFIXES:
+        return suffix
+    try:
+        with open_image(path) as image:
+            return FORMAT_SUFFIXES.get(image.format or "", ".jpg")
+    except UnreadableImage as error:
+        raise unreadable(path, error) from error
 
 
 def write_shards(

@@ -47,6 +47,8 @@ def list_members(file: IO[bytes], length: int, source: str) -> Iterator[Member]:
             _check_name(found.name, source)
             yield Member(found.name, position + BLOCK, found.size)
         position = end + -found.size % BLOCK
+    if position < length:
+        raise _refusal(source, "it ends within a header")
 
 
 def _parse(header: bytes, source: str) -> tarfile.TarInfo:
