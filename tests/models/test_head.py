@@ -167,6 +167,11 @@ def test_tap_names_the_linear_layers_when_the_head_is_unknown():
         Tap(HeadFirst(), "fc")
 
 
+def test_tap_says_that_the_head_is_not_used():
+    with pytest.raises(ModelError, match=r"does not call its layer 'unused'.*classify, unused"):
+        Tap(HeadFirst(), "unused")(images())
+
+
 def test_check_outputs_accepts_one_logit_for_each_class():
     check_outputs(HeadFirst(), images(), 4)
 

@@ -85,14 +85,15 @@ class Tap:
     """A wrapper that is called like the model and returns (logits, input of the head)."""
 
     def __init__(self, model: nn.Module, head: str):
+        names = [name for name, m in model.named_modules() if isinstance(m, nn.Linear)]
+        self.advice = f"Linear layers: {', '.join(names)}."
         try:
             layer = model.get_submodule(head)
         except AttributeError:
-            names = [name for name, m in model.named_modules() if isinstance(m, nn.Linear)]
             raise ModelError(
-                f"the model has no layer {head!r} to take features from. Linear layers: {', '.join(names)}."
+                f"the model has no layer {head!r} to take features from. {self.advice}"
             ) from None
-        self.model = model
+        self.model, self.head = model, head
         self.seen: list[Tensor] = []
         self.hook = layer.register_forward_pre_hook(self._keep)
 
@@ -104,8 +105,24 @@ class Tap:
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         self.seen.clear()
         logits = self.model(x)
+        if not self.seen:
+            raise ModelError(
+                f"the model does not call its layer {self.head!r}, so there are no features to take from it. "
+                f"{self.advice}"
+            )
         # Remove the tensor from the list: a reference would keep the autograd graph of the step alive.
         return logits, gather_features(self.seen.pop().flatten(1))
+
+
+@torch.no_grad()
+def check_head(model: nn.Module, head: str, x: Tensor) -> None:
+    """Raise ModelError unless the model has this layer and uses it."""
+    tap = Tap(model, head)
+    try:
+        with evaluating(model):
+            tap(x)
+    finally:
+        tap.hook.remove()
 
 
 @torch.no_grad()

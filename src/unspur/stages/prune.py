@@ -13,7 +13,6 @@ from .. import masks
 from ..masks import multiply_adds, ranking
 from ..masks.reachable import reachable
 from ..methods import MaskSearch, grasp
-from ..models.head import Tap
 from ..training.inputs import Training
 from ..training.numerics import deterministic, isolated_random_stream, matmul_precision
 from . import channel_pruning
@@ -118,10 +117,9 @@ def _density(context: Context, keep: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def check(context: Context) -> None:
-    """Raise if the network has no head, or no weights that can be masked."""
-    model = context.network(context.initial)
-    Tap(model, context.head)
+    """Raise if the network has no weights that can be masked."""
     channel_pruning.check(context)
+    model = context.network(context.initial)
     masks.attach(model, unit=context.recipe.prune.unit, example=context.probe)
 
 
