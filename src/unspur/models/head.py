@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -50,10 +51,13 @@ def find_head(model: nn.Module, x: Tensor) -> str:
 
 
 def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
-    """Raise ModelError unless the model can be trained and returns one logit for each class."""
+    """Raise ModelError unless the model can be trained and returns one logit for each class.
+
+    Warn if its predictions are random.
+    """
     try:
         with torch.no_grad(), evaluating(model):
-            output = model(x)
+            output, again = (model(x.clone()) for _ in range(2))  # it may change its input in place
     except Exception as error:
         other = any(p.dtype != torch.float32 for p in model.parameters())
         advice = " Its weights are not float32: call .float() first." if other else ""
@@ -70,6 +74,12 @@ def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
         raise ModelError(
             "no weight of the model can be trained: it has none, or all are frozen. Call "
             "model.requires_grad_(True) first."
+        )
+    if not torch.allclose(output, again, equal_nan=True):
+        warnings.warn(
+            "the model returns other outputs each time it is called, in evaluation mode too, so that results "
+            "cannot be repeated. Call F.dropout with training=self.training, or use nn.Dropout.",
+            stacklevel=4,
         )
 
 
