@@ -286,6 +286,12 @@ def test_the_second_network_has_different_weights(tmp_path):
     assert same(method.state_dict(), again.state_dict())
 
 
+def test_the_second_network_has_the_weights_of_a_given_model(tmp_path):
+    """They may be pretrained, so they are not replaced by random ones."""
+    method = build_lff(context(tmp_path, "lff", model=toys.TinyNet()))
+    assert same(method.model.state_dict(), method.biased.state_dict())
+
+
 def test_groups_are_sampled_equally_often(tmp_path):
     run_context = context(tmp_path, "groupdro")
     training = next(stage_records()["groupdro"].work(run_context, Results()))
