@@ -1,5 +1,6 @@
 """The samples that the networks of an audit are trained on."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -23,6 +24,29 @@ def crossfit_with_suspects(folder, suspects):
         tensors = {"predicted": predicted[unseen], "score": wrong[unseen].float()}
         crossfit.artifacts[MINER, half] = SimpleNamespace(tensors=tensors)
     return crossfit, wrong
+
+
+@pytest.mark.parametrize(("precision", "wanted"), [("fp32", True), ("bf16", False)])
+def test_predictions_have_the_precision_and_the_operations_of_the_training(
+    tmp_path, precision, wanted
+):
+    """They decide who is a suspect, so they must not depend on torch's settings in the process."""
+    crossfit, _ = crossfit_with_suspects(tmp_path, slice(0, 600, 20))
+    recipe = crossfit.context.recipe
+    recipe = recipe.model_copy(update={"precision": precision, "deterministic": wanted})
+    training = HalfTraining(
+        replace(crossfit, context=replace(crossfit.context, recipe=recipe)), find(MINER), 0
+    )
+    method, used = training._method(), set()
+
+    def predict(x):
+        allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+        used.add((*allowed, torch.are_deterministic_algorithms_enabled()))
+        return method.model(x)
+
+    method.predict = predict
+    assert "predicted" in training.ask(method)
+    assert used == {(not wanted, not wanted, wanted)}
 
 
 @pytest.mark.parametrize("name", ["taught", "matched"])

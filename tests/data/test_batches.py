@@ -99,6 +99,14 @@ def test_plain_yields_all_images_in_order() -> None:
     assert torch.equal(torch.cat(parts), Preprocess(MEAN, STD)(pixels))
 
 
+@pytest.mark.parametrize("kind", [torch.uint8, torch.float32])
+def test_a_network_that_changes_its_input_does_not_change_stored_images(kind: torch.dtype) -> None:
+    batches = source(images().to(kind))
+    for x in batches.plain():
+        x -= 1
+    assert torch.equal(batches.images, images().to(kind))
+
+
 def test_a_pass_takes_a_thousand_images_at_a_time() -> None:
     assert [len(part) for part in source(images(2100)).plain()] == [1000, 1000, 100]
 

@@ -549,6 +549,23 @@ def test_a_normalised_weight_elsewhere_does_not_prevent_applying():
     assert (model[0].weight == 0).all()
 
 
+def test_the_plain_state_keeps_other_parametrizations():
+    """They are part of the network, so its weights must load into a new one."""
+
+    def build():
+        normalised = parametrizations.weight_norm(nn.Linear(4, 4))
+        return nn.Sequential(
+            nn.Linear(4, 4), normalised, parametrizations.spectral_norm(nn.Linear(4, 4))
+        )
+
+    model = build()
+    masks.apply(model, {"0.weight": torch.rand(4, 4) > 0.5})
+    fresh = build()
+    fresh.load_state_dict(masks.plain_state(model))
+    x = torch.randn(3, 4)
+    assert torch.equal(fresh.eval()(x), model.eval()(x))
+
+
 def test_nothing_selected_is_refused():
     with pytest.raises(MaskError, match="nothing to mask"):
         masks.attach(nn.Sequential(nn.BatchNorm2d(3), nn.ReLU()))

@@ -204,6 +204,21 @@ def test_a_model_is_copied_with_its_weights() -> None:
     assert builder.how["name"].endswith(".TinyNet")
 
 
+def test_a_model_that_keeps_tensors_of_its_last_call() -> None:
+    class Keeps(TinyNet):
+        def forward(self, x: Tensor) -> Tensor:
+            self.logits = super().forward(x)
+            return self.logits
+
+    model, x = Keeps(), torch.rand(2, 3, 8, 8)
+    model(x)
+    with pytest.raises(ModelError, match=r"cannot be copied.*torch\.no_grad"):
+        models.copy_builder(model).build(0)
+    with torch.no_grad():
+        model(x)
+    assert same(models.copy_builder(model).build(0), model)
+
+
 def test_a_model_of_another_shape_or_class_has_another_source() -> None:
     class Other(TinyNet):
         def forward(self, x: Tensor) -> Tensor:
@@ -222,6 +237,7 @@ def test_a_model_of_another_shape_or_class_has_another_source() -> None:
         lambda x: torch.tensor(x, dtype=torch.bfloat16),
         lambda x: np.array([[x]]),
         lambda x: {"scale": x, "names": ["a"]},
+        lambda x: {(7, 7): x},
     ],
 )
 def test_values_that_are_not_in_the_state_dict_are_part_of_the_source(value: Any) -> None:

@@ -29,7 +29,10 @@ def test_a_module_of_timm() -> None:
     assert (oblong.pixels, oblong.normalisation) == (0, {})
 
 
-@pytest.mark.parametrize(("stated", "pixels"), [(32, 32), ([48, 48], 48), ([48, 32], 0)])
+@pytest.mark.parametrize(
+    ("stated", "pixels"),
+    [(32, 32), ([48, 48], 48), ([48, 32], 0), (None, 0), ([None], 0), ({"height": 32}, 0)],
+)
 def test_a_module_of_transformers(stated: object, pixels: int) -> None:
     start = StartingPoint(with_attributes(config=SimpleNamespace(image_size=stated)))
     assert (start.pixels, start.normalisation) == (pixels, {})

@@ -4,6 +4,7 @@ import weakref
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from unspur import masks
@@ -165,6 +166,26 @@ def test_tap_keeps_the_features_of_one_pass_at_most():
 def test_tap_names_the_linear_layers_when_the_head_is_unknown():
     with pytest.raises(ModelError, match=r"no layer 'fc'.*classify, unused, body\.1"):
         Tap(HeadFirst(), "fc")
+
+
+def test_tap_says_that_the_head_is_not_used():
+    with pytest.raises(ModelError, match=r"does not call its layer 'unused'.*classify, unused"):
+        Tap(HeadFirst(), "unused")(images())
+
+
+def test_check_outputs_warns_of_random_predictions():
+    class Forgetful(nn.Module):
+        def __init__(self, always):
+            super().__init__()
+            self.head, self.always = nn.Linear(3 * 28 * 28, 4), always
+
+        def forward(self, x):
+            x -= 0.5  # the second call must not see a changed input
+            return self.head(F.dropout(x.flatten(1), training=self.always or self.training))
+
+    check_outputs(Forgetful(False), images(), 4)
+    with pytest.warns(UserWarning, match=r"other outputs each time.*training=self\.training"):
+        check_outputs(Forgetful(True), images(), 4)
 
 
 def test_check_outputs_accepts_one_logit_for_each_class():

@@ -11,7 +11,7 @@ import toys
 import unspur
 from toys import Counting, same, shapes_set
 from unspur import masks, models, runs, stages
-from unspur.errors import ModelError, RecipeError
+from unspur.errors import MaskError, ModelError, RecipeError
 from unspur.methods import own_stages, plans
 from unspur.stages.all_stages import stage_records
 from unspur.stages.method_stage import ContextInputs
@@ -286,6 +286,12 @@ def test_the_second_network_has_different_weights(tmp_path):
     assert same(method.state_dict(), again.state_dict())
 
 
+def test_the_second_network_has_the_weights_of_a_given_model(tmp_path):
+    """They may be pretrained, so they are not replaced by random ones."""
+    method = build_lff(context(tmp_path, "lff", model=toys.TinyNet()))
+    assert same(method.model.state_dict(), method.biased.state_dict())
+
+
 def test_groups_are_sampled_equally_often(tmp_path):
     run_context = context(tmp_path, "groupdro")
     training = next(stage_records()["groupdro"].work(run_context, Results()))
@@ -330,6 +336,34 @@ def test_the_biased_network_starts_from_a_file(store, tmp_path):
     assert toys.ingredients_of(scratch)[-1] != toys.ingredients_of(started)[-1]
     with pytest.raises(ModelError, match="nowhere"):
         toys.ingredients_of(context(store, "rebias", "rebias.network.init=nowhere.safetensors"))
+
+
+class Unused(toys.TinyNet):
+    """A network with a layer that it does not use, and two layers that share a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.unused, self.tied = nn.Linear(6, 2), nn.Linear(6, 2)
+        self.tied.weight = self.unused.weight
+
+
+@pytest.mark.parametrize(
+    ("plan", "change", "text"),
+    [
+        *(
+            (plan, "model.head=unused", "does not call")
+            for plan in ("unpruned", "jtt", "end", "dfr")
+        ),
+        ("erm", "model.head=nowhere", "no layer 'nowhere'"),
+        ("dfr", "model.head=norm", "needs an nn.Linear with 2 outputs"),
+        ("unpruned", "finetune.drop=0.5", "unused.weight is tied to tied.weight"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_an_error_before_training(tmp_path, plan, change, text):
+    run_context = context(tmp_path, plan, change, "start.head_first=1", model=Unused())
+    with pytest.raises((ModelError, MaskError), match=text):
+        stages.run(run_context)
+    assert list(run_context.store.artifacts()) == []
 
 
 def test_refitting_on_a_missing_split_is_an_error(tmp_path):

@@ -1,4 +1,4 @@
-"""Masks: their keys, and scores that are reproducible on a GPU."""
+"""Masks: their keys, and the scores of GraSP."""
 
 import pytest
 import torch
@@ -25,6 +25,45 @@ def test_the_scores_of_grasp_use_deterministic_operations_if_wanted(
     context = toys.context(tmp_path, [f"deterministic={str(wanted).lower()}"])
     _gradient_flow(context, ["conv.weight"])
     assert used == [wanted]
+
+
+def dropout_net() -> nn.Module:
+    """Return a network with dropout and batch norm, the same at every call."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = toys.TinyNet()
+        model.norm = nn.Sequential(model.norm, nn.Dropout(0.5))
+        model.unused = nn.Linear(6, 3)
+    return model
+
+
+def test_the_masks_of_grasp_depend_on_the_seed_of_the_run_only(tmp_path):
+    """They depend neither on torch's random stream nor on the mode of the network that the user gives."""
+
+    def score(mode: bool, state: int):
+        context = toys.context(tmp_path, model=dropout_net().train(mode))
+        torch.manual_seed(state)
+        before = torch.get_rng_state()
+        found = _gradient_flow(context, ["conv.weight", "head.weight"])
+        assert torch.equal(torch.get_rng_state(), before)
+        return found
+
+    first = score(True, 0)
+    assert toys.same(first, score(True, 1))
+    assert toys.same(first, score(False, 0))
+
+
+def test_grasp_scores_frozen_weights_and_weights_that_are_not_used(tmp_path):
+    def score(model: nn.Module):
+        names = ["conv.weight", "unused.weight", "head.weight"]
+        return _gradient_flow(toys.context(tmp_path, model=model), names)
+
+    frozen = dropout_net()
+    frozen.conv.requires_grad_(False)
+    found = score(frozen)
+    assert toys.same(found, score(dropout_net()))
+    assert bool((found["conv.weight"] != 0).any())
+    assert bool((found["unused.weight"] == 0).all())
 
 
 class Attends(nn.Module):

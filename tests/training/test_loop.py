@@ -230,6 +230,16 @@ def test_the_head_is_trained_first(name):
         assert changed & {"head", "conv"} == moved & {"head", "conv"}
 
 
+def test_a_frozen_head_cannot_be_trained_first():
+    states = []
+    for head_first in (0, 10):
+        method = headed()
+        method.model.head.requires_grad_(False)
+        plan = replace(PLAN, optimiser=Optimiser(rate=1e-2, head_first=head_first))
+        states.append(run(method, plan).model.state_dict())
+    assert same(*states)
+
+
 def test_naming_the_head_without_head_first_changes_nothing():
     states = [run(method).model.state_dict() for method in (headed(), make("erm"))]
     assert same(*states)

@@ -24,7 +24,7 @@ from ..training.inputs import Training
 from ..training.loop import fit_together
 from ..training.method import Method
 from ..training.metrics import surprise
-from ..training.numerics import one_thread
+from ..training.numerics import deterministic, matmul_precision, one_thread
 from ..training.prediction import predict
 from ..training.sections import TrainingSettings
 from .audit_networks import DEPRIVED, MINER, AuditNetwork, find
@@ -155,6 +155,11 @@ class HalfTraining:
 
     def ask(self, method: Method) -> dict[str, Tensor]:
         """Return the predictions of the trained network for the other half, and for the other splits."""
+        recipe = self.crossfit.context.recipe
+        with matmul_precision(recipe.precision), deterministic(recipe.deterministic):
+            return self._ask(method)
+
+    def _ask(self, method: Method) -> dict[str, Tensor]:
         unseen = self.crossfit.half_of != self.half
         logits = predict(method.eval().predict, self.crossfit.context.train.plain(among=unseen))
         others = self._predict_other_splits(method)

@@ -178,7 +178,9 @@ class Resident(Labelled):
     def plain(self, size: int = 0, *, among: Tensor | None = None) -> Iterator[Tensor]:
         size = size or _images_per_pass(self.images)
         if among is None and process_count() == 1:
-            yield from map(self.preprocess, torch.split(self.images, size))
+            for images in torch.split(self.images, size):
+                x = self.preprocess(images)
+                yield x.clone() if x is images else x  # a network may change its input in place
             return
         among = torch.ones(len(self.images), dtype=torch.bool) if among is None else among
         where = own_share(among.nonzero().squeeze(1)).to(self.images.device)

@@ -147,11 +147,12 @@ def plain_state(model: nn.Module) -> dict[str, Tensor]:
     state: dict[str, Tensor] = {}
     with evaluating(model), torch.no_grad():
         for name, tensor in model.state_dict().items():
-            if ".parametrizations." in f".{name}":
-                path, _, rest = f".{name}".partition(".parametrizations.")
-                name = f"{path}.{rest.partition('.')[0]}".lstrip(".")
-                owner, _, parameter = name.rpartition(".")
-                tensor = getattr(model.get_submodule(owner), parameter)
+            path, parametrized, rest = f".{name}".partition(".parametrizations.")
+            if parametrized:
+                owner, parameter = model.get_submodule(path[1:]), rest.partition(".")[0]
+                chains = cast(nn.ModuleDict, owner.parametrizations)
+                if _is_mask(cast(nn.ModuleList, chains[parameter])[0]):  # bake leaves others alone
+                    name, tensor = f"{path}.{parameter}"[1:], getattr(owner, parameter)
             state[name] = tensor.detach().cpu().clone()
     return state
 
@@ -185,8 +186,12 @@ def masked(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList, nn.Module]]:
             continue
         for parameter, chain in cast(nn.ModuleDict, module.parametrizations).items():
             chain = cast(nn.ModuleList, chain)
-            if isinstance(chain[0], LearnedMask | SharedMask | FixedMask):
+            if _is_mask(chain[0]):
                 yield f"{path}.{parameter}".lstrip("."), chain, chain[0]
+
+
+def _is_mask(module: nn.Module) -> bool:
+    return isinstance(module, LearnedMask | SharedMask | FixedMask)
 
 
 def selected(

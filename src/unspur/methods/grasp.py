@@ -18,14 +18,15 @@ def scores(
     """Return -θ·(Hg) of every named weight; removing a weight with a high score raises the gradient flow.
 
     The batch is split into two halves, each with its own mean loss; g and Hg are sums over the halves.
+    Weights that the output does not depend on have the score 0.
     """
     parameters = dict(model.named_parameters())
-    weights = {name: parameters[name] for name in names}
+    weights = {name: parameters[name].requires_grad_() for name in names}  # also of frozen layers
     middle = len(y) // 2
     halves = [(x[:middle], y[:middle]), (x[middle:], y[middle:])]
     gradient = [torch.zeros_like(w) for w in weights.values()]
     for half in halves:
-        gradients = torch.autograd.grad(_loss(model, *half, temperature), list(weights.values()))
+        gradients = _gradients(_loss(model, *half, temperature), weights)
         gradient = [g + f for g, f in zip(gradient, gradients, strict=True)]
     product = hessian_product(model, weights, halves, gradient, temperature=temperature)
     return {name: -weights[name].detach() * product[name] for name in weights}
@@ -33,7 +34,7 @@ def scores(
 
 def hessian_product(
     model: nn.Module,
-    weights: Mapping[str, nn.Parameter],
+    weights: Mapping[str, Tensor],
     parts: Iterable[tuple[Tensor, Tensor]],
     direction: list[Tensor],
     *,
@@ -43,11 +44,20 @@ def hessian_product(
     product = [torch.zeros_like(w) for w in weights.values()]
     for x, y in parts:
         loss = _loss(model, x, y, temperature)
-        gradient = torch.autograd.grad(loss, list(weights.values()), create_graph=True)
+        gradient = _gradients(loss, weights, create_graph=True)
         along = torch.stack([(g * d).sum() for g, d in zip(gradient, direction, strict=True)]).sum()
-        gradients = torch.autograd.grad(along, list(weights.values()))
+        gradients = _gradients(along, weights)
         product = [p + f for p, f in zip(product, gradients, strict=True)]
     return dict(zip(weights, product, strict=True))
+
+
+def _gradients(
+    loss: Tensor, weights: Mapping[str, Tensor], *, create_graph: bool = False
+) -> tuple[Tensor, ...]:
+    """Return the gradient of each weight, 0 where the loss does not depend on it."""
+    return torch.autograd.grad(
+        loss, list(weights.values()), create_graph=create_graph, materialize_grads=True
+    )
 
 
 def _loss(model: nn.Module, x: Tensor, y: Tensor, temperature: float) -> Tensor:

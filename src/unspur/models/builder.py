@@ -216,7 +216,13 @@ def copy_builder(model: nn.Module) -> Builder:
         )
     how = {"name": f"{type(model).__module__}.{type(model).__qualname__}", "given": True}
     source = _hash(module_text(model))
-    return Builder(lambda: copy.deepcopy(model).cpu(), how, source)
+    return Builder(partial(_copy, model), how, source)
+
+
+def _copy(model: nn.Module) -> nn.Module:
+    advice = "if it keeps tensors of its last call, call it in torch.no_grad() first"
+    with explain_faults(f"the model cannot be copied ({advice})", ModelError):
+        return copy.deepcopy(model).cpu()
 
 
 def paired(base: Builder, head: str) -> Builder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import nn
@@ -57,7 +57,8 @@ def _fixed_by_timm(name: str) -> ExpectedInput:
     return ExpectedInput(_side(found.input_size[-2:])) if found.fixed_input_size else UNKNOWN
 
 
-def _side(size: int | Sequence[int]) -> int:
-    """Return the side of square images; 0 where they are no squares."""
-    sides = {size} if isinstance(size, int) else set(size)
-    return int(sides.pop()) if len(sides) == 1 else 0
+def _side(size: object) -> int:
+    """Return the side of square images; 0 where they are no squares, or no number is stated."""
+    sides = size if isinstance(size, tuple | list) else [size]
+    numbers = [side for side in sides if isinstance(side, int)]
+    return numbers[0] if len(numbers) == len(sides) and len(set(numbers)) == 1 else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -50,10 +51,13 @@ def find_head(model: nn.Module, x: Tensor) -> str:
 
 
 def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
-    """Raise ModelError unless the model can be trained and returns one logit for each class."""
+    """Raise ModelError unless the model can be trained and returns one logit for each class.
+
+    Warn if its predictions are random.
+    """
     try:
         with torch.no_grad(), evaluating(model):
-            output = model(x)
+            output, again = (model(x.clone()) for _ in range(2))  # it may change its input in place
     except Exception as error:
         other = any(p.dtype != torch.float32 for p in model.parameters())
         advice = " Its weights are not float32: call .float() first." if other else ""
@@ -71,6 +75,12 @@ def check_outputs(model: nn.Module, x: Tensor, classes: int) -> None:
             "no weight of the model can be trained: it has none, or all are frozen. Call "
             "model.requires_grad_(True) first."
         )
+    if not torch.allclose(output, again, equal_nan=True):
+        warnings.warn(
+            "the model returns other outputs each time it is called, in evaluation mode too, so that results "
+            "cannot be repeated. Call F.dropout with training=self.training, or use nn.Dropout.",
+            stacklevel=4,
+        )
 
 
 def _check_tensor(output: object) -> None:
@@ -85,14 +95,15 @@ class Tap:
     """A wrapper that is called like the model and returns (logits, input of the head)."""
 
     def __init__(self, model: nn.Module, head: str):
+        names = [name for name, m in model.named_modules() if isinstance(m, nn.Linear)]
+        self.advice = f"Linear layers: {', '.join(names)}."
         try:
             layer = model.get_submodule(head)
         except AttributeError:
-            names = [name for name, m in model.named_modules() if isinstance(m, nn.Linear)]
             raise ModelError(
-                f"the model has no layer {head!r} to take features from. Linear layers: {', '.join(names)}."
+                f"the model has no layer {head!r} to take features from. {self.advice}"
             ) from None
-        self.model = model
+        self.model, self.head = model, head
         self.seen: list[Tensor] = []
         self.hook = layer.register_forward_pre_hook(self._keep)
 
@@ -104,8 +115,24 @@ class Tap:
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
         self.seen.clear()
         logits = self.model(x)
+        if not self.seen:
+            raise ModelError(
+                f"the model does not call its layer {self.head!r}, so there are no features to take from it. "
+                f"{self.advice}"
+            )
         # Remove the tensor from the list: a reference would keep the autograd graph of the step alive.
         return logits, gather_features(self.seen.pop().flatten(1))
+
+
+@torch.no_grad()
+def check_head(model: nn.Module, head: str, x: Tensor) -> None:
+    """Raise ModelError unless the model has this layer and uses it."""
+    tap = Tap(model, head)
+    try:
+        with evaluating(model):
+            tap(x)
+    finally:
+        tap.hook.remove()
 
 
 @torch.no_grad()

@@ -55,7 +55,8 @@ def _unsaved_values(model: nn.Module) -> Iterator[str]:
 def _content(value: object) -> str | None:
     """Return the content of a tensor, an array or a table of plain values as text; None for other values."""
     if isinstance(value, dict) and value and _is_plain([*value, *value.values()]):
-        return json.dumps(value)
+        text_keys = not any(isinstance(key, tuple) for key in value)
+        return json.dumps(value if text_keys else list(value.items()))
     if isinstance(value, Tensor) and value.layout == torch.strided and not value.is_complex():
         value = value.detach().cpu().contiguous().reshape(-1, 1).view(torch.uint8).numpy()
     if not isinstance(value, np.ndarray) or value.dtype.hasobject:

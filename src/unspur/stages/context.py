@@ -19,7 +19,7 @@ from ..data.streaming import Streaming, fits_on
 from ..errors import Interrupted, RecipeError
 from ..methods import own_stages
 from ..models import Builder
-from ..models.head import check_outputs, find_head
+from ..models.head import check_head, check_outputs, find_head
 from ..parallel import any_of
 from ..recipes import Recipe
 from ..store import Store
@@ -112,7 +112,10 @@ class Context:
     @cached_property
     def head(self) -> str:
         """The name of the layer that computes the logits."""
-        return self.recipe.model.head or find_head(self.network(), self.probe)
+        if not (name := self.recipe.model.head):
+            return find_head(self.network(), self.probe)
+        check_head(self.network(), name, self.probe)
+        return name
 
     @property
     def final(self) -> Builder:

@@ -45,6 +45,12 @@ def finetune(context: Context, results: Results) -> Work:
     return TrainedWeights(weights, iterates.state(), selection, right)
 
 
+def check(context: Context) -> None:
+    """Raise if weights are to be dropped at random, and one of them cannot be masked."""
+    if context.recipe.finetune.drop and "prune" not in context.recipe.stages:
+        whole_masks(context)
+
+
 def _more_key(context: Context, mined: bool) -> dict[str, Any]:
     """Add the head and the settings of selection to the key."""
     select = context.recipe.select.model_dump(mode="json")
@@ -57,4 +63,5 @@ FINETUNE = Stage(
     needs=("mine", "pretrain", "adapt", "prune", "control"),
     more_key=_more_key,
     cost=1.3,
+    check=check,
 )

@@ -13,9 +13,8 @@ from .. import masks
 from ..masks import multiply_adds, ranking
 from ..masks.reachable import reachable
 from ..methods import MaskSearch, grasp
-from ..models.head import Tap
 from ..training.inputs import Training
-from ..training.numerics import deterministic, matmul_precision
+from ..training.numerics import deterministic, isolated_random_stream, matmul_precision
 from . import channel_pruning
 from .batch_norm import refresh_batch_norm
 from .context import Context
@@ -76,12 +75,18 @@ def _masks_by_score(context: Context, model: nn.Module) -> dict[str, Tensor]:
 def _gradient_flow(context: Context, names: Sequence[str]) -> dict[str, Tensor]:
     """Return GraSP's scores at the initial weights, negated so that the highest are kept."""
     model, targets = context.place(context.network(context.initial)), context.train.targets.cpu()
-    index = grasp.balanced_subset(targets, ~context.kept_out, each=10, seed=context.seed("grasp"))
+    seed = context.seed("grasp")
+    index = grasp.balanced_subset(targets, ~context.kept_out, each=10, seed=seed)
     among = torch.zeros(len(targets), dtype=torch.bool)
     among[index] = True
     x = torch.cat(list(context.train.plain(among=among)))[torch.argsort(torch.argsort(index))]
-    with matmul_precision(context.recipe.precision), deterministic(context.recipe.deterministic):
-        scores = grasp.scores(model, names, x, targets[index].to(x.device))
+    with (
+        matmul_precision(context.recipe.precision),
+        deterministic(context.recipe.deterministic),
+        isolated_random_stream(context.device),
+    ):
+        torch.manual_seed(seed)  # for layers that draw from torch's random stream, such as dropout
+        scores = grasp.scores(model.train(), names, x, targets[index].to(x.device))
     return {name: -score for name, score in scores.items()}
 
 
@@ -112,10 +117,9 @@ def _density(context: Context, keep: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def check(context: Context) -> None:
-    """Raise if the network has no head, or no weights that can be masked."""
-    model = context.network(context.initial)
-    Tap(model, context.head)
+    """Raise if the network has no weights that can be masked."""
     channel_pruning.check(context)
+    model = context.network(context.initial)
     masks.attach(model, unit=context.recipe.prune.unit, example=context.probe)
 
 

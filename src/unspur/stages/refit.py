@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import ModelError, RecipeError
 from ..methods import dfr
@@ -67,6 +67,12 @@ def check(context: Context) -> None:
     if context.recipe.refit.on not in context.splits.parts():
         raise RecipeError(
             'refit.on = "valid" needs a validation split; there is none. Use "train".'
+        )
+    layer, classes = context.network().get_submodule(context.head), len(context.splits.classes)
+    if not isinstance(layer, nn.Linear) or layer.out_features != classes:
+        raise ModelError(
+            f"the head {context.head} is {layer}, but refitting needs an nn.Linear with {classes} outputs. "
+            "Name another layer: model.head."
         )
     if f"{context.head}.bias" not in context.initial:
         raise ModelError(

@@ -31,8 +31,11 @@ class Optimiser:
     head_first: int = 0  # steps in which only the head is trained
 
     def build(self, parameters: Sequence[nn.Parameter], body: int = 0) -> FusedOptimiser:
-        """Return the optimiser; the first `body` parameters are frozen for `head_first` steps."""
-        frozen = body if self.head_first else 0
+        """Return the optimiser; the first `body` parameters are frozen for `head_first` steps.
+
+        If there are no others, because the user has frozen the head, all are trained from the first step on.
+        """
+        frozen = body if self.head_first and body < len(parameters) else 0
         groups = [self._group(parameters[frozen:])]
         if frozen:
             groups.insert(0, self._group(parameters[:frozen], since=self.head_first))

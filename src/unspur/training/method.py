@@ -62,7 +62,10 @@ class MethodInputs(Protocol):
         """Return a different seed for each purpose."""
 
     def another_network(self, purpose: str) -> nn.Module:
-        """Return another network of the same architecture with different random weights."""
+        """Return another network of the same architecture.
+
+        Its random weights differ. Weights that the user gives, in a model or a file, are the same.
+        """
 
     def extra_network(self, settings: NetworkSettings, purpose: str) -> nn.Module:
         """Return a network that the method's settings describe."""

@@ -86,6 +86,34 @@ def test_removal_is_exact_on_usual_and_odd_architectures(name):
     assert sum(gone for gone, _ in done.removed.values()) >= 0.25 * channels.count
 
 
+class Multiplied(nn.Module):
+    """A depthwise convolution that makes two channels from each, and a transposed convolution in groups."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.twice = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 16, 3, groups=8)
+        self.b, self.up = nn.Conv2d(16, 10, 1), nn.ConvTranspose2d(10, 4, 2, 2, groups=2)
+        self.c, self.head = nn.Conv2d(4, 12, 3), nn.Linear(12, 5)
+
+    def forward(self, x):
+        x = self.twice(self.a(x).relu()).relu()
+        return self.head(self.c(self.up(self.b(x).relu())).relu().mean((2, 3)))
+
+
+def test_convolutions_in_groups_do_not_keep_other_layers_whole():
+    torch.manual_seed(0)
+    model = Multiplied().eval().requires_grad_(False)
+    channels = removable(model, images(2))
+    assert "c.weight" not in channels.unremovable
+    empty_rows(model, channels, half(channels))
+    x = 2 * images(8, seed=3)
+    expected = model(x)
+    slim(model, images(2))
+    torch.testing.assert_close(model(x), expected, rtol=0, atol=1e-5)
+    assert model.c.out_channels < 12
+    assert (model.twice.groups, model.up.out_channels) == (8, 4)
+
+
 @pytest.mark.parametrize("how", [silence, empty_rows])
 @pytest.mark.parametrize("name", NETS)
 def test_every_group_keeps_a_multiple_of_channels(name, how):

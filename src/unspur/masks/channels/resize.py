@@ -52,11 +52,12 @@ def _set_sizes(module: Any) -> None:
     """Set the sizes that layers store beside their weights."""
     if isinstance(module, CONVS):
         shape = module.weight.shape
-        if module.groups > 1 and shape[1] == 1:
+        if module.groups == module.in_channels == module.out_channels:  # depthwise
             module.groups = shape[0]
         module.out_channels, module.in_channels = shape[0], shape[1] * module.groups
     elif isinstance(module, CONVS_T):
-        module.in_channels, module.out_channels = module.weight.shape[:2]
+        shape = module.weight.shape
+        module.in_channels, module.out_channels = shape[0], shape[1] * module.groups
     elif isinstance(module, nn.Linear):
         module.out_features, module.in_features = module.weight.shape
     elif isinstance(module, nn.modules.batchnorm._BatchNorm):
