@@ -32,6 +32,7 @@ from unspur.reproduce.item import (
 from unspur.reproduce.main_item import SCORE
 from unspur.reproduce.pages import gain, number, selection, start
 from unspur.reproduce.quick import WORDS, quick
+from unspur.reproduce.run_identity import identity
 from unspur.reproduce.runner import groups, in_order
 from unspur.stages.context import Context
 
@@ -408,6 +409,22 @@ def test_with_missing_data_the_page_is_written_before_the_error(tmp_path: Path) 
     assert "0 of 1" in done.output
     assert "failed: tsne" in str(done.exception)
     assert (tmp_path / "pages" / "tsne.md").exists()
+
+
+def test_a_missing_run_that_two_pages_need_is_counted_once(tmp_path: Path) -> None:
+    where = ["--results", str(tmp_path / "results"), "--pages", str(tmp_path / "pages")]
+    wanted = [
+        {
+            (identity(each.recipe), seed)
+            for each in TABLES[name].cells().values()
+            for seed in each.seeds
+        }
+        for name in ("sparsity", "iterations")
+    ]
+    both = wanted[0] | wanted[1]
+    assert len(both) < len(wanted[0]) + len(wanted[1])
+    done = invoke("sparsity", "iterations", "--no-run", "--quiet", *where)
+    assert f"{len(both)} runs are still missing" in done.output
 
 
 def test_a_misspelt_name_is_an_error() -> None:

@@ -119,9 +119,10 @@ def _precision(name: str) -> str:
 def _report(outcomes: dict[str, ItemOutcome]) -> None:
     """Print the outcome of each item; raise if something failed."""
     terminal.out.print(_table(outcomes))
-    left = sum(outcome.wanted - outcome.found for outcome in outcomes.values())
+    left = len({run for outcome in outcomes.values() for run in outcome.missing})
     if left:
-        terminal.out.print(f"{left} runs are still missing; the pages list them.", markup=False)
+        what = "1 run is" if left == 1 else f"{left} runs are"
+        terminal.out.print(f"{what} still missing; the pages list the missing runs.", markup=False)
     for name, outcome in outcomes.items():
         for problem in outcome.problems:
             err.print(f"{name}: {problem}", markup=False, soft_wrap=True)

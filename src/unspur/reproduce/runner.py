@@ -20,15 +20,21 @@ from .records import Records
 from .run_extras import needed_extras
 from .run_identity import identity
 
+RunKey = tuple[str, int]  # the identity of a recipe, and a seed
+
 
 @dataclass(frozen=True)
 class ItemOutcome:
-    """The outcome of an item: its page, the number of runs it needs and has, and errors."""
+    """The outcome of an item: its page, the number of runs it needs, those that are missing, and errors."""
 
     page: Path | None
     wanted: int = 0
-    found: int = 0
+    missing: frozenset[RunKey] = frozenset()
     problems: tuple[str, ...] = ()
+
+    @property
+    def found(self) -> int:
+        return self.wanted - len(self.missing)
 
 
 def reproduce(name: str, item: Item | FigureItem, options: ReproduceOptions) -> ItemOutcome:
@@ -64,8 +70,8 @@ def _reproduce_item(name: str, item: Item, options: ReproduceOptions) -> ItemOut
         records.read()  # other commands may have added runs meanwhile
     page = pages.write(name, item, look_up(cells, records, item.extras), options)
     wanted = {(identity(each.recipe), seed) for each in cells.values() for seed in each.seeds}
-    left = sum(1 for _ in missing_runs(cells, records, item.extras))
-    return ItemOutcome(page, len(wanted), len(wanted) - left, tuple(problems))
+    missing = missing_keys(cells, records, item.extras)
+    return ItemOutcome(page, len(wanted), missing, tuple(problems))
 
 
 def look_up(cells: Cells, records: Records, extras: Collection[str] = ()) -> Results:
@@ -88,7 +94,7 @@ def _result(each: ItemCell, records: Records, extras: Collection[str]) -> Result
 
 def in_order(cells: Cells) -> Iterator[tuple[int, Recipe]]:
     """Yield every run once with its turn: first the first seed of all cells, then the second, ..."""
-    seen: set[tuple[str, int]] = set()
+    seen: set[RunKey] = set()
     for turn in range(max((len(each.seeds) for each in cells.values()), default=0)):
         for each in cells.values():
             for seed in each.seeds[turn : turn + 1]:
@@ -105,6 +111,12 @@ def missing_runs(
         of_recipe = needed_extras(settings, extras)
         if records.find(settings, settings.seed, extras=of_recipe) is None:
             yield turn, settings
+
+
+def missing_keys(cells: Cells, records: Records, extras: Collection[str] = ()) -> frozenset[RunKey]:
+    """Return what identifies the runs that are not recorded with these extras."""
+    runs = missing_runs(cells, records, extras)
+    return frozenset((identity(settings), settings.seed) for _, settings in runs)
 
 
 def groups(runs: Iterable[tuple[int, Recipe]], size: int) -> Iterator[tuple[Recipe, ...]]:
