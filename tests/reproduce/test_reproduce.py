@@ -220,6 +220,8 @@ def test_selection_and_start_of_results() -> None:
     assert selection(ours) == "held-out"
     assert selection(ours, theirs) == "last or held-out"
     assert selection(Result(cell("cmnist/1pct-erm"))) == "last"
+    no_suspects = Result(cell("cmnist/1pct-erm", "select.rule=heldout"))
+    assert selection(no_suspects) == "last"  # its plan has nothing to select by
     assert start(ours) == "scratch"
     assert start(theirs) == "w.pth"
     published_weights = Result(ItemCell(tiny("start.pretrained=true"), (5,)))
