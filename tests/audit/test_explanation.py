@@ -99,6 +99,18 @@ def test_p_values_are_corrected_for_the_number_of_columns():
     assert explained(targets, suspects, many).columns[0].p_value == pytest.approx(51 * alone)
 
 
+def test_the_largest_p_value_is_not_corrected():
+    """Holm's method, unlike Bonferroni's, corrects the largest of two p-values for one column only."""
+    targets, suspects, g = case()
+    weak = torch.rand(600, generator=g) + 0.1 * suspects
+    site = [str(int(c)) for c in targets ^ suspects.long()]
+    alone = explained(targets, suspects, {"weak": weak.tolist()}).columns[0].p_value
+    strong, same = explained(targets, suspects, {"weak": weak.tolist(), "site": site}).columns
+    assert (strong.name, same.name) == ("site", "weak")
+    assert same.p_value == alone > strong.p_value
+    assert alone < 0.5
+
+
 def test_an_explanation_survives_json():
     targets, suspects, _ = case()
     site = [str(int(c)) for c in targets ^ suspects.long()]

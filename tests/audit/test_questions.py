@@ -325,3 +325,6 @@ def test_thresholds_of_an_earlier_version_do_not_use_newer_questions():
     )
     assert judge(strong).code == "shortcut"
     assert judge(strong, thresholds=limits).code == "nothing"
+    mislabelled = replace(strong, error=0.5)
+    assert judge(mislabelled).code == "noise"
+    assert judge(mislabelled, thresholds=limits).code == "nothing"

@@ -172,6 +172,15 @@ def test_a_failed_export_leaves_nothing_behind(run, monkeypatch):
     ]
 
 
+def test_what_a_killed_export_left_does_not_get_into_the_next_one(run):
+    for end in (".partial", ".old"):
+        (run / f"export{end}").mkdir()
+        (run / f"export{end}" / "whole.onnx").touch()
+    done = exported(run)
+    assert "whole.onnx" not in {path.name for path in done.out.iterdir()}
+    assert not [path.name for path in run.iterdir() if path.suffix in (".partial", ".old")]
+
+
 def test_a_folder_that_is_not_an_export_is_not_replaced(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")

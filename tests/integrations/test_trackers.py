@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -102,6 +103,26 @@ def test_wandb_offline(tmp_path):
         assert tracker.run.summary["evaluate/debiased/unbiased"] == pytest.approx(expected)
     assert list(tmp_path.glob("wandb/offline-run-*/*.wandb"))
     assert wandb.run is None
+
+
+def test_every_stage_has_its_own_steps_in_wandb(monkeypatch):
+    defined, logged = [], []
+    run = SimpleNamespace(
+        define_metric=lambda name, **options: defined.append((name, options)), log=logged.append
+    )
+    wandb = SimpleNamespace(init=lambda **options: run)
+    monkeypatch.setattr(trackers, "need", lambda *names: wandb)
+    tracker = trackers.WandB("shortcuts")
+    tracker("mine", 100, {"loss": 2.0})
+    tracker("mine", 200, {"loss": 1.0})
+    tracker("prune", 100, {"loss": 3.0})
+    for stage, place in (("mine", 0), ("prune", 2)):
+        assert defined[place : place + 2] == [
+            (f"{stage}/step", {"hidden": True}),
+            (f"{stage}/*", {"step_metric": f"{stage}/step"}),
+        ]
+    assert len(defined) == 4
+    assert logged[1] == {"mine/step": 200, "mine/loss": 1.0}
 
 
 def test_mlflow(tmp_path):

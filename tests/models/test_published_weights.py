@@ -17,7 +17,8 @@ from torch import nn
 
 from unspur import models
 from unspur.errors import ModelError
-from unspur.models.networks.mobilenet import MobileNetV2
+from unspur.masks.multiply_adds import multiply_adds
+from unspur.models.networks.mobilenet import InvertedResidual, MobileNetV2
 from unspur.models.published_weights import find_file, published
 
 SMALL = {"width": 0.25}
@@ -59,6 +60,22 @@ def test_mobilenet_is_the_published_one() -> None:
     assert state["features.2.conv.1.0.weight"].shape == (96, 1, 3, 3)
     assert state["features.17.conv.2.weight"].shape == (320, 960, 1, 1)
     assert state["classifier.1.weight"].shape == (1000, 1280)
+    # The published number; it depends on every stride.
+    assert multiply_adds(model.eval(), torch.zeros(1, 3, 224, 224)) == 300_774_272
+
+
+def test_blocks_of_mobilenet_add_their_input_where_its_shape_stays() -> None:
+    blocks = [each for each in MobileNetV2(2).modules() if isinstance(each, InvertedResidual)]
+    added = 0
+    for block in blocks:
+        last = block.conv[-1]
+        nn.init.zeros_(last.weight)
+        inputs = next(each.in_channels for each in block.modules() if isinstance(each, nn.Conv2d))
+        x = torch.rand(2, inputs, 8, 8)
+        y = block.eval()(x)
+        added += y.shape == x.shape
+        assert torch.equal(y, x if y.shape == x.shape else torch.zeros_like(y))
+    assert (len(blocks), added) == (17, 10)
 
 
 def test_a_file_in_the_folder_of_torch_is_found(hub: Path) -> None:

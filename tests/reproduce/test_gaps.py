@@ -23,6 +23,7 @@ def run(seed: int, last: float, best: float | None, pruned: float | None) -> dic
         "selection": {"rule": "last"},
         "density": {"overall": 1.0},
         "extras": {"iterates": steps},
+        "run": {"device": "cuda"},
     }
 
 
@@ -119,6 +120,16 @@ def test_a_rate_fits_the_first_row_only_if_it_is_close() -> None:
     by_rate["0.01"] = 50.0
     answer = gaps_answers.row_1(results({("row 1", r): (v,) for r, v in by_rate.items()}))
     assert answer.endswith("None of these rates gives the published row.")
+    assert "CPU" not in answer
+
+
+def test_rates_that_were_run_on_another_device_are_named() -> None:
+    found = results({("row 1", rate): (44.0,) for rate in ("0.1", "0.03", "0.01")})
+    found["row 1", "0.03"].runs[0]["run"]["device"] = "cpu"
+    assert "(published 43.1). Rates run on a CPU: 0.03. A rate" in gaps_answers.row_1(found)
+    for rate in ("0.1", "0.01"):
+        found["row 1", rate].runs[0]["run"]["device"] = "cpu"
+    assert "CPU" not in gaps_answers.row_1(found)
 
 
 def test_pruning_adds_the_difference_of_two_rows() -> None:

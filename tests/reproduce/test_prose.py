@@ -112,13 +112,6 @@ def test_any_accuracy_of_a_bench(numbers: ProseNumbers) -> None:
     assert numbers.bench_metric("demo/preset", "debiased", "worst_group") != unbiased
 
 
-def test_the_range_of_latencies_is_that_of_the_cells(numbers: ProseNumbers) -> None:
-    name = "cifar10c-slim-20-blocks-of-4"
-    ratios = sorted(numbers.latencies(name).split(" | ")[2:])
-    assert len(ratios) == 4
-    assert numbers.latency_range(name) == f"{ratios[0]} to {ratios[-1]}"
-
-
 def test_cases_of_the_audit_are_counted_by_role_and_images(numbers: ProseNumbers) -> None:
     everything = numbers.audit_count("null", role="development")
     parts = [numbers.audit_count("null", role="development", images=i) for i in ("digits", "cifar")]

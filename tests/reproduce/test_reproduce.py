@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from toys import Counting
 from unspur import cli, recipes, stages
-from unspur.cli import reproduce_command
 from unspur.errors import DataError, RecipeError, TrainingError
 from unspur.methods import plans
 from unspur.recipes import Recipe, published
@@ -33,6 +32,7 @@ from unspur.reproduce.item import (
 from unspur.reproduce.main_item import SCORE
 from unspur.reproduce.pages import gain, number, selection, start
 from unspur.reproduce.quick import WORDS, quick
+from unspur.reproduce.run_identity import identity
 from unspur.reproduce.runner import groups, in_order
 from unspur.stages.context import Context
 
@@ -220,6 +220,8 @@ def test_selection_and_start_of_results() -> None:
     assert selection(ours) == "held-out"
     assert selection(ours, theirs) == "last or held-out"
     assert selection(Result(cell("cmnist/1pct-erm"))) == "last"
+    no_suspects = Result(cell("cmnist/1pct-erm", "select.rule=heldout"))
+    assert selection(no_suspects) == "last"  # its plan has nothing to select by
     assert start(ours) == "scratch"
     assert start(theirs) == "w.pth"
     published_weights = Result(ItemCell(tiny("start.pretrained=true"), (5,)))
@@ -411,15 +413,20 @@ def test_with_missing_data_the_page_is_written_before_the_error(tmp_path: Path) 
     assert (tmp_path / "pages" / "tsne.md").exists()
 
 
-def test_a_run_that_two_items_share_is_missing_once(
-    options: ReproduceOptions, capsys: pytest.CaptureFixture[str]
-) -> None:
-    erm = Item("Another toy", lambda: {key: cells()[key] for key in [("ERM",)]}, draw)
-    none = changed(options, run=False)
-    found = {"toy": reproduce("toy", TOY, none), "erm": reproduce("erm", erm, none)}
-    assert [(each.found, each.wanted) for each in found.values()] == [(0, 5), (0, 3)]
-    reproduce_command._report(found)
-    assert "5 runs are still missing" in capsys.readouterr().out
+def test_a_missing_run_that_two_pages_need_is_counted_once(tmp_path: Path) -> None:
+    where = ["--results", str(tmp_path / "results"), "--pages", str(tmp_path / "pages")]
+    wanted = [
+        {
+            (identity(each.recipe), seed)
+            for each in TABLES[name].cells().values()
+            for seed in each.seeds
+        }
+        for name in ("sparsity", "iterations")
+    ]
+    both = wanted[0] | wanted[1]
+    assert len(both) < len(wanted[0]) + len(wanted[1])
+    done = invoke("sparsity", "iterations", "--no-run", "--quiet", *where)
+    assert f"{len(both)} runs are still missing" in done.output
 
 
 def test_a_misspelt_name_is_an_error() -> None:

@@ -121,7 +121,8 @@ def _report(outcomes: dict[str, ItemOutcome]) -> None:
     terminal.out.print(_table(outcomes))
     left = len({run for outcome in outcomes.values() for run in outcome.missing})
     if left:
-        terminal.out.print(f"{left} runs are still missing; the pages list them.", markup=False)
+        what = "1 run is" if left == 1 else f"{left} runs are"
+        terminal.out.print(f"{what} still missing; the pages list the missing runs.", markup=False)
     for name, outcome in outcomes.items():
         for problem in outcome.problems:
             err.print(f"{name}: {problem}", markup=False, soft_wrap=True)

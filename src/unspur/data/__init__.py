@@ -7,13 +7,11 @@ May import: boundary, errors, extras, noise, parallel, store.
 
 from .benchmarks.registry import DATASETS, SIZED, cache_folder, dataset_names, load
 from .custom import load as open_images
-from .decoding.files import Files
 from .splits import Part, Split, Splits
 
 __all__ = [
     "DATASETS",
     "SIZED",
-    "Files",
     "Part",
     "Split",
     "Splits",

@@ -4,8 +4,8 @@
 May import: deprecation, errors, models, noise.
 """
 
-from .attaching import Unit, Weigh, attach
-from .layers import FixedMask, LearnedMask, NoiseOn, concrete, straight_through
+from .attaching import attach
+from .layers import FixedMask, LearnedMask, concrete
 from .verbs import (
     apply,
     bake,
@@ -21,9 +21,6 @@ from .verbs import (
 __all__ = [
     "FixedMask",
     "LearnedMask",
-    "NoiseOn",
-    "Unit",
-    "Weigh",
     "apply",
     "attach",
     "bake",
@@ -34,6 +31,5 @@ __all__ = [
     "learned",
     "logits",
     "plain_state",
-    "straight_through",
     "weights",
 ]

@@ -6,7 +6,6 @@ May import: boundary, errors, extras, parallel.
 from .builder import BUILTIN, Builder, builder, copy_builder, in_file, paired
 from .libraries import TIMM
 from .logits_output import build_with_logits, find_logits, restore_output, return_logits
-from .published_weights import PublishedWeights, published
 from .starting_point import StartingPoint
 from .weight_limit import limit_weights
 
@@ -14,7 +13,6 @@ __all__ = [
     "BUILTIN",
     "TIMM",
     "Builder",
-    "PublishedWeights",
     "StartingPoint",
     "build_with_logits",
     "builder",
@@ -23,7 +21,6 @@ __all__ = [
     "in_file",
     "limit_weights",
     "paired",
-    "published",
     "restore_output",
     "return_logits",
 ]

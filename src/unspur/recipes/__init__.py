@@ -10,21 +10,20 @@ from ..lazy import lazy_names
 
 if TYPE_CHECKING:
     from .changes import parse_changes
-    from .loading import as_toml, change, dump, load, match, names, parse
+    from .loading import change, dump, load, match, names, parse
     from .settings import Recipe
 else:
     __getattr__ = lazy_names(
         __name__,
         {
             "changes": "parse_changes",
-            "loading": "as_toml change dump load match names parse",
+            "loading": "change dump load match names parse",
             "settings": "Recipe",
         },
     )
 
 __all__ = [
     "Recipe",
-    "as_toml",
     "change",
     "dump",
     "load",

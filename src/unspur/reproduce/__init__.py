@@ -8,7 +8,9 @@ main, preset, ablation, mining, sweep, pruning, faces, imagenet, harmless, slim,
 gaps_item, gaps_cells, gaps_answers       questions about published numbers, their runs, their answers
 prose, prose_numbers, prose_documents     render pages of prose from templates, with recorded numbers
 audit_table, speed_table, code_tables     tables for these pages: audits, speed, methods and folders
+own_data_tables, loop_tables, search_table    more tables: own images, probes and checks, development runs
 audit_ranges, recorded_values             single numbers for these pages
+add                                       add results of `unspur bench` and `unspur export` to the records
 
 May import: audit, cluster, data, errors, extras, methods, recipes, report, runs, stages, store, training.
 """

@@ -48,6 +48,8 @@ def alpha(results: Results) -> str:
 
 def peaks(results: Results) -> str:
     """Say whether the published numbers of LfF and DisEnt can be those of a selected step."""
+    if not any(result.n for key, result in results.items() if key[0] == "peak"):
+        return NOT_RUN
     lines = []
     for title, method in (("LfF", "lff"), ("DisEnt", "disent")):
         found = [result for key, result in results.items() if key[0] == "peak" and title in key[1]]
@@ -114,12 +116,20 @@ def row_1(results: Results) -> str:
         return NOT_RUN
     known = published.ABLATION["cmnist/ablation-1"]
     closest = min(by_rate, key=lambda rate: abs((by_rate[rate] or 0.0) - known))
-    words = f"Row 1 by rate: {paired(by_rate)} (published {number(known)}). "
+    words = f"Row 1 by rate: {paired(by_rate)} (published {number(known)}).{_on_a_cpu(results)} "
     if abs((by_rate[closest] or 0.0) - known) >= CLOSE:
         return words + "None of these rates gives the published row."
     return words + (
         f"A rate of {closest} gives the published row ({results['row 1', closest].n} of 2 seeds)."
     )
+
+
+def _on_a_cpu(results: Results) -> str:
+    """Name the rates whose runs are on a CPU, if others are not: they are in another precision, too."""
+    runs = {rate: results["row 1", rate].runs for rate in RATES}
+    here = {rate: {run["run"]["device"] for run in each} for rate, each in runs.items() if each}
+    rates = [rate for rate, devices in here.items() if devices == {"cpu"}]
+    return f" Rates run on a CPU: {', '.join(rates)}." if 0 < len(rates) < len(here) else ""
 
 
 def ablation(results: Results) -> str:

@@ -155,7 +155,7 @@ REMARKS = (
     "- CelebA: the paper has 256 pixels and flips only. Its number of training images, 74,512, is four "
     "fifths of the 93,141 that the official split gives with 2,000 women who are not blond.\n"
     "- Mining and pruning on CIFAR10-C were not repeated from ImageNet weights of a ResNet-18, which are "
-    "not available here.",
+    "not available to us.",
 )
 
 

@@ -88,8 +88,9 @@ def draw(data: str, methods: Sequence[MethodRow], results: Results) -> Page:
             f"{metric_name('unbiased')}.",
             legend(PUBLISHED, COUNTED, METHOD_SOURCES, SUPERVISION),
             _accuracies(data, methods, results),
-            "Gain over ERM in percentage points, computed seed by seed. Published: the difference of the "
-            "published means.",
+            "Gain over ERM in percentage points. Each run is compared with ERM of the same seed and "
+            "precision, so a gain can differ from the difference of the means above. Published: the "
+            "difference of the published means.",
             _gains(data, methods, results),
             f"The cost: accuracy on aligned images, which follow the shortcut. {COUNTED}",
             _aligned(methods, results),

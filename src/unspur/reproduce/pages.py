@@ -25,8 +25,8 @@ from .quick import WORDS
 from .run_identity import erm_identity, identity
 
 LEGEND = (
-    "Numbers are in per cent on the test split: mean ± standard deviation over *n* seeds on one draw of "
-    "the data, or both values if *n* is 2. A dash (–) means not run or not applicable.",
+    "Numbers are in per cent on the test split: mean ± sample standard deviation over *n* seeds on one draw "
+    "of the data, or both values if *n* is 2. A dash (–) means not run or not applicable.",
     "*selection*: the weights are those of the last step (*last*), or of the step with the lowest loss on "
     "held-out images (*held-out*). Bias labels are not used for it.",
     "*start*: the networks start from random weights (*scratch*) or from a file of weights.",

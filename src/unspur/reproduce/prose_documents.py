@@ -212,11 +212,6 @@ class ProseDocuments:
         file = f"{size['whole'] / 1e6:.1f} → {size['model.safetensors'] / 1e6:.1f} MB"
         return " | ".join([adds, file, *ratios])
 
-    def latency_range(self, name: str) -> str:
-        """Return the smallest and the largest latency ratio of an exported model, as `0.29 to 0.45`."""
-        ratios = sorted(self._latency_ratios(self.export(name)))
-        return f"{ratios[0]} to {ratios[-1]}"
-
     # -- the code ------------------------------------------------------------------------------------
 
     def methods(self) -> str:

@@ -19,8 +19,7 @@ from .item import DASH, Item, Result, Results, mean_sd_text, mean_text
 from .pages import cut, gain
 from .prose_documents import Key, ProseDocuments
 from .records import Records
-from .run_identity import identity
-from .runner import look_up, missing_runs
+from .runner import look_up, missing_keys
 
 RATIOS = ("0.5pct", "1pct", "2pct", "5pct")
 
@@ -111,13 +110,9 @@ class ProseNumbers(ProseDocuments):
 
     def runs_left(self) -> int:
         """Return the number of runs of all items that are not on record."""
-        left = {
-            (identity(settings), settings.seed)
-            for item in ITEMS.values()
-            if isinstance(item, Item)
-            for _, settings in missing_runs(item.cells(), self._records, item.extras)
-        }
-        return len(left)
+        items = (item for item in ITEMS.values() if isinstance(item, Item))
+        left = (missing_keys(item.cells(), self._records, item.extras) for item in items)
+        return len({run for missing in left for run in missing})
 
     def best(self, item: str, key: Key, metric: str = "unbiased") -> str:
         """Return the mean accuracy of the steps that are best on the test split (an oracle)."""

@@ -20,6 +20,8 @@ from .records import Records
 from .run_extras import needed_extras
 from .run_identity import identity
 
+RunKey = tuple[str, int]  # the identity of a recipe, and a seed
+
 
 @dataclass(frozen=True)
 class ItemOutcome:
@@ -27,12 +29,11 @@ class ItemOutcome:
 
     page: Path | None
     wanted: int = 0
-    missing: frozenset[tuple[str, int]] = frozenset()  # identity and seed: items can share runs
+    missing: frozenset[RunKey] = frozenset()
     problems: tuple[str, ...] = ()
 
     @property
     def found(self) -> int:
-        """The number of runs that it has."""
         return self.wanted - len(self.missing)
 
 
@@ -69,8 +70,7 @@ def _reproduce_item(name: str, item: Item, options: ReproduceOptions) -> ItemOut
         records.read()  # other commands may have added runs meanwhile
     page = pages.write(name, item, look_up(cells, records, item.extras), options)
     wanted = {(identity(each.recipe), seed) for each in cells.values() for seed in each.seeds}
-    left = missing_runs(cells, records, item.extras)
-    missing = frozenset((identity(settings), settings.seed) for _, settings in left)
+    missing = missing_keys(cells, records, item.extras)
     return ItemOutcome(page, len(wanted), missing, tuple(problems))
 
 
@@ -94,7 +94,7 @@ def _result(each: ItemCell, records: Records, extras: Collection[str]) -> Result
 
 def in_order(cells: Cells) -> Iterator[tuple[int, Recipe]]:
     """Yield every run once with its turn: first the first seed of all cells, then the second, ..."""
-    seen: set[tuple[str, int]] = set()
+    seen: set[RunKey] = set()
     for turn in range(max((len(each.seeds) for each in cells.values()), default=0)):
         for each in cells.values():
             for seed in each.seeds[turn : turn + 1]:
@@ -111,6 +111,12 @@ def missing_runs(
         of_recipe = needed_extras(settings, extras)
         if records.find(settings, settings.seed, extras=of_recipe) is None:
             yield turn, settings
+
+
+def missing_keys(cells: Cells, records: Records, extras: Collection[str] = ()) -> frozenset[RunKey]:
+    """Return what identifies the runs that are not recorded with these extras."""
+    runs = missing_runs(cells, records, extras)
+    return frozenset((identity(settings), settings.seed) for _, settings in runs)
 
 
 def groups(runs: Iterable[tuple[int, Recipe]], size: int) -> Iterator[tuple[Recipe, ...]]:

@@ -5,6 +5,6 @@ version.
 """
 
 from .classifier import Classifier, load, score
-from .run_folder import record, save, save_record, with_advice
+from .run_folder import save, save_record
 
-__all__ = ["Classifier", "load", "record", "save", "save_record", "score", "with_advice"]
+__all__ = ["Classifier", "load", "save", "save_record", "score"]

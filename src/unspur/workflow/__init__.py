@@ -19,8 +19,8 @@ store.
 from .announcing import Announcement, announce, expect_costs
 from .auditing import carry_out_audit, open_audit
 from .comparing import METHODS, carry_out_comparison, open_comparison
-from .contexts import AUDIT_PIXELS, audit_context, audit_pixels, open_context
-from .debiasing import add_audit, carry_out, open_debias, open_recipe, save_outcome
+from .contexts import AUDIT_PIXELS
+from .debiasing import carry_out, open_debias, open_recipe, save_outcome
 from .many_runs import FinishedRuns, ListPart, ManyRuns, Site, run_here, run_on_cluster
 from .outcome import Outcome
 
@@ -33,17 +33,13 @@ __all__ = [
     "ManyRuns",
     "Outcome",
     "Site",
-    "add_audit",
     "announce",
-    "audit_context",
-    "audit_pixels",
     "carry_out",
     "carry_out_audit",
     "carry_out_comparison",
     "expect_costs",
     "open_audit",
     "open_comparison",
-    "open_context",
     "open_debias",
     "open_recipe",
     "run_here",

@@ -25,7 +25,7 @@ from unspur.data.custom.labelled import open_labelled
 from unspur.data.custom.packing_images import index_shards, pack_images
 from unspur.data.custom.sources import GroupSource
 from unspur.data.decoding.files import Files
-from unspur.data.sharded import shard_index
+from unspur.data.sharded import shard_index, tar_members
 from unspur.data.sharded.shard_index import CompactNames
 from unspur.data.sharded.shards import Shards
 from unspur.data.streaming import Streaming
@@ -293,7 +293,7 @@ def test_a_tar_with_special_members_is_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["a.tar"]
 
 
-def test_sizes_are_bounded(tmp_path: Path) -> None:
+def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     header = member("1.png", size=2**40).tobuf(tarfile.GNU_FORMAT)
     for content in (header, header + bytes(4096), b"x" * 2000):
         (tmp_path / "a.tar").write_bytes(content)
@@ -307,6 +307,10 @@ def test_sizes_are_bounded(tmp_path: Path) -> None:
         index_shards(tmp_path)
     write_tar(tmp_path / "a.tar", (member("1.cls"), b"p"))
     with pytest.raises(DataError, match="has no image"):
+        index_shards(tmp_path)
+    monkeypatch.setattr(tar_members, "MOST_BYTES", 3000)
+    write_tar(tmp_path / "a.tar", (member("1.png"), bytes(3001)), (member("1.cls"), b"1"))
+    with pytest.raises(DataError, match="not a shard that can be read"):
         index_shards(tmp_path)
 
 

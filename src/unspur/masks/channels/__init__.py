@@ -30,6 +30,6 @@ No network or layer is treated by name. `docs/decisions/channel-tracing.md` comp
 from .find_units import units
 from .resize import resize
 from .slim import Slimmed, removable, slim
-from .units import Channels, Slot
+from .units import Channels
 
-__all__ = ["Channels", "Slimmed", "Slot", "removable", "resize", "slim", "units"]
+__all__ = ["Channels", "Slimmed", "removable", "resize", "slim", "units"]
