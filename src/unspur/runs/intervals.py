@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,8 +42,11 @@ class Intervals:
     gain: dict[str, Interval]
 
 
-def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0) -> Intervals:
-    """Compute intervals from the tensors of `evaluate`: targets, predictions, bias and conflict if known."""
+def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0, comparisons: int = 1) -> Intervals:
+    """Compute intervals from the tensors of `evaluate`: targets, predictions, bias and conflict if known.
+
+    Gains are corrected for the number of comparisons (Bonferroni).
+    """
     groups = _groups(tensors)
     truth = tensors["targets"].numpy()
     right = {
@@ -63,7 +67,8 @@ def bootstrap(tensors: Mapping[str, Tensor], *, seed: int = 0) -> Intervals:
     if {"ordinary", "debiased"} <= draws.keys():
         before, after = draws["ordinary"], draws["debiased"]
         pair = right["ordinary"], right["debiased"]
-        gain = {m: _gain(groups, *pair, m, after[m] - before[m]) for m in before}
+        level = 1 - (1 - LEVEL) / comparisons
+        gain = {m: _gain(groups, *pair, m, after[m] - before[m], level) for m in before}
     return Intervals(accuracy, gain)
 
 
@@ -145,11 +150,11 @@ def _accuracies(groups: _Groups, total: Array, hits: Array, worst: int) -> dict[
     return found
 
 
-def _interval(draws: Array) -> Interval:
+def _interval(draws: Array, level: float = LEVEL) -> Interval:
     draws = draws[~np.isnan(draws)]
     if not len(draws):
         return float("nan"), float("nan")
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 
@@ -172,36 +177,40 @@ def _share_interval(hits: int, count: int, draws: Array) -> Interval:
     return wilson(hits, count) if min(hits, count - hits) < FEW else _interval(draws)
 
 
-def _gain(groups: _Groups, before: Flags, after: Flags, metric: str, draws: Array) -> Interval:
+def _gain(
+    groups: _Groups, before: Flags, after: Flags, metric: str, draws: Array, level: float
+) -> Interval:
     """Return the interval of the gain in an accuracy; `draws` are its values in the bootstrap."""
     won, lost, sizes = groups.count(after & ~before), groups.count(before & ~after), groups.sizes
+    z = NormalDist().inv_cdf((1 + level) / 2)
     if metric == "unbiased":
         if sizes.min() >= FEW:
-            return _interval(draws)
+            return _interval(draws, level)
         kinds = list(zip(won.tolist(), lost.tolist(), sizes.tolist(), strict=True))
         return _sum_interval(
-            ((up - down) / n / len(kinds), *_scaled(paired_interval(up, down, n), len(kinds)))
+            ((up - down) / n / len(kinds), *_scaled(paired_interval(up, down, n, z=z), len(kinds)))
             for up, down, n in kinds
         )
     first, last = (groups.part(metric, each) for each in (before, after))
     if not np.array_equal(first, last):  # the worst groups of both networks
-        return _gain_of_other_group(groups, (before, first), (after, last), draws)
+        few, interval = _gain_of_other_group(groups, (before, first), (after, last), z)
+        return interval if few else _interval(draws, level)
     count, gained, missed = (int(each[first].sum()) for each in (sizes, won, lost))
     rest = count - max(gained, missed, count - gained - missed)
     few = count > 0 and rest < FEW
-    return paired_interval(gained, missed, count) if few else _interval(draws)
+    return paired_interval(gained, missed, count, z=z) if few else _interval(draws, level)
 
 
 def _gain_of_other_group(
-    groups: _Groups, before: tuple[Flags, Flags], after: tuple[Flags, Flags], draws: Array
-) -> Interval:
-    """Return the interval of the difference of two groups, each given as (right, groups)."""
+    groups: _Groups, before: tuple[Flags, Flags], after: tuple[Flags, Flags], z: float
+) -> tuple[bool, Interval]:
+    """Return whether one of two groups, given as (right, groups), has few samples, and their difference."""
     terms, few = [], False
     for sign, (right, part) in ((1, after), (-1, before)):
         hits, count = int(groups.count(right)[part].sum()), int(groups.sizes[part].sum())
         few = few or min(hits, count - hits) < FEW
-        terms.append((sign * hits / count, *_scaled(wilson(hits, count), sign)))
-    return _sum_interval(terms) if few else _interval(draws)
+        terms.append((sign * hits / count, *_scaled(wilson(hits, count, z=z), sign)))
+    return few, _sum_interval(terms)
 
 
 def _scaled(interval: Interval, divisor: int) -> Interval:

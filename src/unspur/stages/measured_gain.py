@@ -49,8 +49,8 @@ def paired_gain(before: Tensor, after: Tensor) -> PairedGain:
     return PairedGain(n, old, new, (won - lost) / n, *paired_interval(won, lost, n))
 
 
-def paired_interval(won: int, lost: int, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of the gain if `won` of n samples become right and `lost` wrong.
+def paired_interval(won: int, lost: int, n: int, *, z: float = LEVEL_Z) -> tuple[float, float]:
+    """Return the interval of the gain if `won` of n samples become right and `lost` wrong; 95 % by default.
 
     The interval is that of Agresti and Min (2005) for paired proportions: Wald's interval with half a sample
     added to each of the four cells. It keeps its level for few samples and for gains near 0 or 1.
@@ -58,7 +58,7 @@ def paired_interval(won: int, lost: int, n: int) -> tuple[float, float]:
     total, difference = n + 2, won - lost
     error = math.sqrt(won + lost + 1 - difference**2 / total) / total
     middle = difference / total
-    return max(middle - LEVEL_Z * error, -1.0), min(middle + LEVEL_Z * error, 1.0)
+    return max(middle - z * error, -1.0), min(middle + z * error, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
