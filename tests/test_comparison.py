@@ -22,6 +22,7 @@ from unspur.recipes import budget
 from unspur.recipes.own_methods import method_changes, own_methods
 from unspur.recipes.settings import recipe_class
 from unspur.report import comparison_page
+from unspur.runs.comparison_record import unseen_gains
 
 SETTINGS = {
     **recipes.parse_changes(SMALL),
@@ -115,6 +116,20 @@ def test_the_page_and_the_record(found: unspur.MethodComparison) -> None:
     assert comparison_page.best(found).scores["conflicting"].value == max(
         method.scores["conflicting"].value for method in found.methods
     )
+
+
+def test_the_gain_over_the_baseline_is_corrected_for_the_number_of_methods(
+    found: unspur.MethodComparison,
+) -> None:
+    """The best of eight methods that are no better than the baseline has such a gain in a tenth of cases."""
+    before = torch.arange(60) < 20
+    after = (torch.arange(60) < 28) & (torch.arange(60) > 0)  # 8 won, 1 lost
+    suspects = torch.ones(60, dtype=torch.bool)
+    alone = unseen_gains(after, before, suspects)["suspects"]
+    of_eight = unseen_gains(after, before, suspects, comparisons=8)["suspects"]
+    assert alone[0] == of_eight[0]
+    assert of_eight[1][0] < 0 < alone[1][0]
+    assert "corrected for the number of methods" in comparison_page.render(found)
 
 
 def test_without_groups_the_score_on_suspects_counts(splits: Splits, tmp_path: Path) -> None:

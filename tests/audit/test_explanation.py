@@ -50,6 +50,26 @@ def test_random_columns_explain_nothing(seed):
     assert explained(targets, suspects, numbers | words).named == []
 
 
+@pytest.mark.parametrize("missing", ["", "NA", "nan", "n/a"])
+def test_numbers_with_missing_cells_are_still_cut_at_their_deciles(missing):
+    numbers = [f"{number:.2f}" for number in np.random.default_rng(0).random(200)]
+    found = column("age", "table", [missing, *numbers])
+    assert found is not None
+    assert sum(" to " in name for name in found.kind_names) == 10
+    assert found.kind_names[found.kinds[0]] == NONE
+    words = column("word", "table", ["NA", "north", "none"] * 20)
+    assert words is not None
+    assert {"NA", "none", "north"} <= set(words.kind_names)
+
+
+def test_a_column_among_very_many_is_found():
+    targets, suspects, _ = case()
+    words = np.random.default_rng(0).integers(5, size=(150, 600)).astype(str)
+    cells = {f"word {i}": column for i, column in enumerate(words.tolist())}
+    cells["site"] = ["north" if each else "south" for each in suspects.tolist()]
+    assert [each.name for each in explained(targets, suspects, cells).named] == ["site"]
+
+
 def test_a_column_that_depends_only_on_the_class_is_no_explanation():
     """All suspects are cats, and so are all images with the value 'indoors'."""
     targets, suspects, _ = case(share=0.2)

@@ -78,9 +78,20 @@ def rule(e):
         return "shortcut"
     if border_passes(e.border):
         return "shortcut"
+    if few(e):
+        return "unclear"
     if enough and insistence >= T.insistence:
         return "unclear" if separation(e) >= T.mixed else "noise"
     return "nothing"
+
+
+def few(e):
+    """Return whether a gain on few suspects is large and merely not significant enough."""
+    if (best := strongest(e, "gain")) is None or len(best) == 2:
+        return False
+    raw, value, _ = best
+    p = min(1.0, raw * len(e.networks))
+    return e.suspects < 100 and -value >= T.gain and p <= 0.05
 
 
 def border_passes(border):
@@ -194,6 +205,7 @@ def test_the_questions_give_the_verdict_of_the_rule(everything):
         ("unclear", "enough"),
         ("shortcut", "gain"),
         ("shortcut", "reliance"),
+        ("unclear", "few"),
         ("nothing", "insistence"),
         ("shortcut", "separation"),
         ("shortcut", "border"),

@@ -88,6 +88,34 @@ def test_both_models_are_scored_on_the_same_images() -> None:
     assert "less than on the ordinary" in wording.gap_sentence(change)
 
 
+def test_the_interval_between_two_models_has_a_width_for_few_images() -> None:
+    """All effects are 1 on one model and 0 on the other, but 20 images cannot show that."""
+    images, labels = pictures(20)
+    models = {"ordinary": Frame(), "debiased": Middle()}
+    found = unspur.probe(models, images, "border", labels=labels, classes=CLASSES)
+    value, (low, high) = found.changes[0].gap or (0.0, (0.0, 0.0))
+    assert value == 1
+    assert low < 0.95
+    assert 1 <= high <= 2
+
+
+class TwoClasses(nn.Module):
+    """A model that uses only the middle of an image, and never predicts the last class."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images[:, :, 6:10, 6:10].float().mean((2, 3)) - torch.tensor([0.0, 0.0, 1e9])
+
+
+def test_a_change_that_cannot_be_measured_is_ranked_last() -> None:
+    """No image is predicted as a fox, so there is no style of foxes."""
+    styles: list[object] = [StyleOf(name) for name in ("husky", "fox", "wolf")]
+    found = probe(TwoClasses(), [*styles, "region 6,6,4,4"])
+    effects = [change.first.pull.difference for change in found.changes]
+    assert math.isnan(effects[-1])
+    assert effects[:-1] == sorted(effects[:-1], reverse=True)
+    assert found.changes[-1].first.pull.count == 0
+
+
 def test_flips_are_counted_and_shown() -> None:
     change = probe(Frame(), "border").changes[0]
     row = wording.flipped_classes(change.first)[0]

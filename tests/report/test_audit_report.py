@@ -304,6 +304,7 @@ CASES = {
     ("unclear", "enough"): shortcut_evidence(error=0.005, suspects=5, networks={}, clear=0, full=0),
     ("shortcut", "gain"): shortcut_evidence(),
     ("shortcut", "reliance"): only(apart=0.5, q=0.4, rests=0.7, full=9),
+    ("unclear", "few"): only(gain=0.5, p=0.01, full=3),
     ("nothing", "insistence"): only(full=3),
     ("shortcut", "separation"): only(apart=0.9, rests=0.5, r=0.4),
     ("noise", "doubt"): only(apart=0.5, q=0.4),

@@ -77,7 +77,7 @@ def test_the_page_shows_all_scores(read, path):
     for name in ("ordinary", "pruned", "debiased"):
         for metric in words.GROUPED:
             assert plain(words.percent(run.scores[name][metric])) in read.text
-    assert "95 % bootstrap interval" in read.text
+    assert "95 % interval" in read.text
     assert run.recipe.split("\n")[0] in read.text
     for stage in run.record["stages"].values():
         assert stage["artifact"] in read.text

@@ -14,8 +14,9 @@ from torch import nn
 
 from unspur.report import charts, curves, palette, pictures, strips, triptych, words
 from unspur.report.charts import Line
-from unspur.runs.intervals import DRAWS, bootstrap, share_interval
+from unspur.runs.intervals import DRAWS, bootstrap, share_interval, wilson
 from unspur.stages.inspection import saliency
+from unspur.stages.measured_gain import paired_interval
 from unspur.stages.thumbnails import CLASSES, LOOKS, PICTURES, SIDE
 from unspur.training import metrics
 
@@ -58,13 +59,60 @@ def resample_slowly(tensors, seed=1, draws=1500):
 def test_intervals_are_those_of_resampling_samples():
     tensors = scored()
     fast, resampled = bootstrap(tensors), resample_slowly(tensors)
-    for metric in ("unbiased", "aligned", "conflicting", "average"):
+    for metric in ("unbiased", "conflicting", "average"):
         before = [getattr(pair[0], metric) for pair in resampled]
         gain = [getattr(pair[1], metric) - getattr(pair[0], metric) for pair in resampled]
         assert fast.accuracy["ordinary"][metric] == pytest.approx(
             np.quantile(before, [0.025, 0.975]), abs=0.012
         )
         assert fast.gain[metric] == pytest.approx(np.quantile(gain, [0.025, 0.975]), abs=0.015)
+
+
+def test_an_interval_has_a_width_if_all_samples_are_right():
+    tensors = scored()
+    aligned = int((~tensors["conflict"]).sum())
+    assert bool((tensors["predicted.ordinary"] == tensors["targets"])[~tensors["conflict"]].all())
+    assert bootstrap(tensors).accuracy["ordinary"]["aligned"] == wilson(aligned, aligned)
+    assert share_interval(1.0, 14) == wilson(14, 14)
+    assert share_interval(0.5, 14) == wilson(7, 14)
+
+
+def few_samples(right, n=3):
+    """Return two groups of 60 aligned samples and two of `n` conflicting ones, and who gets them right."""
+    sizes = torch.tensor([60, n, 60, n])
+    targets = torch.tensor([0, 0, 1, 1]).repeat_interleave(sizes)
+    bias = torch.tensor([0, 1, 1, 0]).repeat_interleave(sizes)
+    return {
+        "targets": targets,
+        "bias": bias,
+        "conflict": targets != bias,
+        **{f"predicted.{name}": torch.where(r, targets, 1 - targets) for name, r in right.items()},
+    }
+
+
+def test_a_gain_on_few_samples_is_not_certain():
+    """If one image of one becomes right, the gain is 100 points, and nothing is known about others."""
+    conflict = few_samples({}, n=1)["conflict"]
+    found = bootstrap(few_samples({"ordinary": ~conflict, "debiased": conflict | ~conflict}, n=1))
+    assert found.gain["conflicting"] == pytest.approx(paired_interval(2, 0, 2))
+    assert found.gain["conflicting"][0] < 0 < found.gain["conflicting"][1]
+    assert found.gain["aligned"] == pytest.approx(paired_interval(0, 0, 120))
+    assert found.gain["unbiased"][0] < 0.5 < found.gain["unbiased"][1]
+    assert found.gain["worst_group"][0] < 0.5
+
+
+@pytest.mark.parametrize("metric", ["unbiased", "conflicting", "average"])
+def test_intervals_of_few_samples_have_a_coverage_of_95_per_cent(metric):
+    rng, chance = np.random.default_rng(0), np.array([0.95, 0.6])
+    truth = {"unbiased": 0.775, "conflicting": 0.6, "average": (60 * 0.95 + 3 * 0.6) / 63}
+    held, draws = 0, 300
+    for _ in range(draws):
+        probability = torch.from_numpy(chance[few_samples({})["conflict"].long().numpy()])
+        right = torch.from_numpy(rng.random(126)) < probability
+        tensors = few_samples({"debiased": right})
+        low, high = bootstrap(tensors).accuracy["debiased"][metric]
+        held += low <= truth[metric] <= high
+    assert held >= 0.92 * draws
 
 
 def test_the_worst_group_is_the_one_that_is_worst_in_the_data():

@@ -71,6 +71,13 @@ def _agreement(e: Evidence) -> str:
     )
 
 
+def _better(e: Evidence, name: str) -> str:
+    return (
+        f"A network {audit_networks.find(name).difference} gets {percent(e.networks[name].right, 0)} of them "
+        f"right, its control network {percent(e.networks[name].before, 0)}"
+    )
+
+
 LEARNED_NOTHING = Conclusion(
     "unclear",
     lambda e: (
@@ -97,13 +104,32 @@ NOTHING_EASY = Conclusion(
 TOO_FEW_SUSPECTS = Conclusion(
     "unclear",
     lambda e: (
-        f"{_suspects(e)}, too few for a verdict. Either there is no shortcut, or all images follow it. Only "
-        "images from another source can show which."
+        f"{_suspects(e)}, too few for a verdict. Either there is no shortcut, or all images follow it, or a "
+        "network learns the classes in spite of it. Only images from another source can show which."
     ),
     meaning="Nearly all images agree with what a network learns first. Either that defines the class, or "
     "all images share a shortcut: images from the same source cannot show which.",
     advice="Add images from another source (other places, cameras, times) and run the audit again:",
     command="again",
+)
+
+
+def _few(e: Evidence) -> str:
+    assert e.gain is not None, "a gain was measured"
+    name, gain = e.gain
+    chance = (
+        f"For so few images this may be chance (gain {gain.value:.2f}, p = {gain.p_value:.1g})."
+    )
+    return f"{_suspects(e)}. {_better(e, name)}. {chance} {audit_networks.find(name).hint}".strip()
+
+
+TOO_FEW_FOR_GAIN = Conclusion(
+    "unclear",
+    _few,
+    meaning="There are signs of a shortcut, but too few images contradict it to rule out chance.",
+    advice="Add images and run the audit again; or look through the suspects, and if they have something in "
+    "common, debias with them:",
+    command="debias anyway",
 )
 
 MERELY_HARD = Conclusion(
@@ -222,13 +248,7 @@ SHORTCUT_IN_BORDER = Conclusion(
     command="debias",
 )
 
-SHORTCUT_BY_GAIN = _shortcut(
-    "gain",
-    lambda e, name: (
-        f"A network {audit_networks.find(name).difference} gets {percent(e.networks[name].right, 0)} of them "
-        f"right, its control network {percent(e.networks[name].before, 0)}"
-    ),
-)
+SHORTCUT_BY_GAIN = _shortcut("gain", _better)
 SHORTCUT_BY_RELIANCE = _shortcut(
     "reliance",
     lambda e, name: (

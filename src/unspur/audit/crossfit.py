@@ -31,7 +31,8 @@ class CrossFit:
     def __post_init__(self) -> None:
         check(self.context)
         self.targets = self.context.splits.train.targets
-        self.half_of = cut_in_halves(self.targets, seed=self.context.seed("audit/folds"))
+        seed = self.context.seed("audit/folds")
+        self.half_of = cut_in_halves(self.targets, seed=seed, first=self.context.first_copies)
 
     def held_out(self, name: str, key: str) -> Tensor:
         """Return a stored tensor for all samples, each half from the network trained on the other half."""

@@ -10,6 +10,7 @@ for the number of columns.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from .explanation_columns import Column
 LEVEL = 0.01  # largest corrected p-value of a column that counts as an explanation
 LEAST = 0.1  # smallest advantage of such a column
 FEWEST = 10  # smallest number of suspects that can be explained
-DRAWS, BLOCK = 10_000, 1_000  # largest number of random choices of suspects, and how many at a time
+DRAWS, BLOCK = 10_000, 1_000  # random choices of suspects, at most, and how many at a time
 ENOUGH = 20  # stop after this number of random choices that are as good as the suspects
 MOST_CLASSES = 100  # classes that are used, those with the most suspects
 
@@ -99,8 +100,10 @@ def explain(
     if int(flags.sum()) < FEWEST:
         return Explanation((), int(flags.sum()))
     class_numbers = _largest(flags, labels)
+    # No p-value is below 1 / draws, so with many columns it takes more of them to get below the level.
+    draws = max(DRAWS, math.ceil(len(columns) / LEVEL))
     found = [
-        _weigh(each, flags, labels, class_numbers, classes, np.random.default_rng([seed, number]))
+        _weigh(each, flags, labels, class_numbers, classes, draws, [seed, number])
         for number, each in enumerate(columns)
     ]
     return Explanation(_holm([each for each in found if each]), int(flags.sum()))
@@ -129,7 +132,8 @@ def _weigh(
     labels: Counts,
     class_numbers: Sequence[int],
     classes: Sequence[str],
-    rng: np.random.Generator,
+    draws: int,
+    seed: Sequence[int],
 ) -> ColumnEvidence | None:
     """Return the evidence of one column; None if it is constant within every class."""
     strata = list(_strata(column, flags, labels, class_numbers))
@@ -137,7 +141,7 @@ def _weigh(
         return None
     found, picked = _rule(strata)
     observed = found - picked
-    p_value, chance = _by_chance(strata, observed, rng)
+    p_value, chance = _by_chance(strata, observed, draws, np.random.default_rng(seed))
     corrected = (observed - chance) / max(1 - chance, 1e-9)
     example = _example(strata, column, classes)
     return ColumnEvidence(
@@ -179,14 +183,14 @@ def _shares(suspects: Counts, totals: Counts) -> tuple[Array, Array]:
 
 
 def _by_chance(
-    strata: Sequence[Stratum], observed: float, rng: np.random.Generator
+    strata: Sequence[Stratum], observed: float, draws: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     """Return the p-value and the mean advantage of suspects that are chosen at random in each class.
 
     Stops early once chance is clearly as good; the p-value remains valid (Besag and Clifford, 1991).
     """
     count, hits, total = 0, 0, 0.0
-    while count < DRAWS and hits < ENOUGH:
+    while count < draws and hits < ENOUGH:
         advantages = _random_advantages(strata, rng)
         count, total = count + BLOCK, total + float(advantages.sum())
         hits += int((advantages >= observed - 1e-12).sum())

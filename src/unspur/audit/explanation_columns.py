@@ -29,6 +29,7 @@ MOST_KINDS = 10  # of a column, besides "other" and "none"
 MOST_CHARACTERS = 60  # of a value
 MOST_DIGITS = 15  # of a number
 CHUNK = 512  # images whose pixels are in memory at a time
+MISSING = ("", "na", "n/a", "nan", "null", "none")  # cells without a number in a column of numbers
 OTHER, NONE = "(any other)", "(none)"
 
 Origin = Literal["table", "groups", "file", "folder", "pixels"]
@@ -48,7 +49,7 @@ class Column:
 def column(name: str, origin: Origin, cells: Sequence[Cell]) -> Column | None:
     """Return cells as a column; None if all images are of one kind."""
     numbers = [_number(cell) for cell in cells]
-    present = [cell for cell in cells if cell not in (None, "")]
+    present = [cell for cell in cells if not _is_missing(cell)]
     distinct = len(set(numbers))
     numeric = bool(present) and sum(n is not None for n in numbers) == len(present)
     texts = _cut(numbers) if numeric and distinct > MOST_KINDS else [_text(cell) for cell in cells]
@@ -58,6 +59,11 @@ def column(name: str, origin: Origin, cells: Sequence[Cell]) -> Column | None:
     other, none = len(frequent), len(frequent) + 1
     kinds = np.array([none if text == NONE else place.get(text, other) for text in texts], np.int64)
     return Column(name, origin, kinds, tuple(names)) if len(set(kinds.tolist())) > 1 else None
+
+
+def _is_missing(cell: Cell) -> bool:
+    """Return whether a cell is empty, or says so in a column of numbers."""
+    return cell is None or str(cell).strip().lower() in MISSING
 
 
 def _number(cell: Cell) -> float | None:

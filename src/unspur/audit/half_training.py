@@ -77,6 +77,7 @@ class HalfTraining:
             **self._other_splits_key(),
             "input": recipe.data.model_dump(mode="json", include={"augment", "mean", "std"}),
             **({"sees": "border"} if self.crossfit.border_only else {}),
+            **({"copies": "in one half"} if context.first_copies is not None else {}),
             "builder": context.builder.source,
             "initial": context.initial_digest,
         }

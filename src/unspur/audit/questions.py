@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from . import conclusions
 from .evidence import Evidence
-from .formatting import beside, p_value, percent, percent_beside
+from .formatting import beside, p_value, percent
+from .miner_questions import HasEnoughSuspects, HasLearned, HasLikelyLabels, IsEasy
 from .question_kinds import (
     Margin,
     NetworkQuestion,
@@ -19,105 +20,11 @@ from .question_kinds import (
     has_insistence,
     is_significant,
 )
-from .thresholds import THRESHOLDS, Thresholds
+from .thresholds import Thresholds
 
-# -- about the miner ----------------------------------------------------------------------------------
-
-
-class HasLearned(Question):
-    name = "learned"
-    asks = "Did a network that learns easy features first learn anything?"
-    no = conclusions.LEARNED_NOTHING
-    miner_only = True
-
-    def holds(self, e: Evidence, limits: Thresholds) -> bool:
-        return e.error <= limits.learned * e.blind
-
-    def measured(self, e: Evidence, limits: Thresholds) -> str:
-        error = percent_beside(e.error, limits.learned * e.blind)
-        return f"wrong on {error} of the images it was not trained on"
-
-    def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
-        return Margin("error of the miner", e.error, limits.learned * e.blind, e.blind)
-
-    def required(self, e: Evidence, limits: Thresholds) -> str:
-        most = percent(limits.learned * e.blind)
-        return f"at most {most}; always predicting the largest class gives {percent(e.blind)}"
-
-    def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        limit = f"> {percent(limits.learned * e.blind)}: nothing learned"
-        return [("error of the miner", percent_beside(e.error, limits.learned * e.blind), limit)]
-
-
-class HasLikelyLabels(Question):
-    name = "labels"
-    asks = "If most images are hard: are the labels of the most confident mistakes likely classes?"
-    no = conclusions.WRONG_LABELS_AMONG_HARD
-    miner_only = True
-
-    def is_asked(self, e: Evidence) -> bool:
-        return e.far_labels is not None and e.error > THRESHOLDS.error
-
-    def holds(self, e: Evidence, limits: Thresholds) -> bool:
-        far = e.far_labels
-        return far is None or e.error <= limits.error or far.lower < limits.wrong_labels
-
-    def measured(self, e: Evidence, limits: Thresholds) -> str:
-        far = e.far_labels
-        return f"{far.far:,} of {far.mistakes:,} are unlikely classes" if far else ""
-
-    def required(self, e: Evidence, limits: Thresholds) -> str:
-        return f"fewer unlikely classes than if {percent(limits.wrong_labels, 0)} of the labels were wrong"
-
-
-class IsEasy(Question):
-    name = "easy"
-    asks = "Does an easy feature predict the class in nearly all images?"
-    no = conclusions.NOTHING_EASY
-    miner_only = True
-
-    def holds(self, e: Evidence, limits: Thresholds) -> bool:
-        return e.error <= limits.error
-
-    def measured(self, e: Evidence, limits: Thresholds) -> str:
-        right = percent_beside(1 - e.error, 1 - limits.error)
-        return f"right on {right} of the images it was not trained on"
-
-    def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
-        return Margin("error of the miner", e.error, limits.error)
-
-    def required(self, e: Evidence, limits: Thresholds) -> str:
-        return f"at least {percent(1 - limits.error)}"
-
-    def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        limit = f"> {percent(limits.error)}: nothing easy"
-        return [("error of the miner", percent_beside(e.error, limits.error), limit)]
-
-
-class HasEnoughSuspects(Question):
-    name = "enough"
-    asks = "Do enough images contradict it for a verdict?"
-    no = conclusions.TOO_FEW_SUSPECTS
-    miner_only = True
-
-    def holds(self, e: Evidence, limits: Thresholds) -> bool:
-        return e.suspects >= limits.fewest
-
-    def measured(self, e: Evidence, limits: Thresholds) -> str:
-        return f"{e.suspects:,} suspects, the images it gets wrong"
-
-    def margin(self, e: Evidence, limits: Thresholds) -> Margin | None:
-        return Margin("suspects", e.suspects, limits.fewest)
-
-    def required(self, e: Evidence, limits: Thresholds) -> str:
-        return f"at least {limits.fewest}"
-
-    def rows(self, e: Evidence, limits: Thresholds) -> list[TableRow]:
-        limit = f"< {limits.fewest}: too few"
-        return [("suspects: the miner's mistakes", f"{e.suspects:,}", limit)]
-
-
-# -- about all networks -------------------------------------------------------------------------------
+# With so many suspects, the smallest gain that counts is significant, unless many predictions change.
+FEW_SUSPECTS = 100
+FEW_P_VALUE = 0.05  # largest p-value of a gain on fewer suspects that is worth a mention
 
 
 class ShowsGain(NetworkQuestion):
@@ -206,6 +113,32 @@ class ShowsBorder(Question):
         ]
 
 
+class HasTooFewForGain(Question):
+    """Keep a large gain on few suspects from being called hard images, only because it is not significant.
+
+    If there is no shortcut, this makes one verdict in twenty less certain; it never makes it a shortcut.
+    """
+
+    name = "few"
+    asks = "Is a network better on the suspects, but are they too few to rule out chance?"
+    yes = conclusions.TOO_FEW_FOR_GAIN
+
+    def holds(self, e: Evidence, limits: Thresholds) -> bool:
+        if e.gain is None or e.suspects >= FEW_SUSPECTS:
+            return False
+        gain = e.gain[1]
+        return gain.value >= limits.gain and limits.p_value < gain.p_value <= FEW_P_VALUE
+
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
+        return f"{ShowsGain().measured(e, limits)}; {e.suspects:,} suspects" if e.networks else ""
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        return (
+            f"fewer than {FEW_SUSPECTS} suspects, a gain of at least {limits.gain:g}, p at most "
+            f"{FEW_P_VALUE:g} but above {limits.p_value:g}"
+        )
+
+
 class HasInsistence(Question):
     name = "insistence"
     asks = "Is a network trained without the suspects fully confident of another class?"
@@ -290,6 +223,7 @@ QUESTIONS: tuple[Question, ...] = (
     ShowsReliance(),
     ShowsSeparation(),
     ShowsBorder(),
+    HasTooFewForGain(),
     HasInsistence(),
     HasDoubt(),
 )

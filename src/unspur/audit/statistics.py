@@ -95,11 +95,11 @@ def strongest(statistics: Mapping[str, Statistic]) -> tuple[str, Statistic] | No
     return name, found[name]
 
 
-def wilson(hits: int, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share, whose width is not 0 for a share of 0 or 1."""
+def wilson(hits: int, count: int, *, z: float = 1.96) -> tuple[float, float]:
+    """Return Wilson's interval of a share, 95 % by default; its width is not 0 for a share of 0 or 1."""
     if count == 0:
         return float("nan"), float("nan")
-    z, share = 1.96, hits / count
+    share = hits / count
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
     spread = z / (1 + z * z / count)
     spread *= (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5

@@ -101,5 +101,10 @@ class Probe:
 
 
 def rank(effects: Sequence[ChangeEffect]) -> list[ChangeEffect]:
-    """Sort changes by their effect on the first model; those in doubt come last."""
-    return sorted(effects, key=lambda each: (bool(each.doubt), -each.first.pull.difference))
+    """Sort changes by their effect on the first model; those in doubt or without a usable image come last."""
+
+    def place(each: ChangeEffect) -> tuple[bool, bool, float]:
+        pull = each.first.pull
+        return pull.count == 0, bool(each.doubt), -pull.difference
+
+    return sorted(effects, key=place)

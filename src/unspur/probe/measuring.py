@@ -174,7 +174,11 @@ def _on_class(label: int, labels: Tensor, answers: Answers, classes: Sequence[st
 def _gap(
     trial: Trial, answers: Sequence[Answers], comparisons: int
 ) -> tuple[float, Interval] | None:
-    """Return the effect on the first model minus that on the last, with its interval."""
+    """Return the effect on the first model minus that on the last, with its interval.
+
+    The interval is Wald's with an image won and an image lost added, as in `paired.interval`: without them it
+    has no width if all of a few images agree.
+    """
     if len(answers) < 2 or trial.towards is None or not bool(trial.usable.any()):
         return None
     aim, usable = trial.towards[trial.usable], trial.usable
@@ -183,10 +187,10 @@ def _gap(
         for each in (answers[0], answers[-1])
     )
     difference = first - last
+    more = torch.cat([difference, torch.tensor([1.0, -1.0], dtype=difference.dtype)])
     z = NormalDist().inv_cdf(1 - (1 - LEVEL) / comparisons / 2)
-    spread = z * float(difference.std(correction=0)) / math.sqrt(len(difference))
-    value = float(difference.mean())
-    return value, (value - spread, value + spread)
+    spread, middle = z * float(more.std(correction=0)) / math.sqrt(len(more)), float(more.mean())
+    return float(difference.mean()), (max(-2.0, middle - spread), min(2.0, middle + spread))
 
 
 def _flips(

@@ -90,9 +90,10 @@ def lead(found: MethodComparison) -> str:
         return f"On {where}, {baseline.title} has an accuracy of {share}; no other method has a higher one."
     points, interval = _gain_of_best(found)
     before, after = (percent(deciding_share(found, each).value) for each in (baseline, method))
+    corrected = " (corrected for the number of methods)" if len(found.methods) > 2 else ""
     sentence = (
         f"On {where}, {method.title} has an accuracy of {after} and {baseline.title} of {before}: "
-        f"{_points(points)} points, 95 % interval {between(interval, signed=True)}."
+        f"{_points(points)} points, 95 % interval {between(interval, signed=True)}{corrected}."
     )
     doubt = " This gain is not significant." if interval[0] <= 0 <= interval[1] else ""
     few = " There are too few images for a reliable comparison."

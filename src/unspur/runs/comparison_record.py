@@ -22,7 +22,8 @@ class ComparedMethod:
     """One method: what it needs, its scores by name, its gain over the baseline, and its costs.
 
     `unseen` are accuracies on held-out images, for suspects and for others, which need no bias labels. `gain`
-    and `unseen_gain` are differences to the baseline with paired intervals.
+    and `unseen_gain` are differences to the baseline with paired intervals, corrected for the number of
+    methods.
     """
 
     name: str
@@ -89,17 +90,21 @@ def scores_together(artifacts: Mapping[str, Artifact]) -> dict[str, dict[str, Ac
 def gains(
     artifacts: Mapping[str, Artifact], baseline: str
 ) -> dict[str, dict[str, tuple[float, Interval]]]:
-    """Return the gain of each method over the baseline, with paired intervals; empty for the baseline."""
+    """Return the gain of each method over the baseline; empty for the baseline.
+
+    The intervals are paired, and corrected for the number of methods that are compared with the baseline.
+    """
     found: dict[str, dict[str, tuple[float, Interval]]] = {}
     tensors, before = _together(artifacts), artifacts[baseline].facts["debiased"]
     known = {name: t for name, t in tensors.items() if not name.startswith("predicted.")}
+    others = max(1, len(artifacts) - 1)
     for name, artifact in artifacts.items():
         after = artifact.facts["debiased"]
         pair = {"ordinary": baseline, "debiased": name}
         predicted = {f"predicted.{role}": tensors[f"predicted.{who}"] for role, who in pair.items()}
         found[name] = {
             metric: (after[metric] - before[metric], interval)
-            for metric, interval in bootstrap(known | predicted).gain.items()
+            for metric, interval in bootstrap(known | predicted, comparisons=others).gain.items()
             if name != baseline and after[metric] is not None
         }
     return found
@@ -126,9 +131,9 @@ def unseen_shares(right: Tensor, suspects: Tensor) -> dict[str, AccuracyShare]:
 
 
 def unseen_gains(
-    right: Tensor, before: Tensor, suspects: Tensor
+    right: Tensor, before: Tensor, suspects: Tensor, *, comparisons: int = 1
 ) -> dict[str, tuple[float, Interval]]:
-    """Return the gain on suspects and on others over a baseline, with paired intervals."""
+    """Return the gain on suspects and on others over a baseline, with paired intervals as `gains` has."""
     found = {}
     for name, among in zip(PARTS, (suspects, ~suspects), strict=True):
         if not bool(among.any()):
@@ -138,7 +143,7 @@ def unseen_gains(
             "predicted.ordinary": before[among].long(),
             "predicted.debiased": right[among].long(),
         }
-        interval = bootstrap({"targets": truth, **pair}).gain["average"]
+        interval = bootstrap({"targets": truth, **pair}, comparisons=comparisons).gain["average"]
         gain = float(right[among].double().mean() - before[among].double().mean())
         found[name] = (gain, interval)
     return found

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from .. import noise
 from ..data.batches import Preprocess, Resident, Source
+from ..data.copies import first_copies
 from ..data.splits import Part, Split, Splits, fast_layout
 from ..data.streaming import Streaming, fits_on
 from ..errors import Interrupted, RecipeError
@@ -176,12 +177,21 @@ class Context:
         return placed
 
     @cached_property
+    def first_copies(self) -> Tensor | None:
+        """The index of the first copy of each training image; None if there are hardly any copies."""
+        return first_copies(self.splits.train)
+
+    def _alike_for_copies(self, numbers: Tensor) -> Tensor:
+        """Return random numbers of the training samples, the same for all copies of an image."""
+        return numbers if self.first_copies is None else numbers[self.first_copies]
+
+    @cached_property
     def held_out(self) -> Tensor:
         """Held-out training samples, which are used for selection only; a function of (seed, index)."""
         n = len(self.splits.train)
         if self.recipe.select.rule == "last" or self.splits.valid is not None:
             return torch.zeros(n, dtype=torch.bool)
-        u = noise.uniform(self.seed("heldout"), 0, noise.HOLD_OUT, (n,))
+        u = self._alike_for_copies(noise.uniform(self.seed("heldout"), 0, noise.HOLD_OUT, (n,)))
         held = u < self.recipe.select.share
         targets = self.splits.train.targets.cpu()
         for c in range(len(self.splits.classes)):  # train on at least one sample of each class
@@ -204,7 +214,7 @@ class Context:
         if self.miner is None or not self.reserves:
             return torch.zeros(n, dtype=torch.bool)
         conflict = self.miner()["train"].conflict  # corrected flags would change the ordinary model
-        u = noise.uniform(self.seed("reserve"), 0, noise.HOLD_OUT, (n,))
+        u = self._alike_for_copies(noise.uniform(self.seed("reserve"), 0, noise.HOLD_OUT, (n,)))
         reserved = conflict & (u < RESERVED) & ~self._kept_out_before
         targets = self.splits.train.targets.cpu()
         for c in torch.unique(targets[reserved]).tolist():  # train on one sample of each class

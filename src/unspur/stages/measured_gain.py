@@ -42,19 +42,23 @@ class PairedGain:
 
 
 def paired_gain(before: Tensor, after: Tensor) -> PairedGain:
-    """Compare two networks by which samples they predict correctly.
+    """Compare two networks by which samples they predict correctly."""
+    n = len(before)
+    won, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    old, new = (float(right.double().mean()) for right in (before, after))
+    return PairedGain(n, old, new, (won - lost) / n, *paired_interval(won, lost, n))
+
+
+def paired_interval(won: int, lost: int, n: int, *, z: float = LEVEL_Z) -> tuple[float, float]:
+    """Return the interval of the gain if `won` of n samples become right and `lost` wrong; 95 % by default.
 
     The interval is that of Agresti and Min (2005) for paired proportions: Wald's interval with half a sample
     added to each of the four cells. It keeps its level for few samples and for gains near 0 or 1.
     """
-    n = len(before)
-    won, lost = int((after & ~before).sum()), int((before & ~after).sum())
     total, difference = n + 2, won - lost
     error = math.sqrt(won + lost + 1 - difference**2 / total) / total
     middle = difference / total
-    low, high = max(middle - LEVEL_Z * error, -1.0), min(middle + LEVEL_Z * error, 1.0)
-    old, new = (float(right.double().mean()) for right in (before, after))
-    return PairedGain(n, old, new, difference / n, low, high)
+    return max(middle - z * error, -1.0), min(middle + z * error, 1.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,7 +112,9 @@ def compare_outcomes(outcomes: Mapping[str, Outcome], *, command: str = "") -> M
         if suspects is not None:
             shares = unseen_shares(right[name], suspects)
             if name != baseline:
-                unseen_gain = unseen_gains(right[name], right[baseline], suspects)
+                unseen_gain = unseen_gains(
+                    right[name], right[baseline], suspects, comparisons=len(outcomes) - 1
+                )
         methods.append(
             ComparedMethod(
                 name,
