@@ -82,3 +82,11 @@ def test_held_out_and_reserved_images_have_no_copy_in_the_training_data(tmp_path
     for kept in (context.held_out, context.reserved):
         assert torch.equal(kept[:600], kept[600:])
         assert bool(kept.any())
+
+
+def test_copies_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = images(60)
+    copied = Split(torch.cat([some, some]), torch.arange(120) % 3)
+    found = first_copies(copied)
+    monkeypatch.setattr("hashlib.blake2b", None)
+    assert first_copies(copied) is found

@@ -8,6 +8,7 @@ was trained on.
 from __future__ import annotations
 
 import hashlib
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from .splits import Part, Split
 
 LEAST_SHARE = 0.01  # of images that are copies; fewer cannot change a verdict, and are ignored
 FEWEST_DIFFERENT = 10  # different images that every class needs to be divided without its copies
+_FOUND: WeakKeyDictionary[Split, Tensor | None] = WeakKeyDictionary()  # runs share their images
 
 
 def first_copies(part: Part) -> Tensor | None:
@@ -26,6 +28,12 @@ def first_copies(part: Part) -> Tensor | None:
     """
     if not isinstance(part, Split):
         return None
+    if part not in _FOUND:
+        _FOUND[part] = _first_copies(part)
+    return _FOUND[part]
+
+
+def _first_copies(part: Split) -> Tensor | None:
     known: dict[bytes, int] = {}
     images = part.images.cpu()
     hashes = (hashlib.blake2b(image.contiguous().numpy()).digest() for image in images)
