@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from . import conclusions
 from .evidence import Evidence
-from .formatting import beside, p_value, percent
+from .formatting import beside, p_value, percent, percent_beside
 from .miner_questions import HasEnoughSuspects, HasLearned, HasLikelyLabels, IsEasy
 from .question_kinds import (
     Margin,
@@ -20,7 +20,7 @@ from .question_kinds import (
     has_insistence,
     is_significant,
 )
-from .thresholds import Thresholds
+from .thresholds import THRESHOLDS, Thresholds
 
 # With so many suspects, the smallest gain that counts is significant, unless many predictions change.
 FEW_SUSPECTS = 100
@@ -111,6 +111,41 @@ class ShowsBorder(Question):
             ("confident errors, border alone", beside(seen.insistence, enough), f"{enough:.2f}"),
             ("separation, border alone", doubt, f"{least:.2f}"),
         ]
+
+
+class MayBeHard(Question):
+    """Keep hard images of a small set from being called a shortcut.
+
+    A network learns little from so few images, and then hard images look like images that contradict a
+    shortcut. With a shortcut, however, it learns that, and gets few images wrong.
+    """
+
+    name = "few images"
+    asks = "Is there a sign of a shortcut that hard images may also give, because there are so few images?"
+    yes = conclusions.TOO_FEW_IMAGES
+
+    def is_asked(self, e: Evidence) -> bool:
+        return super().is_asked(e) and e.samples < THRESHOLDS.few_images
+
+    def holds(self, e: Evidence, limits: Thresholds) -> bool:
+        return (
+            e.samples < limits.few_images
+            and e.error > limits.few_error
+            and e.insistence < limits.few_insistence
+            and any(question.holds(e, limits) for question in SHOWING)
+            and not ShowsBorder().holds(e, limits)
+        )
+
+    def measured(self, e: Evidence, limits: Thresholds) -> str:
+        error = percent_beside(e.error, limits.few_error)
+        sure = beside(e.insistence, limits.few_insistence)
+        return f"{e.samples:,} images, {error} wrong, confident errors {sure}"
+
+    def required(self, e: Evidence, limits: Thresholds) -> str:
+        return (
+            f"fewer than {limits.few_images:,} images, more than {percent(limits.few_error)} wrong, "
+            f"confident errors below {limits.few_insistence:g}, and a yes to one of the next three questions"
+        )
 
 
 class HasTooFewForGain(Question):
@@ -214,14 +249,14 @@ class HasDoubt(Question):
         return f"separation of at least {limits.mixed:g}; below that the labels look wrong"
 
 
+SHOWING = (ShowsGain(), ShowsReliance(), ShowsSeparation())
 QUESTIONS: tuple[Question, ...] = (
     HasLearned(),
     HasLikelyLabels(),
     IsEasy(),
     HasEnoughSuspects(),
-    ShowsGain(),
-    ShowsReliance(),
-    ShowsSeparation(),
+    MayBeHard(),
+    *SHOWING,
     ShowsBorder(),
     HasTooFewForGain(),
     HasInsistence(),
@@ -229,6 +264,6 @@ QUESTIONS: tuple[Question, ...] = (
 )
 
 
-def network_questions() -> list[NetworkQuestion]:
+def network_questions() -> tuple[NetworkQuestion, ...]:
     """Return the questions about numbers of single networks, in their order."""
-    return [question for question in QUESTIONS if isinstance(question, NetworkQuestion)]
+    return SHOWING

@@ -27,6 +27,11 @@ class Thresholds:
     border_insistence: float  # its smallest share of confident errors
     border_together: float  # its smallest sum of this share and separation that shows a shortcut
     wrong_labels: float  # share of wrong labels among a miner's most confident mistakes
+    few_images: int  # with fewer images, hard ones can look like images that contradict a shortcut
+    few_error: float  # largest error of a miner that has learned nearly all of so few images
+    few_insistence: (
+        float  # share of confident errors that hard images alone do not reach in so few images
+    )
 
     def separation(self, insistence: float) -> float:
         """Return the smallest separation that shows a shortcut; it falls as `insistence` rises.
@@ -48,9 +53,10 @@ class Thresholds:
 # Thresholds that earlier versions did not have: their questions were not asked.
 BEFORE = dict.fromkeys(
     ("border_error", "border_insistence", "border_together", "wrong_labels"), math.inf
-)
+) | {"few_images": 0, "few_error": math.inf, "few_insistence": 0.0}
 
-# Chosen on digits and CIFAR-10, 10,000 images each (docs/audit.md gives the reason for each).
+# Chosen on digits and CIFAR-10, 10,000 images each, those for few images on 900 (docs/audit.md gives the
+# reason for each).
 THRESHOLDS = Thresholds(
     gain=0.15,
     reliance=0.55,
@@ -68,4 +74,7 @@ THRESHOLDS = Thresholds(
     border_insistence=0.6,
     border_together=1.4,
     wrong_labels=0.38,
+    few_images=1000,
+    few_error=0.15,
+    few_insistence=0.6,
 )
