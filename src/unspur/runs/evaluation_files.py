@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 from pathlib import Path
@@ -72,12 +73,18 @@ def as_csv(found: Evaluation) -> str:
 
 def as_markdown(found: Evaluation) -> str:
     """Return the tables of an evaluation, with a line above them that says what was scored."""
-    lines = [describe_evaluation(found), ""]
+    lines = [_in_markdown(describe_evaluation(found)), ""]
     for kind in ("overall", "class", "group"):
         header, *rows = table_of(found, kind)
         if rows:
-            lines += [*markdown_table(header, rows), ""]
+            cells = [list(map(_in_markdown, row)) for row in rows]
+            lines += [*markdown_table(header, cells), ""]
     return "\n".join([*lines, "Brackets: 95 % intervals over images.", ""])
+
+
+def _in_markdown(text: str) -> str:
+    """Escape what names of classes and groups may contain and a table would not show as it is."""
+    return html.escape(" ".join(text.split()), quote=False).replace("|", "\\|")
 
 
 def describe_evaluation(found: Evaluation) -> str:
