@@ -21,7 +21,7 @@ from .errors import DataError, RecipeError
 from .report import page
 from .runs.classifier import Classifier
 from .runs.evaluation import Evaluation, score_models
-from .runs.evaluation_files import save_evaluation
+from .runs.evaluation_files import evaluation_files, save_evaluation
 from .runs.named_models import build_network, open_model, open_models
 from .runs.predictions import Prediction, image_files
 from .runs.predictions import predictions as predict_files
@@ -77,10 +77,12 @@ def evaluate(
         pattern: A pattern that reads classes or groups from file names, such as '*_{class}_{group}.png'.
         classes: The names of the model's outputs, if the run had only numbers. Classes are matched by name.
         device: "cpu" or "cuda"; by default a GPU if there is one.
-        out: Writes the scores to OUT.json, OUT.csv and OUT.md.
+        out: Writes the scores to OUT.json, OUT.csv and OUT.md; replaces only an earlier evaluation.
         ratio: The share of conflicting images of a benchmark, such as "1pct".
         data_root: The folder with the files of benchmarks.
     """
+    if out is not None:
+        evaluation_files(Path(out))
     models = {"model": run} if isinstance(run, Classifier) else open_models(run, model, trust=trust)
     first = next(iter(models.values()))
     if classes is not None:

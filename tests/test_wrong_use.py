@@ -1,0 +1,77 @@
+"""Mistakes with a finished run: no file of the user is replaced, and no argument is ignored silently."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+import unspur
+from toys import shapes_set
+from unspur.errors import StoreError
+
+BUILDER = "from toys import TinyNet\n\n\ndef build(classes):\n    return TinyNet(classes)\n"
+SHORT = {f"{stage}.steps": 4 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")} | {
+    "mine.how": "gce"
+}
+
+
+@pytest.fixture(autouse=True)
+def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unspur.data.decoding.readers.available_cores", lambda: 1)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with photos/, a table of them, a builder, and a run on photos/."""
+    home = tmp_path_factory.mktemp("home")
+    part = shapes_set(seed=1).train
+    images = part.take(torch.arange(40)).permute(0, 2, 3, 1).numpy()
+    rows = [("path", "label")]
+    for i, (image, target) in enumerate(zip(images, part.targets.tolist(), strict=False)):
+        path = home / "photos" / ("stands", "lies")[target] / f"{i:03d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+        rows.append((str(path.relative_to(home)), path.parent.name))
+    with (home / "test.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    (home / "model.py").write_text(BUILDER)
+    torch.manual_seed(0)
+    unspur.debias(
+        home / "photos",
+        model=f"{home / 'model.py'}:build",
+        settings=SHORT,
+        anyway=True,
+        device="cpu",
+        out=home / "run",
+        store=home / "store",
+    )
+    return home
+
+
+@pytest.fixture
+def run(home: Path, tmp_path: Path) -> Path:
+    """Return a copy of the run, with the builder beside it as the original has."""
+    shutil.copytree(home, tmp_path / "home")
+    return tmp_path / "home" / "run"
+
+
+# -- files that are not ours ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "out", ["test.csv", "test.json", "test", "run/scores.json", "run/suspects"]
+)
+def test_an_evaluation_replaces_no_file_but_an_earlier_evaluation(run: Path, out: str) -> None:
+    home = run.parent
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    with pytest.raises(StoreError, match=r"exists and is not from an evaluation"):
+        unspur.evaluate(run, home / "test.csv", out=home / out, trust=True)
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
+    for _ in range(2):
+        unspur.evaluate(run, home / "test.csv", out=home / "scores.csv", trust=True)
+    assert (home / "scores.json").exists()
