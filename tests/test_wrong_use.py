@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from typer.testing import CliRunner
 
 import unspur
 from toys import shapes_set
-from unspur.errors import StoreError
+from unspur import cli
+from unspur.errors import StoreError, UsageError
 
 BUILDER = "from toys import TinyNet\n\n\ndef build(classes):\n    return TinyNet(classes)\n"
 SHORT = {f"{stage}.steps": 4 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")} | {
@@ -75,3 +77,34 @@ def test_an_evaluation_replaces_no_file_but_an_earlier_evaluation(run: Path, out
     for _ in range(2):
         unspur.evaluate(run, home / "test.csv", out=home / "scores.csv", trust=True)
     assert (home / "scores.json").exists()
+
+
+@pytest.mark.parametrize("out", ["run/scores.json", "test.csv", "photos"])
+def test_a_report_replaces_nothing_but_a_page(run: Path, out: str) -> None:
+    home = run.parent
+    before = {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+    with pytest.raises(StoreError, match=r"is not a page|is a folder"):
+        unspur.report(run, home / out)
+    assert {path: path.read_bytes() for path in home.rglob("*") if path.is_file()} == before
+    for _ in range(2):
+        assert unspur.report(run, home / "new" / "page.html").exists()
+
+
+def test_the_report_of_a_copied_run_says_how_to_find_the_store(run: Path) -> None:
+    copy = run.parent / "deeper" / "run"
+    shutil.copytree(run, copy)
+    with pytest.warns(UserWarning, match=r"no store at .*deeper/store, .* name its store: --store"):
+        unspur.report(copy)
+    unspur.report(copy, store=run.parent / "store")  # warnings are errors
+
+
+def test_the_report_of_an_audit_refuses_what_only_a_run_has(run: Path) -> None:
+    audit = run.parent / "audit"
+    unspur.audit(
+        shapes_set(seed=1), settings={"mine.steps": 4, "pretrain.steps": 4}, device="cpu", out=audit
+    )
+    with pytest.raises(UsageError, match=r"is an audit; --store is only for runs"):
+        unspur.report(audit, store=run.parent / "store")
+    done = CliRunner().invoke(cli.app, ["report", str(audit), "--tsne"])
+    assert isinstance(done.exception, UsageError)
+    assert "--tsne is only for runs" in str(done.exception)
