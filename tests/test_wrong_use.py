@@ -41,13 +41,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows.append((str(path.relative_to(home)), path.parent.name))
     with (home / "test.csv").open("w", newline="") as file:
         csv.writer(file).writerows(rows)
+    with (home / "flags.csv").open("w", newline="") as file:
+        names = [str(Path(name).relative_to("photos")) for name, _ in rows[1::4]]
+        csv.writer(file).writerows([("path", "flag"), *((name, "suspect") for name in names)])
     (home / "model.py").write_text(BUILDER)
     torch.manual_seed(0)
     unspur.debias(
         home / "photos",
         model=f"{home / 'model.py'}:build",
         settings=SHORT,
-        anyway=True,
+        suspects=home / "flags.csv",
         device="cpu",
         out=home / "run",
         store=home / "store",
@@ -108,3 +111,16 @@ def test_the_report_of_an_audit_refuses_what_only_a_run_has(run: Path) -> None:
     done = CliRunner().invoke(cli.app, ["report", str(audit), "--tsne"])
     assert isinstance(done.exception, UsageError)
     assert "--tsne is only for runs" in str(done.exception)
+
+
+# -- which model is scored -----------------------------------------------------------------------------
+
+
+def test_the_ordinary_model_is_not_called_debiased(run: Path) -> None:
+    photos = run.parent / "photos"
+    for folder in (
+        run / "ordinary",
+        unspur.export(run / "ordinary", run.parent / "e", trust=True).out,
+    ):
+        assert unspur.evaluate(folder, photos, trust=True).models == ("ordinary",)
+    assert unspur.evaluate(run, photos, trust=True).models == ("ordinary", "debiased")
