@@ -113,6 +113,36 @@ def test_the_report_of_an_audit_refuses_what_only_a_run_has(run: Path) -> None:
     assert "--tsne is only for runs" in str(done.exception)
 
 
+# -- folders that are refused --------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:no audit checked")
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["debias", "photos", "--out", "photos"], "photos is the folder of the images"),
+        (["debias", "photos", "--out", "other"], "other contains an audit"),
+        (["compare", "photos", "--methods", "erm", "--out", "photos"], "photos is the folder of"),
+        (["compare", "photos", "--methods", "jtt,erm", "--out", "tried"], "tried/erm contains an"),
+    ],
+)
+def test_a_folder_is_refused_before_anything_is_trained(
+    run: Path, words: list[str], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(*given: object, **options: object) -> None:
+        raise AssertionError("something was trained")
+
+    monkeypatch.chdir(run.parent)
+    for folder in ("other", "tried/erm"):
+        Path(folder).mkdir(parents=True)
+        Path(folder, "audit.json").write_text("{}")
+    monkeypatch.setattr("unspur.workflow.debiasing.stages.run_together", fit)
+    monkeypatch.setattr("unspur.stages.driver.Run.ask_judge", fit)
+    done = CliRunner().invoke(cli.app, [*words, "--set", "mine.how=gce", "--device", "cpu", "-q"])
+    assert isinstance(done.exception, StoreError), done.exception
+    assert reason in str(done.exception)
+
+
 # -- which model is scored -----------------------------------------------------------------------------
 
 

@@ -29,6 +29,7 @@ from ..runs.comparison_record import (
     unseen_gains,
     unseen_shares,
 )
+from ..runs.result_folder import refuse_folder, refuse_source
 from ..stages.evaluate import Scorer
 from ..stages.place import Place
 from ..store import environment, make_folder, write_bytes
@@ -84,6 +85,10 @@ def carry_out_comparison(
     source: str = "",
 ) -> MethodComparison:
     """Run every method and compare the scores; with `out`, write a folder for each method and a page."""
+    if out is not None:
+        refuse_source(out, source)
+        for name in runs_by_method:
+            refuse_folder(out / name, "run")
     outcomes = {
         name: carry_out(run, out / name if out else None, command=command, source=source)
         for name, run in runs_by_method.items()
