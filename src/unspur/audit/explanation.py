@@ -99,8 +99,11 @@ def explain(
     if int(flags.sum()) < FEWEST:
         return Explanation((), int(flags.sum()))
     class_numbers = _largest(flags, labels)
+    entropy = seed % 2**64  # numpy takes no negative numbers
     found = [
-        _weigh(each, flags, labels, class_numbers, classes, np.random.default_rng([seed, number]))
+        _weigh(
+            each, flags, labels, class_numbers, classes, np.random.default_rng([entropy, number])
+        )
         for number, each in enumerate(columns)
     ]
     return Explanation(_holm([each for each in found if each]), int(flags.sum()))
