@@ -187,6 +187,34 @@ def test_a_second_export_replaces_the_first(run):
     assert not list(run.glob("export.*"))
 
 
+def test_a_second_export_keeps_what_a_person_has_added(run):
+    out = exported(run, "onnx").out
+    (out / "notes.md").write_text("mine")
+    (out / ".git").mkdir()
+    (out / ".git" / "HEAD").write_text("main")
+    for _ in range(2):
+        with (out / "README.md").open("a") as file:
+            file.write("my words")
+        with pytest.warns(UserWarning, match=r"README\.md was edited; the old one was renamed to"):
+            exported(run, "safetensors")
+    assert (out / "notes.md").read_text() == "mine"
+    assert (out / ".git" / "HEAD").read_text() == "main"
+    cards = [(out / name).read_text() for name in ("README.md", "README-1.md", "README-2.md")]
+    assert ["my words" in text for text in cards] == [False, True, True]
+    assert not (out / "model.onnx").exists()
+    (out / "manifest.json").write_text("damaged")
+    exported(run, "safetensors")
+    runs.load(out)
+
+
+def test_an_export_survives_a_process_that_was_killed_while_it_was_replaced(run):
+    out = exported(run).out
+    (out / "notes.md").write_text("mine")
+    out.rename(out.with_name("export.old"))
+    assert (exported(run).out / "notes.md").read_text() == "mine"
+    assert not list(run.glob("export.*"))
+
+
 def test_every_file_of_an_export_except_the_card_is_sealed(run):
     done = exported(run, "safetensors", "packed")
     names = {path.name for path in done.out.iterdir()} - {"README.md"}
