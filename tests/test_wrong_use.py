@@ -154,3 +154,11 @@ def test_the_ordinary_model_is_not_called_debiased(run: Path) -> None:
     ):
         assert unspur.evaluate(folder, photos, trust=True).models == ("ordinary",)
     assert unspur.evaluate(run, photos, trust=True).models == ("ordinary", "debiased")
+
+
+# -- arguments -----------------------------------------------------------------------------------------
+
+
+def test_one_format_of_an_export_may_be_a_word(run: Path) -> None:
+    done = unspur.export(run, formats="packed", trust=True)
+    assert (done.out / "model.packed.safetensors").exists()

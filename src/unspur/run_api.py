@@ -159,6 +159,7 @@ def export(
         trust: As for `unspur.load`.
         data_root: The folder with the files of benchmarks.
     """
+    formats = [formats] if isinstance(formats, str) else formats
     if unknown := [name for name in formats if name not in FORMATS]:
         raise RecipeError(f"there is no format {unknown[0]!r}. Choose from {', '.join(FORMATS)}.")
     folder = Path(run)

@@ -18,7 +18,7 @@ from unspur.deploy.check_images import check_images
 from unspur.deploy.export import export
 from unspur.deploy.measure import latencies
 from unspur.deploy.removal_summary import masks_channels, removal_summary
-from unspur.errors import ModelError, StoreError, TrainingError, UnspurError
+from unspur.errors import ModelError, StoreError, TrainingError, UnspurError, UsageError
 from unspur.masks.channels import Slimmed, removable
 from unspur.masks.channels.gates import unit_masks
 from unspur.models import builder
@@ -412,6 +412,41 @@ def test_the_command_checks_with_the_images_of_an_option(run, tmp_path):
     assert re.search(r"on \d+ real images", " ".join(done.output.split()))
     with pytest.raises(UnspurError, match="nowhere"):
         check_images(run, tmp_path / "nowhere", None)
+
+
+def test_images_for_the_check_need_no_labels(run, tmp_path):
+    picture = images(1)[0].permute(1, 2, 0).numpy()
+    (tmp_path / "photos").mkdir()
+    Image.fromarray(picture).save(tmp_path / "photos" / "1.png")
+    found = check_images(run, tmp_path / "photos", None)
+    assert str(found) == "1 real images"
+    assert torch.equal(found.images, images(1))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UnspurError, match="no image files in"):
+        check_images(run, tmp_path / "empty", None)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "pt2"])
+def test_one_image_is_enough_for_the_check(run, kind):
+    export(run, run / "export", images(1), kinds=(kind,), make_slim=False, seconds=0.0)
+    open_file = formats.open_onnx if kind == "onnx" else formats.open_pt2
+    assert open_file(run / "export" / f"model.{kind}")(images(3)).shape == (3, 4)
+
+
+def test_an_export_with_only_packed_weights_can_be_exported(run):
+    packed = exported(run, "packed").out
+    again = exported(packed, "safetensors")
+    assert torch.equal(runs.load(again.out)(images()), runs.load(packed)(images()))
+    assert read_json(again.out / "export.json")["bytes"]["whole"] > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"multiple": 0}, {"multiple": 2, "make_slim": False}, {"license": "mit", "hub": False}],
+)
+def test_options_without_effect_are_refused(run, options):
+    with pytest.raises(UsageError, match=r"multiple|license"):
+        exported(run, **options)
 
 
 def test_the_command_says_why_nothing_was_removed(alive):

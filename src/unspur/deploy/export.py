@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import runs
+from ..errors import UsageError
 from ..masks.channels import Slimmed, slim
 from ..runs.classifier import Classifier
 from ..runs.model_description import read_description
@@ -60,6 +61,7 @@ def export(
     `images` are some images of its data before preprocessing, to check the files with. The folder is written
     atomically. `model` and `trust` are as for `unspur.load`.
     """
+    _check_options(multiple, license, make_slim=make_slim, hub=hub)
     whole = runs.load(folder, model, trust=trust)
     check_finite("the model", whole.state_dict())
     exported = copy.deepcopy(whole)
@@ -76,6 +78,18 @@ def export(
         facts = {"differences": done.differences, **_slim_facts(done)}
         done.table = write_report(folder, stage, costs, facts, hub=hub, license=license)
     return done
+
+
+def _check_options(multiple: int, license: str, *, make_slim: bool, hub: bool) -> None:
+    """Raise UsageError for an option that is out of range, or has no effect without another one."""
+    if multiple < 1:
+        raise UsageError(f"multiple must be 1 or more, not {multiple}.")
+    if multiple != BLOCK and not make_slim:
+        raise UsageError(
+            "multiple is about the channels that slim keeps. Add slim, or leave it out."
+        )
+    if license and not hub:
+        raise UsageError("license is written on the card for the Hub. Add hub, or leave it out.")
 
 
 def _slim(whole: Classifier, exported: Classifier, images: Tensor, done: Exported) -> None:
