@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,7 @@ from typer.testing import CliRunner
 import unspur
 from toys import shapes_set
 from unspur import cli
-from unspur.errors import StoreError, UsageError
+from unspur.errors import DataError, RecipeError, StoreError, UsageError
 
 BUILDER = "from toys import TinyNet\n\n\ndef build(classes):\n    return TinyNet(classes)\n"
 SHORT = {f"{stage}.steps": 4 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")} | {
@@ -162,3 +165,47 @@ def test_the_ordinary_model_is_not_called_debiased(run: Path) -> None:
 def test_one_format_of_an_export_may_be_a_word(run: Path) -> None:
     done = unspur.export(run, formats="packed", trust=True)
     assert (done.out / "model.packed.safetensors").exists()
+
+
+def test_groups_are_never_ignored(run: Path) -> None:
+    photos, splits = run.parent / "photos", shapes_set(seed=1)
+    with pytest.raises(DataError, match="Name the column"):
+        unspur.evaluate(run, photos, group=["red"] * 40, trust=True)
+    with pytest.raises(DataError, match="Splits have their own groups"):
+        unspur.evaluate(run, splits, group=splits.bias["test"], trust=True)
+
+
+def test_a_row_that_does_not_exist_is_named(run: Path) -> None:
+    found = unspur.evaluate(run, run.parent / "photos", trust=True)
+    assert found.row("stands", "class").images + found.row("lies", "class").images == 40
+    with pytest.raises(UsageError, match=r"no row 'worst_group' of kind 'overall'; it has average"):
+        found.row("worst_group")
+
+
+def test_no_image_files(run: Path) -> None:
+    (run.parent / "empty").mkdir()
+    for images, reason in (
+        ([], "the list of files is empty"),
+        (run.parent / "empty", "in .*empty"),
+    ):
+        with pytest.raises(DataError, match=f"there are no image files.*{reason}"):
+            unspur.predict(run, iter(images) if images == [] else images, trust=True)
+
+
+def test_methods_in_one_word_are_refused() -> None:
+    with pytest.raises(RecipeError, match=r"methods is a list of names, .* not 'erm,jtt'"):
+        unspur.compare(shapes_set(seed=1), "erm,jtt", device="cpu")
+
+
+def test_a_file_whose_name_is_not_text_is_printed_byte_for_byte(run: Path) -> None:
+    odd = os.fsencode(run.parent) + b"/\xff.png"
+    data = next((run.parent / "photos").rglob("*.png")).read_bytes()
+    try:
+        Path(os.fsdecode(odd)).write_bytes(data)
+    except OSError:
+        pytest.skip("this file system takes only text as names")
+    words = [sys.executable, "-m", "unspur", "predict", str(run), odd, "--trust"]
+    path = os.pathsep.join(sys.path)  # the builder imports toys.py
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict", "PYTHONPATH": path}
+    done = subprocess.run(words, capture_output=True, check=True, env=environment)
+    assert odd in done.stdout

@@ -73,7 +73,7 @@ def evaluate(
             are splits, the test split is scored.
         model: As for `predict`.
         trust: As for `unspur.load`.
-        group: The name of the column with the groups; for a dataset, the group of every image.
+        group: The name of the column with the groups; for a dataset or a Split, the group of every image.
         pattern: A pattern that reads classes or groups from file names, such as '*_{class}_{group}.png'.
         classes: The names of the model's outputs, if the run had only numbers. Classes are matched by name.
         device: "cpu" or "cuda"; by default a GPU if there is one.
@@ -88,9 +88,18 @@ def evaluate(
     if classes is not None:
         _rename(models.values(), classes)
     if isinstance(images, Path | str):
-        groups = GroupSource(group if isinstance(group, str) else "", pattern)
+        if not isinstance(group, str | None):
+            raise DataError(
+                "the groups of files are read from a table or from their names. Name the column, as in "
+                "group='colour', or give pattern='*_{group}.png'."
+            )
+        groups = GroupSource(group or "", pattern)
         opened = open_images(str(images), first, groups, ratio, data_root)
     elif isinstance(images, Splits):
+        if group is not None or pattern:
+            raise DataError(
+                "Splits have their own groups, the bias labels. Leave group and pattern out."
+            )
         opened = of_splits(images)
     elif isinstance(group, str) or pattern:
         raise DataError(

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..data.batches import CHUNK
 from ..data.custom.labelled import LabelledImages
 from ..data.splits import Part
-from ..errors import DataError
+from ..errors import DataError, UsageError
 from ..training.prediction import predict
 from .classifier import Classifier
 from .intervals import METRICS, Interval, Intervals, bootstrap, wilson
@@ -53,7 +53,12 @@ class Evaluation:
 
     def row(self, name: str, kind: Kind = "overall") -> EvaluationRow:
         """Return a row by its name, as in `row("worst group")` or `row("cat", "class")`."""
-        return next(row for row in self.rows if (row.kind, row.name) == (kind, name))
+        rows = {row.name: row for row in self.rows if row.kind == kind}
+        if name not in rows:
+            raise UsageError(
+                f"the evaluation has no row {name!r} of kind {kind!r}; it has {', '.join(rows) or 'none'}."
+            )
+        return rows[name]
 
 
 def score_models(

@@ -53,6 +53,8 @@ def open_comparison(
     suspects: Path | str | None = None,
 ) -> dict[str, stages.Run]:
     """Prepare a run of each method; raise before any training begins if one of them cannot be run."""
+    if isinstance(methods, str):
+        raise RecipeError(f"methods is a list of names, as in ['erm', 'jtt'], not {methods!r}.")
     if len(set(methods)) < len(methods) or not methods:
         raise RecipeError(
             f"the methods must be different, and at least one; given: {', '.join(methods) or 'none'}."
