@@ -14,7 +14,7 @@ from deploy_nets import SmallViT
 from sealing import edit, reseal
 from unspur import cli, masks, recipes, runs
 from unspur.deploy import card, formats
-from unspur.deploy.check_images import check_images
+from unspur.deploy.check_images import check_images, find_source
 from unspur.deploy.export import export
 from unspur.deploy.measure import latencies
 from unspur.deploy.removal_summary import masks_channels, removal_summary
@@ -397,6 +397,16 @@ def test_the_command_without_the_data_checks_with_noise(run):
     assert "noise" in done.output
     assert "Removed" in done.output
     assert (run / "export" / "model.safetensors").exists()
+
+
+def test_an_export_says_where_the_images_of_the_run_are(run, tmp_path):
+    before = read_json(run / "run.json")
+    edit(run / "run.json", source="../photos", store="../store")
+    for out in (run / "export", tmp_path / "far" / "away"):
+        export(run, out, images(), kinds=("safetensors",), make_slim=False, seconds=0.0)
+        assert find_source(out) == str(tmp_path / "photos")
+    export(run, out, images(), kinds=("safetensors",), make_slim=False, seconds=0.0, hub=True)
+    assert read_json(out / "run.json") == before  # for the Hub without paths
 
 
 def test_the_command_checks_with_the_images_of_an_option(run, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,8 @@ from ..errors import UsageError
 from ..masks.channels import Slimmed, slim
 from ..runs.classifier import Classifier
 from ..runs.model_description import read_description
-from ..store import check_finite, write_tensors
+from ..runs.run_folder import is_remote
+from ..store import check_finite, read_json, write_tensors
 from ..store.packing import NAME as PACKED
 from ..store.packing import plain_zeros, write_packed
 from . import formats
@@ -69,7 +71,7 @@ def export(
     if make_slim:
         _slim(whole, exported, images, done)
     with stage_folder(out) as stage:
-        about = _write_bundle(folder, stage, exported, done.slimmed, kinds)
+        about = _write_bundle(folder, stage, exported, done.slimmed, kinds, hub=hub)
         done.differences |= _write_formats(stage, exported, images, about, kinds)
         rebuilt = copy.deepcopy(exported.model) if model is not None else None
         back = _read_back(stage, exported, images, rebuilt, trust=trust)
@@ -113,6 +115,8 @@ def _write_bundle(
     exported: Classifier,
     slimmed: Slimmed | None,
     kinds: tuple[str, ...],
+    *,
+    hub: bool,
 ) -> dict[str, Any]:
     """Write the files that `unspur.load` needs, and those that say where the model came from."""
     about = read_description(folder)
@@ -124,10 +128,26 @@ def _write_bundle(
     if "safetensors" in kinds or "packed" not in kinds:
         about["sha256"] = write_tensors(stage / "model.safetensors", weights)
     write_json(stage / "model.json", about)
-    for name in ("scores.json", "recipe.toml", "run.json"):
+    for name in ("scores.json", "recipe.toml"):
         if (folder / name).exists():
             shutil.copyfile(folder / name, stage / name)
+    if (folder / "run.json").exists():
+        write_json(
+            stage / "run.json", _moved(read_json(folder / "run.json"), folder, stage, hub=hub)
+        )
     return about
+
+
+def _moved(run: dict[str, Any], folder: Path, stage: Path, *, hub: bool) -> dict[str, Any]:
+    """Return the record of a run with the paths of its store and its images relative to the export.
+
+    A folder for the Hub has none: they mean nothing on another machine.
+    """
+    paths = {name: run[name] for name in ("store", "source") if isinstance(run.get(name), str)}
+    local = {name: path for name, path in paths.items() if path and not is_remote(path)}
+    if hub:
+        return {name: value for name, value in run.items() if name not in local}
+    return run | {name: os.path.relpath(folder / path, stage) for name, path in local.items()}
 
 
 def _write_formats(
