@@ -19,6 +19,8 @@ from toys import shapes_set
 from unspur import cli
 from unspur.errors import DataError, RecipeError, StoreError, UsageError
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* are training images of this run")
+
 BUILDER = "from toys import TinyNet\n\n\ndef build(classes):\n    return TinyNet(classes)\n"
 SHORT = {f"{stage}.steps": 4 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")} | {
     "mine.how": "gce"

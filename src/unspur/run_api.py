@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,9 @@ from .data.custom.labelled import LabelledImages, of_dataset, of_splits, open_la
 from .data.custom.sources import GroupSource
 from .data.splits import Part, Splits
 from .deploy import export as deploy_export
-from .deploy.check_images import check_images
+from .deploy.check_images import check_images, find_source
 from .deploy.export import BLOCK, FORMATS, Exported
-from .errors import DataError, RecipeError
+from .errors import DataError, RecipeError, StoreError
 from .report import page
 from .runs.classifier import Classifier
 from .runs.evaluation import Evaluation, score_models
@@ -25,6 +27,7 @@ from .runs.evaluation_files import evaluation_files, save_evaluation
 from .runs.named_models import build_network, open_model, open_models
 from .runs.predictions import Prediction, image_files
 from .runs.predictions import predictions as predict_files
+from .runs.training_images import count_training_images
 from .stages.place import pick_device
 
 RunOrModel = Path | str | Classifier
@@ -66,6 +69,8 @@ def evaluate(
     data_root: Path | None = None,
 ) -> Evaluation:
     """Score the debiased and the ordinary model of a run on labelled images.
+
+    Gives a warning if it sees that these are training images of the run.
 
     Args:
         run: The folder of a run, or a model from `unspur.load`.
@@ -109,9 +114,23 @@ def evaluate(
     else:
         opened = of_dataset(images, first.classes, group)
     found = score_models(models, opened, pick_device(device))
+    if not isinstance(run, Classifier):
+        source = str(images) if isinstance(images, Path | str) else ""
+        known = count_training_images(Path(run), _source_of(Path(run)), opened, source)
+        found = replace(found, training_images=known)
+    if found.doubt:
+        warnings.warn(found.doubt, stacklevel=3)
     if out is not None:
         save_evaluation(found, Path(out))
     return found
+
+
+def _source_of(run: Path) -> str:
+    """Return where a run found its images; "" if they came from Python or it is not known."""
+    try:
+        return find_source(run)
+    except (DataError, StoreError):
+        return ""
 
 
 def _rename(models: Iterable[Classifier], classes: tuple[str, ...]) -> None:

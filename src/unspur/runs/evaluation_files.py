@@ -58,6 +58,7 @@ def as_json(found: Evaluation) -> dict[str, Any]:
         "data": found.data,
         "split": found.split,
         "images": found.images,
+        **({"training_images": found.training_images} if found.training_images else {}),
         "models": list(found.models),
         "rows": [_row_json(row) for row in found.rows],
     }
@@ -96,7 +97,7 @@ def as_csv(found: Evaluation) -> str:
 
 def as_markdown(found: Evaluation) -> str:
     """Return the tables of an evaluation, with a line above them that says what was scored."""
-    lines = [_in_markdown(describe_evaluation(found)), ""]
+    lines = [_in_markdown(f"{describe_evaluation(found)} {found.doubt}"), ""]
     for kind in ("overall", "class", "group"):
         header, *rows = table_of(found, kind)
         if rows:
