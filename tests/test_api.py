@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -336,6 +337,20 @@ def test_settings_as_a_recipe_or_as_changes(splits: Splits) -> None:
     b = quick(model, splits, settings=whole)
     assert same(a.model, b.model)
     assert a.scores == b.scores
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    recipe = recipes.load("demo", {"data.mean": [0.5], "data.std": [1.0]})
+    changes = {"seed": np.int64(5), "pretrain.rate": np.float32(0.5), "data.std": np.array([2.0])}
+    plain = {"seed": 5, "pretrain.rate": 0.5, "data.std": [2.0]}
+    assert recipes.change(recipe, changes) == recipes.change(recipe, plain)
+
+
+def test_settings_and_a_seed_of_the_wrong_type_are_refused(splits: Splits) -> None:
+    with pytest.raises(RecipeError, match=r"settings must be a mapping .*, not 'recipe\.toml'"):
+        unspur.debias(splits, settings="recipe.toml")  # type: ignore[arg-type]
+    with pytest.raises(RecipeError, match="seed = '1'"):
+        unspur.debias(splits, settings=recipes.load("demo"), seed="1")  # type: ignore[arg-type]
 
 
 def test_a_seed_overrides_the_settings(splits: Splits) -> None:

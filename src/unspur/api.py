@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from . import workflow
+from . import recipes, workflow
 from .audit.power import PowerPlan
 from .audit.power_measurement import PowerMeasurement
 from .audit.result import Audit
@@ -242,6 +242,10 @@ def _add_preference(
 ) -> Recipe | Mapping[str, Any]:
     """Return the settings with a preference for aligned or conflicting images."""
     changes = budget.preference(prefer)
+    if not isinstance(settings, Recipe | Mapping | None):
+        raise RecipeError(
+            f"settings must be a mapping such as {{'pretrain.steps': 2000}}, or a Recipe, not {settings!r}."
+        )
     if not isinstance(settings, Recipe):
         return {**changes, **(settings or {})}
     if changes:
@@ -256,7 +260,7 @@ def _add_seed(
 ) -> Recipe | Mapping[str, Any]:
     """Return the settings with a seed, if one is given."""
     if isinstance(settings, Recipe):
-        return settings if seed is None else settings.seeded(seed)
+        return settings if seed is None else recipes.change(settings, {"seed": seed})
     return {**(settings or {}), **({} if seed is None else {"seed": seed})}
 
 

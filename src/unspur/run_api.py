@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,17 @@ from .data.custom.labelled import LabelledImages, of_dataset, of_splits, open_la
 from .data.custom.sources import GroupSource
 from .data.splits import Part, Splits
 from .deploy import export as deploy_export
-from .deploy.check_images import check_images
+from .deploy.check_images import check_images, find_source
 from .deploy.export import BLOCK, FORMATS, Exported
-from .errors import DataError, RecipeError
+from .errors import DataError, RecipeError, StoreError
 from .report import page
 from .runs.classifier import Classifier
 from .runs.evaluation import Evaluation, score_models
-from .runs.evaluation_files import save_evaluation
+from .runs.evaluation_files import evaluation_files, save_evaluation
 from .runs.named_models import build_network, open_model, open_models
 from .runs.predictions import Prediction, image_files
 from .runs.predictions import predictions as predict_files
+from .runs.training_images import count_training_images
 from .stages.place import pick_device
 
 RunOrModel = Path | str | Classifier
@@ -67,28 +70,41 @@ def evaluate(
 ) -> Evaluation:
     """Score the debiased and the ordinary model of a run on labelled images.
 
+    Gives a warning if it sees that these are training images of the run.
+
     Args:
         run: The folder of a run, or a model from `unspur.load`.
         images: A folder, a table, `hf:NAME`, the name of a benchmark, a dataset, a Split or Splits. If there
             are splits, the test split is scored.
         model: As for `predict`.
         trust: As for `unspur.load`.
-        group: The name of the column with the groups; for a dataset, the group of every image.
+        group: The name of the column with the groups; for a dataset or a Split, the group of every image.
         pattern: A pattern that reads classes or groups from file names, such as '*_{class}_{group}.png'.
         classes: The names of the model's outputs, if the run had only numbers. Classes are matched by name.
         device: "cpu" or "cuda"; by default a GPU if there is one.
-        out: Writes the scores to OUT.json, OUT.csv and OUT.md.
+        out: Writes the scores to OUT.json, OUT.csv and OUT.md; replaces only an earlier evaluation.
         ratio: The share of conflicting images of a benchmark, such as "1pct".
         data_root: The folder with the files of benchmarks.
     """
+    if out is not None:
+        evaluation_files(Path(out))
     models = {"model": run} if isinstance(run, Classifier) else open_models(run, model, trust=trust)
     first = next(iter(models.values()))
     if classes is not None:
         _rename(models.values(), classes)
     if isinstance(images, Path | str):
-        groups = GroupSource(group if isinstance(group, str) else "", pattern)
+        if not isinstance(group, str | None):
+            raise DataError(
+                "the groups of files are read from a table or from their names. Name the column, as in "
+                "group='colour', or give pattern='*_{group}.png'."
+            )
+        groups = GroupSource(group or "", pattern)
         opened = open_images(str(images), first, groups, ratio, data_root)
     elif isinstance(images, Splits):
+        if group is not None or pattern:
+            raise DataError(
+                "Splits have their own groups, the bias labels. Leave group and pattern out."
+            )
         opened = of_splits(images)
     elif isinstance(group, str) or pattern:
         raise DataError(
@@ -98,9 +114,23 @@ def evaluate(
     else:
         opened = of_dataset(images, first.classes, group)
     found = score_models(models, opened, pick_device(device))
+    if not isinstance(run, Classifier):
+        source = str(images) if isinstance(images, Path | str) else ""
+        known = count_training_images(Path(run), _source_of(Path(run)), opened, source)
+        found = replace(found, training_images=known)
+    if found.doubt:
+        warnings.warn(found.doubt, stacklevel=3)
     if out is not None:
         save_evaluation(found, Path(out))
     return found
+
+
+def _source_of(run: Path) -> str:
+    """Return where a run found its images; "" if they came from Python or it is not known."""
+    try:
+        return find_source(run)
+    except (DataError, StoreError):
+        return ""
 
 
 def _rename(models: Iterable[Classifier], classes: tuple[str, ...]) -> None:
@@ -157,6 +187,7 @@ def export(
         trust: As for `unspur.load`.
         data_root: The folder with the files of benchmarks.
     """
+    formats = [formats] if isinstance(formats, str) else formats
     if unknown := [name for name in formats if name not in FORMATS]:
         raise RecipeError(f"there is no format {unknown[0]!r}. Choose from {', '.join(FORMATS)}.")
     folder = Path(run)

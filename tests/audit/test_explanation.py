@@ -39,6 +39,12 @@ def test_the_column_that_separates_the_suspects_is_the_explanation():
     assert (best.example.suspects, best.example.others) == (1, 0)
 
 
+def test_a_seed_may_be_negative():
+    targets, suspects, g = case()
+    noise = column("noise", "table", torch.rand(600, generator=g).tolist())
+    assert len(explain(suspects, targets, CLASSES, [noise], seed=-1).columns) == 1
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_random_columns_explain_nothing(seed):
     targets, suspects, g = case(seed=seed)

@@ -6,6 +6,7 @@ import pytest
 
 from unspur.cli.evaluate_command import _say
 from unspur.runs.evaluation import AccuracyShare, Evaluation, EvaluationRow
+from unspur.runs.evaluation_files import as_markdown
 
 
 def evaluation(*names: str) -> Evaluation:
@@ -22,3 +23,21 @@ def test_it_says_which_training_images_decide_what_is_conflicting(
     _say(evaluation("average", "aligned", "conflicting"), None)
     said = " ".join(capsys.readouterr().out.split())
     assert "common or rare in their class, among the training images of photos." in said
+
+
+def test_names_with_brackets_and_colons_are_printed_as_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    share = AccuracyShare(0.5, (0.4, 0.6), "[/b], :cat:")
+    names = ("cat [old]", "[/b]", ":cat:")
+    rows = [EvaluationRow("class", name, 10, {"debiased": share}) for name in names]
+    _say(Evaluation("photos", "", 10, ("debiased",), tuple(rows)), None)
+    said = capsys.readouterr().out
+    assert all(name in said for name in names)
+
+
+def test_names_are_escaped_in_markdown() -> None:
+    share = AccuracyShare(0.5, (0.4, 0.6))
+    row = EvaluationRow("class", "n/a | <b>\nx", 10, {"debiased": share})
+    text = as_markdown(Evaluation("photos", "", 10, ("debiased",), (row,)))
+    assert "\n| n/a \\| &lt;b&gt; x | 10 | 50.0 % [40.0 to 60.0] |\n" in text

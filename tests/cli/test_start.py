@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from unspur import cli
 from unspur.cli.lazy_group import COMMANDS, load_command
@@ -104,3 +105,13 @@ def test_the_static_list_of_methods_matches_the_code():
     written = Path(method_list.__file__).with_name(method_list.FILE).read_text("utf-8")
     rows = [row for row in method_list.current_rows() if row.name in written]
     assert written == method_list.as_text(rows), "run: python -m unspur.recipes.method_list"
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [(["debia"], "'debia'. Did you mean 'debias'?"), (["runs", "lst"], "'list'?")],
+)
+def test_a_misspelt_command_gets_the_nearest_one(words, near):
+    done = CliRunner().invoke(cli.app, words)
+    assert done.exit_code == 2
+    assert near in done.output

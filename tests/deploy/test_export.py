@@ -14,11 +14,11 @@ from deploy_nets import SmallViT
 from sealing import edit, reseal
 from unspur import cli, masks, recipes, runs
 from unspur.deploy import card, formats
-from unspur.deploy.check_images import check_images
+from unspur.deploy.check_images import check_images, find_source
 from unspur.deploy.export import export
 from unspur.deploy.measure import latencies
 from unspur.deploy.removal_summary import masks_channels, removal_summary
-from unspur.errors import ModelError, StoreError, TrainingError, UnspurError
+from unspur.errors import ModelError, StoreError, TrainingError, UnspurError, UsageError
 from unspur.masks.channels import Slimmed, removable
 from unspur.masks.channels.gates import unit_masks
 from unspur.models import builder
@@ -193,6 +193,34 @@ def test_a_second_export_replaces_the_first(run):
     exported(run, "packed")
     done = exported(run, "safetensors")
     assert not (done.out / "model.packed.safetensors").exists()
+    assert not list(run.glob("export.*"))
+
+
+def test_a_second_export_keeps_what_a_person_has_added(run):
+    out = exported(run, "onnx").out
+    (out / "notes.md").write_text("mine")
+    (out / ".git").mkdir()
+    (out / ".git" / "HEAD").write_text("main")
+    for _ in range(2):
+        with (out / "README.md").open("a") as file:
+            file.write("my words")
+        with pytest.warns(UserWarning, match=r"README\.md was edited; the old one was renamed to"):
+            exported(run, "safetensors")
+    assert (out / "notes.md").read_text() == "mine"
+    assert (out / ".git" / "HEAD").read_text() == "main"
+    cards = [(out / name).read_text() for name in ("README.md", "README-1.md", "README-2.md")]
+    assert ["my words" in text for text in cards] == [False, True, True]
+    assert not (out / "model.onnx").exists()
+    (out / "manifest.json").write_text("damaged")
+    exported(run, "safetensors")
+    runs.load(out)
+
+
+def test_an_export_survives_a_process_that_was_killed_while_it_was_replaced(run):
+    out = exported(run).out
+    (out / "notes.md").write_text("mine")
+    out.rename(out.with_name("export.old"))
+    assert (exported(run).out / "notes.md").read_text() == "mine"
     assert not list(run.glob("export.*"))
 
 
@@ -380,6 +408,16 @@ def test_the_command_without_the_data_checks_with_noise(run):
     assert (run / "export" / "model.safetensors").exists()
 
 
+def test_an_export_says_where_the_images_of_the_run_are(run, tmp_path):
+    before = read_json(run / "run.json")
+    edit(run / "run.json", source="../photos", store="../store")
+    for out in (run / "export", tmp_path / "far" / "away"):
+        export(run, out, images(), kinds=("safetensors",), make_slim=False, seconds=0.0)
+        assert find_source(out) == str(tmp_path / "photos")
+    export(run, out, images(), kinds=("safetensors",), make_slim=False, seconds=0.0, hub=True)
+    assert read_json(out / "run.json") == before  # for the Hub without paths
+
+
 def test_the_command_checks_with_the_images_of_an_option(run, tmp_path):
     for label, name in enumerate("abcd"):
         (tmp_path / "photos" / name).mkdir(parents=True)
@@ -393,6 +431,41 @@ def test_the_command_checks_with_the_images_of_an_option(run, tmp_path):
     assert re.search(r"on \d+ real images", " ".join(done.output.split()))
     with pytest.raises(UnspurError, match="nowhere"):
         check_images(run, tmp_path / "nowhere", None)
+
+
+def test_images_for_the_check_need_no_labels(run, tmp_path):
+    picture = images(1)[0].permute(1, 2, 0).numpy()
+    (tmp_path / "photos").mkdir()
+    Image.fromarray(picture).save(tmp_path / "photos" / "1.png")
+    found = check_images(run, tmp_path / "photos", None)
+    assert str(found) == "1 real images"
+    assert torch.equal(found.images, images(1))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UnspurError, match="no image files in"):
+        check_images(run, tmp_path / "empty", None)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "pt2"])
+def test_one_image_is_enough_for_the_check(run, kind):
+    export(run, run / "export", images(1), kinds=(kind,), make_slim=False, seconds=0.0)
+    open_file = formats.open_onnx if kind == "onnx" else formats.open_pt2
+    assert open_file(run / "export" / f"model.{kind}")(images(3)).shape == (3, 4)
+
+
+def test_an_export_with_only_packed_weights_can_be_exported(run):
+    packed = exported(run, "packed").out
+    again = exported(packed, "safetensors")
+    assert torch.equal(runs.load(again.out)(images()), runs.load(packed)(images()))
+    assert read_json(again.out / "export.json")["bytes"]["whole"] > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"multiple": 0}, {"multiple": 2, "make_slim": False}, {"license": "mit", "hub": False}],
+)
+def test_options_without_effect_are_refused(run, options):
+    with pytest.raises(UsageError, match=r"multiple|license"):
+        exported(run, **options)
 
 
 def test_the_command_says_why_nothing_was_removed(alive):

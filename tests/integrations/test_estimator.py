@@ -78,6 +78,8 @@ def test_one_seed_is_one_model(shapes):
     first = estimator.fit(images, targets).predict_proba(images)
     again = clone(estimator).fit(images, targets).predict_proba(images)
     assert (first == again).all()
+    same = clone(estimator).set_params(random_state=np.int64(0)).fit(images, targets)
+    assert (first == same.predict_proba(images)).all()
     state = quick(random_state=np.random.RandomState(3)).fit(images, targets)
     assert state.predict(images).shape == targets.shape
 

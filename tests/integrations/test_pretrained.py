@@ -11,6 +11,7 @@ pytest.importorskip("huggingface_hub")
 
 import unspur
 from toys import TinyNet, shapes_set
+from unspur.errors import StoreError, UsageError
 
 STEPS = {f"{stage}.steps": 4 for stage in ("mine", "pretrain", "adapt", "prune", "finetune")}
 STEPS |= {"mine.how": "oracle", "prune.unit": "weight"}
@@ -99,3 +100,22 @@ def test_an_export_is_saved_as_it_is(run, tmp_path):
     saved.save_pretrained(tmp_path / "saved")
     first, second = (tmp_path / name / "README.md" for name in ("export", "saved"))
     assert first.read_text() == second.read_text()
+    unspur.PretrainedClassifier(tmp_path / "saved", model=TinyNet()).save_pretrained(
+        tmp_path / "saved"
+    )
+    assert first.read_text() == second.read_text()
+
+
+@pytest.mark.parametrize("options", [{"license": "mit"}, {"slim": True}])
+def test_an_export_cannot_get_another_licence_or_fewer_channels(run, tmp_path, options):
+    unspur.export(run, tmp_path / "export", model=TinyNet())
+    saved = unspur.PretrainedClassifier(tmp_path / "export", model=TinyNet(), **options)
+    with pytest.raises(UsageError, match="is an export, whose files are copied as they are"):
+        saved.save_pretrained(tmp_path / "saved")
+
+
+def test_a_run_is_not_replaced(run):
+    before = (run / "manifest.json").read_bytes()
+    with pytest.raises(StoreError, match="contains a run"):
+        unspur.PretrainedClassifier(run, model=TinyNet()).save_pretrained(run)
+    assert (run / "manifest.json").read_bytes() == before

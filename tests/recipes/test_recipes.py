@@ -466,7 +466,7 @@ def test_bad_changes(change: str, message: str) -> None:
     "changes",
     [
         [],
-        ["prune.sparsity=1e-300", "prune.init=-0.1", "seed=123456789012345678901234567890"],
+        ["prune.sparsity=1e-300", "prune.init=-0.1", "seed=9223372036854775807"],
         ["finetune.iterates=[1, 2, 3]", "data.mean=[0.5]", "data.std=[0.1]"],
         ["model.options={ width = 8, kind = 'a \"b\" \\\\ c', wide = true, scale = 0.5 }"],
         ["name='naïve ☃ 🙂'"],

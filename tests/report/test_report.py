@@ -169,7 +169,7 @@ def test_grey_and_float_images_and_few_samples(tmp_path):
 
 def test_without_the_store_the_page_has_fewer_sections(folder):
     shutil.rmtree(folder.parent / "store")
-    with pytest.warns(UserWarning, match="no longer stored: mine, pretrain, "):
+    with pytest.warns(UserWarning, match="so the page leaves out mine, pretrain, "):
         read = Page(page.write(folder).read_text("utf-8"))
     assert read.sections() == ["scores", "groups", "weights", "made"]
     assert "No longer stored" in read.text

@@ -19,7 +19,9 @@ LOGS: dict[str, list[dict[str, float]]] = {
 def test_every_logged_step_reaches_the_hook_in_order() -> None:
     artifacts: dict[str, Any] = {name: SimpleNamespace(log=log) for name, log in LOGS.items()}
     calls: list[object] = []
-    replay_log(Finished(Path(), {}, {}, {}, "", artifacts, ()), lambda *call: calls.append(call))
+    replay_log(
+        Finished(Path(), {}, {}, {}, "", artifacts, (), Path()), lambda *call: calls.append(call)
+    )
     assert calls == [
         ("pretrain", 2, {"loss": 0.5}),
         ("pretrain", 4, {"loss": 0.25}),

@@ -14,11 +14,18 @@ from pages import plain
 from toys import TinyNet, shapes_set
 from true_miner import judged
 from unspur import workflow
+from unspur.check import checking
+from unspur.check.baseline import CheckSettings
+from unspur.check.checking import CheckInput
+from unspur.data.custom.labelled import LabelledImages
 from unspur.deploy import card
 from unspur.report import gain_words, terminal
+from unspur.runs.classifier import Classifier
+from unspur.runs.evaluation import Evaluation, score_models
 from unspur.runs.named_models import open_models, returns_ordinary
 from unspur.stages import gain_check
 from unspur.stages.driver import Run
+from unspur.stages.place import find_place
 from unspur.store import read_json
 from unspur.workflow import Outcome
 
@@ -49,6 +56,27 @@ def test_the_result_is_the_ordinary_model_and_the_debiased_one_is_kept(tmp_path:
     assert torch.equal(unspur.load(run / "debiased", TinyNet())(images), found["debiased"](images))
     kept = read_json(run / "debiased" / "scores.json")
     assert kept["gain"] == read_json(run / "scores.json")["gain_check"]["gain"]
+
+
+@pytest.mark.usefixtures("reject")
+def test_a_check_scores_the_result_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(tmp_path)
+    run, scored = tmp_path / "run", dict[str, Classifier]()
+    images = LabelledImages(shapes_set(seed=1).train, ("stands", "lies"))
+    monkeypatch.setattr(checking, "open_labelled", lambda *given, **options: images)
+
+    def score(models: dict[str, Classifier], *given: Any) -> Evaluation:
+        scored.update(models)
+        return score_models(models, *given)
+
+    monkeypatch.setattr(checking, "score_models", score)
+    inputs = CheckInput("", CheckSettings(seed=0, steps=0, size=0), network=TinyNet())  # type: ignore[arg-type]
+    checking._score(inputs, run, "", None, find_place("cpu", tmp_path / "store", terminal.show()))
+    (model,) = scored.values()
+    expected = unspur.load(run, TinyNet()).state_dict()
+    assert all(torch.equal(t, expected[name]) for name, t in model.state_dict().items())
 
 
 @pytest.mark.usefixtures("reject")
@@ -97,6 +125,12 @@ def test_a_later_run_without_a_debiased_model_removes_the_rejected_one(tmp_path:
         ({"judge": {"debias": True}, "gain_check": {"keep": False}}, True),
         ({"judge": {"debias": True}, "gain_check": {"keep": True}}, False),
         ({"judge": {"debias": False}}, True),
+        ({"ordinary": {"average": 1.0}, "debiased": {"average": 1.0}, "selection": {}}, True),
+        (
+            {"ordinary": {"average": 1.0}, "debiased": {"average": 1.0}, "selection": {"step": 9}},
+            False,
+        ),
+        ({"ordinary": {"average": 1.0}, "debiased": {"average": 1.0}, "refit": {}}, False),
         ({}, False),
     ],
 )

@@ -114,12 +114,10 @@ TOO_FEW_SUSPECTS = Conclusion(
 )
 
 
+LOOKS_ALIKE = "a network learns little from so few images, and then hard images look the same."
 TOO_FEW_IMAGES = Conclusion(
     "unclear",
-    lambda e: (
-        f"{_suspects(e)}. They look as if they contradict a shortcut. But a network learns little from so "
-        "few images, and then hard images look the same."
-    ),
+    lambda e: f"{_suspects(e)}. They look as if they contradict a shortcut. But {LOOKS_ALIKE}",
     meaning="There are signs of a shortcut, but the network learned too little from so few images to tell "
     "images that contradict it from images that are only hard.",
     advice="Add images and run the audit again; or look through the suspects, and if they have something in "

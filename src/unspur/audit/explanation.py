@@ -102,8 +102,9 @@ def explain(
     class_numbers = _largest(flags, labels)
     # No p-value is below 1 / draws, so with many columns it takes more of them to get below the level.
     draws = max(DRAWS, math.ceil(len(columns) / LEVEL))
+    entropy = seed % 2**64  # numpy takes no negative numbers
     found = [
-        _weigh(each, flags, labels, class_numbers, classes, draws, [seed, number])
+        _weigh(each, flags, labels, class_numbers, classes, draws, [entropy, number])
         for number, each in enumerate(columns)
     ]
     return Explanation(_holm([each for each in found if each]), int(flags.sum()))

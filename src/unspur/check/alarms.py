@@ -20,7 +20,7 @@ GROWTH = 1.5  # smallest ratio of the new share of suspects to the old one
 FEWEST = 10  # smallest number of suspects above the expected number
 ERROR_RATES = (
     "in tests, most of them with 10,000 images, the audit reported a shortcut for none of 34 sets without "
-    "one, and found 118 of 119 shortcuts; with fewer than 1,000 images it is wrong more often"
+    "one, and found 118 of 119 shortcuts; with fewer than 1,000 images it finds fewer"
 )
 TITLES = {
     "shortcut": "no new shortcut in the data",

@@ -17,9 +17,8 @@ from ..data.custom.sources import USUAL_GROUPS, GroupSource, list_source
 from ..data.decoding.files import in_threads
 from ..data.splits import Splits
 from ..errors import DataError, UsageError
-from ..runs.classifier import Classifier
 from ..runs.evaluation import Evaluation, score_models
-from ..runs.named_models import open_models
+from ..runs.named_models import open_model
 from ..stages.place import Place
 from ..store.atomic import file_checksum
 from .alarms import CheckOutcome, compare_with_baseline, plain
@@ -34,6 +33,7 @@ from .baseline import (
 )
 
 CONFLICTING = "images that contradict the shortcut"
+MODEL = "model"  # its name among the scored models
 
 
 @dataclass(frozen=True)
@@ -181,16 +181,15 @@ def _score(
     combined = hashlib.sha256(f"{_model_digest(run)} {digest} {inputs.groups}".encode()).hexdigest()
     if known is not None and known.digest == combined:
         return known
-    name, model = list(open_models(run, inputs.network, trust=inputs.trust).items())[-1]
-    assert isinstance(model, Classifier)
+    model = open_model(run, inputs.network, trust=inputs.trust)
     size = (model.shape[1], model.shape[2])
     images = open_labelled(
         inputs.source, size=size, classes=model.classes, crop=model.crop, groups=inputs.groups
     )
-    found = score_models({name: model}, images, place.device)
-    conflict, groups = images.conflict, count_right(found, name)
+    found = score_models({MODEL: model}, images, place.device)
+    conflict, groups = images.conflict, count_right(found, MODEL)
     if conflict is not None and bool(conflict.any()):
-        right = found.predicted[name] == images.matched(model.classes).part.targets
+        right = found.predicted[MODEL] == images.matched(model.classes).part.targets
         groups.insert(0, _counted(CONFLICTING, right[conflict]))
     return CheckedModel(digest=combined, groups=groups)
 

@@ -6,6 +6,7 @@ recipes, report, reproduce, review, run_api, runs, stages, store, training, vers
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 import warnings
@@ -47,6 +48,8 @@ def unspur(
 
 def main() -> None:
     """Run the command line; an error becomes a message and an exit code: 2, 1, or 130 after Ctrl-C."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files are printed byte for byte
     warnings.showwarning = lambda message, *rest: err.print(f"warning: {message}", markup=False)
     try:
         with explain_system(), several_processes(sys.argv[1:]):

@@ -1,8 +1,9 @@
-"""Classes of commands: help without a type next to flags, and an option whose value may be left out."""
+"""Classes of commands: help without types of flags, near names, an option whose value may be left out."""
 
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -38,10 +39,18 @@ def _with_address(args: list[str]) -> list[str]:
 
 
 class PlainGroup(TyperGroup):
-    """A group of commands whose help shows no type next to flags."""
+    """A group of commands whose help shows no type next to flags; a misspelt command gets the nearest."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_flag_types(super().get_params(ctx))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        # typer looks only among commands that are imported already, and its older versions suggest nothing.
+        if self.get_command(ctx, args[0]) is None:
+            near = " or ".join(map(repr, get_close_matches(args[0], self.list_commands(ctx))))
+            if near:
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near}?")
+        return super().resolve_command(ctx, args)
 
 
 def _without_flag_types(params: list[Any]) -> list[Any]:

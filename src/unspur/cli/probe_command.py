@@ -132,7 +132,7 @@ def _say(found: Probe, out: Path) -> None:
     header, *rows = wording.table_of(found)
     table = Table(header[0], *(Column(name, justify="right") for name in header[1:]))
     for cells in rows:
-        table.add_row(*(terminal_text(cell) for cell in cells))
+        table.add_row(*cells)
     terminal.out.print(table)
     first = found.changes[0]
     _print(wording.effect_sentence(first, found.models[0]))
@@ -145,11 +145,6 @@ def _say(found: Probe, out: Path) -> None:
     _print(wording.EXPLANATION)
     pages = f"Open {out / PAGE} for the pictures. " if (out / PAGE).exists() else ""
     _print(f"{pages}The numbers are in {out / NUMBERS}.")
-
-
-def terminal_text(text: str) -> str:
-    """Escape text, so that rich prints it unchanged."""
-    return text.replace("[", "\\[")
 
 
 def _print(text: str) -> None:

@@ -20,6 +20,7 @@ from ..recipes import budget, own_methods
 from ..report import terminal
 from ..report.run_clock import duration
 from ..report.terminal import err, score_table, show, summary
+from ..runs.result_folder import refuse_folder
 from ..stages import Run
 from ..stages.place import command_place
 from ..workflow import Announcement, Outcome
@@ -150,6 +151,7 @@ def demo(
 def _finish(opened: Run, folder: Path, *, source: str = "") -> None:
     """Run the plan, write the folder and print the results."""
     began = time.perf_counter()
+    refuse_folder(folder, "run", source)  # before the audit, which can take long
     opened.check()
     opened.ask_judge()
     stored = opened.stored

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from .. import data, recipes
+from ..data.custom import class_folders
 from ..data.custom.labelled import evenly_spaced, open_labelled
+from ..data.sharded.shard_splits import find_shards
 from ..errors import DataError, UnspurError
 from ..recipes.settings import DataSettings
 from ..runs.classifier import Classifier, load
@@ -43,11 +45,13 @@ def check_images(
 ) -> CheckImages:
     """Load images for the model of a run: from the folder `named`, or from the run's data.
 
-    A user's images are looked for where the run found them, those of a benchmark below `root`. If the run's
-    data is not available, the images are noise. `model` and `trust` are as for `unspur.load`; `model` is not
-    changed.
+    Images in a folder need no labels. A user's images are looked for where the run found them, those of a
+    benchmark below `root`. If the run's data is not available, the images are noise. `model` and `trust` are
+    as for `unspur.load`; `model` is not changed.
     """
     classifier = load(folder, copy.deepcopy(model), trust=trust)
+    if named is not None and named.is_dir() and find_shards(named) is None:
+        return CheckImages(_in_folder(named, classifier))
     try:
         part = _part(folder, named, root, classifier)
     except UnspurError as error:
@@ -55,6 +59,14 @@ def check_images(
             raise
         return CheckImages(_noise(folder, classifier.shape), str(error).partition("\n")[0])
     return CheckImages(part.take(torch.tensor(evenly_spaced(len(part), COUNT))))
+
+
+def _in_folder(folder: Path, model: Classifier) -> Tensor:
+    """Read images of a folder and of the folders in it, at even distances."""
+    files = class_folders.images(folder)
+    if not files:
+        raise DataError(f"there are no image files in {folder}.")
+    return torch.stack([model.read(files[place]) for place in evenly_spaced(len(files), COUNT)])
 
 
 def _part(folder: Path, named: Path | None, root: Path | None, model: Classifier) -> data.Part:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,10 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from .. import runs
+from ..errors import UsageError
 from ..masks.channels import Slimmed, slim
 from ..runs.classifier import Classifier
 from ..runs.model_description import read_description
-from ..store import check_finite, write_tensors
+from ..runs.run_folder import is_remote
+from ..store import check_finite, read_json, write_tensors
 from ..store.packing import NAME as PACKED
 from ..store.packing import plain_zeros, write_packed
 from . import formats
@@ -60,6 +63,7 @@ def export(
     `images` are some images of its data before preprocessing, to check the files with. The folder is written
     atomically. `model` and `trust` are as for `unspur.load`.
     """
+    _check_options(multiple, license, make_slim=make_slim, hub=hub)
     whole = runs.load(folder, model, trust=trust)
     check_finite("the model", whole.state_dict())
     exported = copy.deepcopy(whole)
@@ -67,7 +71,7 @@ def export(
     if make_slim:
         _slim(whole, exported, images, done)
     with stage_folder(out) as stage:
-        about = _write_bundle(folder, stage, exported, done.slimmed, kinds)
+        about = _write_bundle(folder, stage, exported, done.slimmed, kinds, hub=hub)
         done.differences |= _write_formats(stage, exported, images, about, kinds)
         rebuilt = copy.deepcopy(exported.model) if model is not None else None
         back = _read_back(stage, exported, images, rebuilt, trust=trust)
@@ -76,6 +80,18 @@ def export(
         facts = {"differences": done.differences, **_slim_facts(done)}
         done.table = write_report(folder, stage, costs, facts, hub=hub, license=license)
     return done
+
+
+def _check_options(multiple: int, license: str, *, make_slim: bool, hub: bool) -> None:
+    """Raise UsageError for an option that is out of range, or has no effect without another one."""
+    if multiple < 1:
+        raise UsageError(f"multiple must be 1 or more, not {multiple}.")
+    if multiple != BLOCK and not make_slim:
+        raise UsageError(
+            "multiple is about the channels that slim keeps. Add slim, or leave it out."
+        )
+    if license and not hub:
+        raise UsageError("license is written on the card for the Hub. Add hub, or leave it out.")
 
 
 def _slim(whole: Classifier, exported: Classifier, images: Tensor, done: Exported) -> None:
@@ -99,6 +115,8 @@ def _write_bundle(
     exported: Classifier,
     slimmed: Slimmed | None,
     kinds: tuple[str, ...],
+    *,
+    hub: bool,
 ) -> dict[str, Any]:
     """Write the files that `unspur.load` needs, and those that say where the model came from."""
     about = read_description(folder)
@@ -110,10 +128,26 @@ def _write_bundle(
     if "safetensors" in kinds or "packed" not in kinds:
         about["sha256"] = write_tensors(stage / "model.safetensors", weights)
     write_json(stage / "model.json", about)
-    for name in ("scores.json", "recipe.toml", "run.json"):
+    for name in ("scores.json", "recipe.toml"):
         if (folder / name).exists():
             shutil.copyfile(folder / name, stage / name)
+    if (folder / "run.json").exists():
+        write_json(
+            stage / "run.json", _moved(read_json(folder / "run.json"), folder, stage, hub=hub)
+        )
     return about
+
+
+def _moved(run: dict[str, Any], folder: Path, stage: Path, *, hub: bool) -> dict[str, Any]:
+    """Return the record of a run with the paths of its store and its images relative to the export.
+
+    A folder for the Hub has none: they mean nothing on another machine.
+    """
+    paths = {name: run[name] for name in ("store", "source") if isinstance(run.get(name), str)}
+    local = {name: path for name, path in paths.items() if path and not is_remote(path)}
+    if hub:
+        return {name: value for name, value in run.items() if name not in local}
+    return run | {name: os.path.relpath(folder / path, stage) for name, path in local.items()}
 
 
 def _write_formats(

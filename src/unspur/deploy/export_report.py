@@ -54,7 +54,8 @@ def measure_models(
     models = {"whole": whole.model, "exported": exported.model}
     costs = measure.costs(models, whole.preprocess(images), seconds=seconds)
     files = [p for p in sorted(stage.glob("model.*")) if p.suffix != ".json"]
-    sizes = {"whole": (folder / "model.safetensors").stat().st_size}
+    plain = folder / "model.safetensors"  # an export may have only packed weights
+    sizes = {"whole": (plain if plain.exists() else folder / PACKED).stat().st_size}
     sizes |= {p.name: p.stat().st_size for p in files}
     return Measurements(costs, sizes, _onnx_times(stage, whole, images, seconds))
 

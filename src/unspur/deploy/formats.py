@@ -23,7 +23,7 @@ CLOSE = 1e-3  # a larger difference of logits is more than rounding
 def write_onnx(model: nn.Module, images: Tensor, path: Path, notes: dict[str, Any]) -> None:
     """Write an ONNX file: a batch of images in, logits out; `notes` are stored as its metadata."""
     import_extra("onnx", "onnxscript", "onnxruntime")
-    batch = torch.export.Dim("batch", min=1)
+    batch, images = torch.export.Dim("batch", min=1), _several(images)
     with _quiet():
         try:
             program: Any = torch.onnx.export(
@@ -59,13 +59,18 @@ def open_onnx(path: Path, *, threads: int | None = None) -> Run:
 
 def write_pt2(model: nn.Module, images: Tensor, path: Path) -> None:
     """Write a torch.export program, which torch loads without the model's code."""
-    batch = torch.export.Dim("batch", min=1)
+    batch, images = torch.export.Dim("batch", min=1), _several(images)
     with _quiet():
         try:
             program = torch.export.export(model, (images,), dynamic_shapes=({0: batch},))
         except Exception as error:
             raise ModelError(_refusal("torch.export", error)) from error
         torch.export.save(program, path)
+
+
+def _several(images: Tensor) -> Tensor:
+    """Return a batch of two images or more; with one, the exporter takes the batch size for a constant."""
+    return images if len(images) > 1 else torch.cat([images, images])
 
 
 def open_pt2(path: Path) -> Run:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import StoreError
-from ..store import claim, make_folder, seal_folder
+from ..store import claim, make_folder, persons_files, seal_folder
 
 CARD_FILES = ("README.md", ".gitattributes")  # a person may change these
 
@@ -18,7 +20,8 @@ CARD_FILES = ("README.md", ".gitattributes")  # a person may change these
 def stage_folder(out: Path) -> Iterator[Path]:
     """Yield a temporary folder, and rename it to `out` if no error was raised. An older export is replaced.
 
-    The folder is sealed before it is renamed. Only one process at a time can write to `out`.
+    Files that a person has added to the older export are kept. The folder is sealed before it is renamed.
+    Only one process at a time can write to `out`.
     """
     out = out.absolute()
     stage, old = (out.with_name(f"{out.name}{end}") for end in (".partial", ".old"))
@@ -27,12 +30,15 @@ def stage_folder(out: Path) -> Iterator[Path]:
     make_folder(out.parent)
     with claim(out, out.with_name(f"{out.name}.lock")):
         try:
+            if old.exists() and not out.exists():  # a process was killed between the two renames
+                os.rename(old, out)
             for path in (stage, old):
                 shutil.rmtree(path, ignore_errors=True)
             stage.mkdir(parents=True)
             yield stage
             seal_export(stage)
             if out.exists():
+                _copy_persons_files(out, stage)
                 os.rename(out, old)
             os.rename(stage, out)
         except OSError as error:
@@ -40,6 +46,24 @@ def stage_folder(out: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(stage, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _copy_persons_files(out: Path, stage: Path) -> None:
+    """Copy what a person has added to an older export; a card that was edited gets another name."""
+    try:
+        paths = persons_files(out)
+    except StoreError:  # the manifest is damaged, and the export repairs it
+        return
+    for path in paths:
+        others = (f"{path.stem}-{number}{path.suffix}" for number in itertools.count(1))
+        names = itertools.chain([path.name], others)
+        name = next(each for each in names if not (stage / each).exists())
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, stage / name, symlinks=True)
+        else:
+            shutil.copy2(path, stage / name, follow_symlinks=False)
+        if name != path.name:
+            warnings.warn(f"{path} was edited; the old one was renamed to {name}.", stacklevel=3)
 
 
 def seal_export(stage: Path) -> None:

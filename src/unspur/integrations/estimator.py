@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Self
 
@@ -136,7 +137,9 @@ class DebiasClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _debias(self, images: Tensor, targets: Tensor) -> DebiasedModel:
         seed = self.random_state
-        if not isinstance(seed, int | None):
+        if isinstance(seed, Integral):  # also a number of numpy, which is the same seed
+            seed = int(seed)
+        elif seed is not None:
             seed = int(check_random_state(seed).randint(2**31 - 1))
         return api.debias(
             Split(images, targets),

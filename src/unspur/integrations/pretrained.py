@@ -18,7 +18,9 @@ from torch import Tensor, nn
 
 from .. import run_api
 from ..boundary import explain_system
+from ..errors import UsageError
 from ..runs.classifier import load
+from ..runs.result_folder import refuse_other
 
 try:
     from huggingface_hub import ModelHubMixin, snapshot_download
@@ -58,9 +60,19 @@ class PretrainedClassifier(ModelHubMixin):
 
     @explain_system()
     def _save_pretrained(self, save_directory: Path) -> None:
-        """Write the model, its scores and its card to a folder; files of the same names are replaced."""
+        """Write the model, its scores and its card to a folder; files of the same names are replaced.
+
+        Raises StoreError for the folder of a run or an audit, whose files would be replaced.
+        """
+        refuse_other(save_directory, "export")
         if (self.folder / "export.json").exists():  # an export: it has all of this already
-            shutil.copytree(self.folder, save_directory, dirs_exist_ok=True)
+            if self.slim or self.license:
+                raise UsageError(
+                    f"{self.folder} is an export, whose files are copied as they are. Leave slim and license "
+                    "out, or give the folder of the run."
+                )
+            if self.folder.resolve() != Path(save_directory).resolve():
+                shutil.copytree(self.folder, save_directory, dirs_exist_ok=True)
             return
         with tempfile.TemporaryDirectory(prefix="unspur-") as temporary:
             out = Path(temporary) / "export"

@@ -104,13 +104,18 @@ def _validate(
     table: Mapping[str, Any], changes: Mapping[str, Any], where: Callable[[str], str]
 ) -> Recipe:
     try:
-        tables = json.loads(json.dumps(table, default=str))  # dates of TOML become text
+        tables = json.loads(json.dumps(table, default=_plain))
         apply_changes(tables, changes)
-        return recipe_class().model_validate_json(json.dumps(tables, default=str))
+        return recipe_class().model_validate_json(json.dumps(tables, default=_plain))
     except RecursionError:
         raise RecipeError(f"{where('')}: its tables are nested too deeply.") from None
     except ValidationError as error:
         raise RecipeError(explain(error, where)) from None
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers and arrays of numpy as numbers and lists, dates of TOML as text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def _is_file(name: str) -> bool:

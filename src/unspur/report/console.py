@@ -1,11 +1,14 @@
-"""The consoles for standard output and standard error, and sizes of files as text."""
+"""The consoles for standard output and standard error, and sizes of files as text.
+
+Text is printed as it is: in names of classes and files, `[old]` is not a style and `:cat:` is not an emoji.
+"""
 
 from __future__ import annotations
 
 from rich.console import Console
 
-out = Console()
-err = Console(stderr=True)
+out = Console(markup=False, emoji=False)
+err = Console(stderr=True, markup=False, emoji=False)
 
 
 def size(count: float) -> str:

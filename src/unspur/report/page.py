@@ -5,6 +5,7 @@ The page is made from stored results alone. Nothing is trained and no network is
 
 from __future__ import annotations
 
+import os
 import tomllib
 import warnings
 from collections.abc import Iterator, Sequence
@@ -15,14 +16,14 @@ from typing import Any
 from torch import Tensor
 
 from .. import recipes
-from ..errors import StoreError
+from ..errors import StoreError, UsageError
 from ..extras import need
 from ..recipes.composition import compose
 from ..runs import audit_folder
 from ..runs.finished import Finished, is_audit, open_run
 from ..runs.intervals import Intervals
 from ..runs.run_folder import REPORT
-from ..store import locked, sweep, write_bytes
+from ..store import locked, make_folder, sweep, write_bytes
 from . import audit_page, correction_words, curves, gain_words, gallery, headline, triptych, words
 from .templates import render_template
 
@@ -41,33 +42,56 @@ def write(
     """
     need("jinja2")
     path = out or folder / REPORT
+    if out is not None:
+        _refuse_other_file(out)
     with _name_damage(folder):
         if is_audit(folder):
+            _refuse_for_audit(folder, store=store is not None, tsne=tsne)
             text = audit_page.render(audit_folder.read(folder))
         else:
             run = open_run(folder, store)
             _warn_of_missing(run)
             text = render(run, tsne=tsne)
+    make_folder(path.parent)
     with _write_alone(path):
         write_bytes(path, text.encode())
     return path
 
 
+def _refuse_other_file(out: Path) -> None:
+    """Raise StoreError if a page at `out` would replace something that is not a page."""
+    if out.is_dir():
+        raise StoreError(f"{out} is a folder. Name the HTML file to write, as in {out / REPORT}.")
+    if out.is_file() and not out.read_bytes()[:15].lower().startswith(b"<!doctype html"):
+        raise StoreError(f"{out} exists and is not a page. Choose another --out.")
+
+
+def _refuse_for_audit(folder: Path, **given: bool) -> None:
+    """Raise UsageError if something was given that only the report of a run uses."""
+    for name, is_given in given.items():
+        if is_given:
+            raise UsageError(f"{folder} is an audit; --{name} is only for runs. Leave it out.")
+
+
 @contextmanager
 def _write_alone(path: Path) -> Iterator[None]:
     """Let one process at a time write a page; remove temporary files of processes that were killed."""
-    if not path.parent.is_dir():  # the write itself then raises the error
-        yield
-        return
     with locked(path):
         sweep(path.parent, f"{path.name}.")
         yield
 
 
 def _warn_of_missing(run: Finished) -> None:
-    if run.missing:
-        lost = ", ".join(run.missing)
-        warnings.warn(f"no longer stored: {lost}; the page leaves them out.", stacklevel=3)
+    if not run.missing:
+        return
+    lost = ", ".join(run.missing)
+    text = f"no longer stored: {lost}; the page leaves them out."
+    if not run.store.is_dir():
+        text = (
+            f"there is no store at {os.path.normpath(run.store)}, so the page leaves out {lost}. If the run "
+            "was moved or copied, name its store: --store FOLDER."
+        )
+    warnings.warn(text, stacklevel=3)
 
 
 @contextmanager

@@ -10,11 +10,12 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
+from ..runs.named_models import is_only_ordinary
 from ..training.inputs import Progress as Follower
 from . import gain_words
 from .console import err, out, size
 from .run_clock import RunClock, duration
-from .words import MODELS, held_out, ordinary_is_result
+from .words import MODELS, held_out
 
 __all__ = [
     "Bar",
@@ -119,7 +120,7 @@ def score_table(scores: dict[str, Any]) -> Table:
     parts = [part for part in gain_words.PARTS if part in gain]
     for name in [*(f"{part} ({gain[part]['count']})" for part in parts), *columns, "weights kept"]:
         table.add_column(name.replace("_", " "), justify="right")
-    shown = ("ordinary",) if ordinary_is_result(scores) else MODELS
+    shown = ("ordinary",) if is_only_ordinary(scores) else MODELS
     for row in shown:
         if scores[row] is not None:
             share = 1.0 if row == "ordinary" else scores["density"]["overall"]

@@ -10,6 +10,7 @@ from ..audit.formatting import percent as percent
 from ..audit.formatting import unbroken
 from ..methods import all_methods
 from ..runs.intervals import Interval, Intervals, share_interval
+from ..runs.named_models import is_only_ordinary
 from .palette import on, ramp
 
 MODELS = ("ordinary", "pruned", "debiased")
@@ -76,16 +77,9 @@ def network_titles(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
     if plan in all_methods() and plan not in ("dcwp", "unspur"):
         names["debiased"] = all_methods()[plan].title
     titles = {name: names[name] for name in MODELS if scores[name]}
-    if ordinary_is_result(scores):
+    if is_only_ordinary(scores):
         titles.pop("debiased", None)
     return titles
-
-
-def ordinary_is_result(scores: Mapping[str, Any]) -> bool:
-    """Return whether the result of a run is its ordinary model, not another one with the same scores."""
-    if not scores["ordinary"] or scores["ordinary"] != scores["debiased"] or scores["pruned"]:
-        return False
-    return "step" not in scores["selection"] and "refit" not in scores
 
 
 def scored_on(scores: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from ..audit.conclusions import LOOKS_ALIKE
 from ..audit.thresholds import THRESHOLDS
 from ..errors import UnspurError
 from ..store import read_document, read_lines
@@ -104,7 +105,10 @@ class ProseDocuments:
     def audit_note(self) -> str:
         """Return a remark if the recorded suite was run with other thresholds than the current ones."""
         recorded = read_document(self.folder / "audit.json.gz")["thresholds"]
-        if recorded == asdict(THRESHOLDS):
+        few = {name: value for name, value in asdict(THRESHOLDS).items() if name[:4] == "few_"}
+        if {**recorded, **few} == asdict(
+            THRESHOLDS
+        ):  # the cases have more images than these are about
             return ""
         return (
             "They were measured with an earlier version of the rule, which had other thresholds and did not "
@@ -119,13 +123,14 @@ class ProseDocuments:
         taken: float = 0,
         role: str = "unseen",
         images: str = "",
+        file: str = "",
     ) -> str:
         """Return how many cases have one of the verdicts ("right" without any), as `3 of 6`.
 
         `taken` is the least error of the miner on images that contradict the shortcut, `images` the start
         of the names of the cases. Cases of the role "development" are those that were run on a CPU.
         """
-        file = "audit" if role == "unseen" else "audit-dev"
+        file = file or ("audit" if role == "unseen" else "audit-dev")
         cases = [
             case
             for case in read_document(self.folder / f"{file}.json.gz")["cases"]
@@ -146,9 +151,16 @@ class ProseDocuments:
         """Return one number of a record by its path, such as `tables/decoding/jpeg_px=500/ms_per_core`."""
         return recorded_value(self.folder, file, path)
 
-    def threshold(self, name: str) -> str:
+    def audit_small_alarms(self) -> str:
+        """Count the development cases with few images whose evidence has signs of a shortcut, but none."""
+        cases = read_document(self.folder / "audit-900.json.gz")["cases"]
+        nulls = [c for c in cases if (c["truth"], c["role"]) == ("null", "development")]
+        signs = sum(case["verdict"] == "shortcut" or LOOKS_ALIKE in case["text"] for case in nulls)
+        return f"{signs} of {len(nulls)}"
+
+    def threshold(self, name: str, form: str = "g") -> str:
         """Return a threshold of the audit's verdict."""
-        return f"{getattr(THRESHOLDS, name):g}"
+        return format(getattr(THRESHOLDS, name), form)
 
     def threshold_percent(self, name: str) -> str:
         """Return a threshold of the audit's verdict in per cent."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..data.batches import CHUNK
 from ..data.custom.labelled import LabelledImages
 from ..data.splits import Part
-from ..errors import DataError
+from ..errors import DataError, UsageError
 from ..training.prediction import predict
 from .classifier import Classifier
 from .intervals import METRICS, Interval, Intervals, bootstrap, wilson
@@ -42,7 +42,10 @@ class EvaluationRow:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores of models on labelled images; `predicted` has class indices in the order of the images."""
+    """The scores of models on labelled images; `predicted` has class indices in the order of the images.
+
+    `training_images` is how many of the images are known to be training images of the run.
+    """
 
     data: str
     split: str
@@ -50,10 +53,26 @@ class Evaluation:
     models: tuple[str, ...]
     rows: tuple[EvaluationRow, ...]
     predicted: Mapping[str, Tensor] = field(repr=False, default_factory=dict)
+    training_images: int = 0
+
+    @property
+    def doubt(self) -> str:
+        """A warning if images were used for training; otherwise ""."""
+        if not self.training_images:
+            return ""
+        return (
+            f"{self.training_images:,} of the {self.images:,} images are training images of this run, so the "
+            "scores say little about new images. Score images that the run has not seen."
+        )
 
     def row(self, name: str, kind: Kind = "overall") -> EvaluationRow:
         """Return a row by its name, as in `row("worst group")` or `row("cat", "class")`."""
-        return next(row for row in self.rows if (row.kind, row.name) == (kind, name))
+        rows = {row.name: row for row in self.rows if row.kind == kind}
+        if name not in rows:
+            raise UsageError(
+                f"the evaluation has no row {name!r} of kind {kind!r}; it has {', '.join(rows) or 'none'}."
+            )
+        return rows[name]
 
 
 def score_models(

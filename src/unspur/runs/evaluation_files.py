@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 from pathlib import Path
 from typing import Any
 
 from ..data.csv_text import escape_cell
-from ..store import write_bytes
+from ..errors import StoreError
+from ..store import read_json, write_bytes
 from .evaluation import AccuracyShare, Evaluation, EvaluationRow, Kind
 from .intervals import Interval
 from .tables import markdown_table
@@ -19,13 +21,35 @@ SUFFIXES = (".json", ".csv", ".md")
 
 def save_evaluation(found: Evaluation, path: Path) -> list[Path]:
     """Write the numbers as JSON and CSV, and the tables as Markdown; return the three files."""
-    base = path.with_suffix("") if path.suffix in SUFFIXES else path
-    base.parent.mkdir(parents=True, exist_ok=True)
+    files = evaluation_files(path)
+    files[0].parent.mkdir(parents=True, exist_ok=True)
     texts = (json.dumps(as_json(found), indent=1) + "\n", as_csv(found), as_markdown(found))
-    files = [base.with_name(base.name + suffix) for suffix in SUFFIXES]
     for file, text in zip(files, texts, strict=True):
         write_bytes(file, text.encode())
     return files
+
+
+def evaluation_files(path: Path) -> list[Path]:
+    """Return the three files of an evaluation; raise StoreError if that would replace other files.
+
+    The table that is scored may have the name of one of them. An earlier evaluation is replaced.
+    """
+    base = path.with_suffix("") if path.suffix in SUFFIXES else path
+    files = [base.with_name(base.name + suffix) for suffix in SUFFIXES]
+    existing = [file for file in files if file.exists()]
+    if existing and not _is_evaluation(files[0]):
+        raise StoreError(
+            f"{existing[0]} exists and is not from an evaluation. Choose another --out: the scores are "
+            f"written to {', '.join(file.name for file in files)}."
+        )
+    return files
+
+
+def _is_evaluation(path: Path) -> bool:
+    try:
+        return {"models", "rows"} <= read_json(path).keys()
+    except StoreError:
+        return False
 
 
 def as_json(found: Evaluation) -> dict[str, Any]:
@@ -34,6 +58,7 @@ def as_json(found: Evaluation) -> dict[str, Any]:
         "data": found.data,
         "split": found.split,
         "images": found.images,
+        **({"training_images": found.training_images} if found.training_images else {}),
         "models": list(found.models),
         "rows": [_row_json(row) for row in found.rows],
     }
@@ -72,12 +97,18 @@ def as_csv(found: Evaluation) -> str:
 
 def as_markdown(found: Evaluation) -> str:
     """Return the tables of an evaluation, with a line above them that says what was scored."""
-    lines = [describe_evaluation(found), ""]
+    lines = [_in_markdown(f"{describe_evaluation(found)} {found.doubt}"), ""]
     for kind in ("overall", "class", "group"):
         header, *rows = table_of(found, kind)
         if rows:
-            lines += [*markdown_table(header, rows), ""]
+            cells = [list(map(_in_markdown, row)) for row in rows]
+            lines += [*markdown_table(header, cells), ""]
     return "\n".join([*lines, "Brackets: 95 % intervals over images.", ""])
+
+
+def _in_markdown(text: str) -> str:
+    """Escape what names of classes and groups may contain and a table would not show as it is."""
+    return html.escape(" ".join(text.split()), quote=False).replace("|", "\\|")
 
 
 def describe_evaluation(found: Evaluation) -> str:

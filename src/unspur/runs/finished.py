@@ -18,7 +18,7 @@ from .result_folder import kind_of
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run; `missing` are stages that are no longer stored."""
+    """A finished run; `missing` are stages that are no longer in its store."""
 
     folder: Path
     about: dict[str, Any]
@@ -27,6 +27,7 @@ class Finished:
     recipe: str
     stages: dict[str, Artifact]
     missing: tuple[str, ...]
+    store: Path
 
     @property
     def classes(self) -> list[str]:
@@ -55,7 +56,8 @@ def open_run(folder: Path, store: Path | None = None) -> Finished:
     check_folder(folder, "run.json")
     record = read_json(folder / "run.json")
     names = _artifact_names(folder / "run.json", record)
-    stages = _open_stages(store or folder / str(record.get("store", "../store")), names)
+    store = store or folder / str(record.get("store", "../store"))
+    stages = _open_stages(store, names)
     return Finished(
         folder=folder,
         about=read_description(folder),
@@ -64,6 +66,7 @@ def open_run(folder: Path, store: Path | None = None) -> Finished:
         recipe=_text(folder / "recipe.toml"),
         stages=stages,
         missing=tuple(name for name in names if name not in stages),
+        store=store,
     )
 
 

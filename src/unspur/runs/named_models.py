@@ -31,7 +31,7 @@ def open_models(
 ) -> dict[str, Classifier]:
     """Return the models of a run as "ordinary" and "debiased", as far as its folder has them.
 
-    If the run found no shortcut, its only model is the ordinary one.
+    If the run found no shortcut, its only model is the ordinary one; so it is in the folder `ordinary`.
     """
     folder = Path(folder)
     path = folder / "scores.json"
@@ -48,10 +48,23 @@ def open_models(
 
 
 def returns_ordinary(scores: Mapping[str, Any]) -> bool:
-    """Return whether a run returned the ordinary model: without a shortcut, or as debiasing cost too much."""
+    """Return whether the model of a run is the ordinary one.
+
+    It is if there is no shortcut, if debiasing cost too much, or if the plan has only the ordinary model.
+    """
     judge, check = scores.get("judge"), scores.get("gain_check")
     found_none = isinstance(judge, dict) and judge.get("debias") is False
-    return found_none or (isinstance(check, dict) and check.get("keep") is False)
+    too_much = isinstance(check, dict) and check.get("keep") is False
+    return found_none or too_much or is_only_ordinary(scores)
+
+
+def is_only_ordinary(scores: Mapping[str, Any]) -> bool:
+    """Return whether the scores are those of one model, not of two whose scores happen to be equal."""
+    ordinary = scores.get("ordinary")
+    if not ordinary or ordinary != scores.get("debiased") or scores.get("pruned"):
+        return False
+    chosen = scores.get("selection")
+    return not (isinstance(chosen, dict) and "step" in chosen) and "refit" not in scores
 
 
 def build_network(folder: Path, model: nn.Module | str | None) -> nn.Module | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..data.custom import class_folders
+from ..data.custom.listing import printable
 from ..errors import DataError
 from .classifier import Classifier
 
@@ -24,11 +25,14 @@ class Prediction(NamedTuple):
 
 def image_files(paths: Iterable[Path | str]) -> list[Path]:
     """Return the given image files, and all image files in the given folders."""
-    found: list[Path] = []
-    for path in map(Path, paths):
+    given, found = [Path(path) for path in paths], list[Path]()
+    for path in given:
         found += class_folders.images(path) if path.is_dir() else [path]
     if not found:
-        raise DataError(f"there are no image files in {', '.join(map(str, paths))}.")
+        where = (
+            f" in {', '.join(map(printable, given))}" if given else ": the list of files is empty"
+        )
+        raise DataError(f"there are no image files{where}.")
     return found
 
 

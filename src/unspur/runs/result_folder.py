@@ -53,16 +53,22 @@ def write_together(out: Path | None, kind: Kind, source: str = "") -> Iterator[N
 
     Raises StoreError if it is the folder `source` of the user's images.
     """
-    if out is not None and source:
-        _refuse_source(out, Path(source))
+    if out is not None:
+        refuse_source(out, source)
     with contextlib.ExitStack() as stack:
         from_first(lambda: stack.enter_context(write_alone(out, kind)))
         yield
 
 
-def _refuse_source(out: Path, source: Path) -> None:
+def refuse_folder(out: Path, kind: Kind, source: str = "") -> None:
+    """Raise StoreError if results cannot be written to a folder, before work that comes before the claim."""
+    refuse_source(out, source)
+    refuse_other(out, kind)
+
+
+def refuse_source(out: Path, source: str) -> None:
     """Raise StoreError if results would be written among the images."""
-    if source.is_dir() and out.resolve() == source.resolve():
+    if source and Path(source).is_dir() and out.resolve() == Path(source).resolve():
         raise StoreError(
             f"{out} is the folder of the images. Choose another --out for the results."
         )

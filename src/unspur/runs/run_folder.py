@@ -235,8 +235,12 @@ def with_advice(numbers: Mapping[str, Any], advice: Advice | None) -> dict[str, 
 
 
 def _about_data(splits: Splits) -> dict[str, Any]:
-    """Return name and digest of the data, and which of its biases were generated instead of photographed."""
-    about: dict[str, Any] = {"name": splits.name, "digest": splits.digest}
+    """Return name and digests of the data, and which of its biases were generated instead of photographed."""
+    about: dict[str, Any] = {
+        "name": splits.name,
+        "digest": splits.digest,
+        "train": splits.train.digest,  # by which an evaluation recognises the training images
+    }
     generated = [name for name in splits.bias_classes if name.startswith("procedural ")]
     return about | ({"generated": generated} if generated else {})
 

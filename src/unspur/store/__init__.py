@@ -19,7 +19,15 @@ from .atomic import (
 from .finite import check_finite
 from .folder_lock import claim
 from .json_lines import read_document, read_lines, write_document, write_lines
-from .manifest import Kind, check_folder, damage, folder_kind, mark_unfinished, seal_folder
+from .manifest import (
+    Kind,
+    check_folder,
+    damage,
+    folder_kind,
+    mark_unfinished,
+    persons_files,
+    seal_folder,
+)
 from .remote_store import open_store
 from .removal import remove
 from .strict_json import parse_json, read_json
@@ -47,6 +55,7 @@ __all__ = [
     "open_artifact",
     "open_store",
     "parse_json",
+    "persons_files",
     "read_document",
     "read_json",
     "read_lines",

@@ -90,6 +90,21 @@ def folder_kind(folder: Path) -> Kind | None:
     return kind
 
 
+def persons_files(folder: Path) -> list[Path]:
+    """Return what a person has added to a sealed folder, and the editable files that a person has changed."""
+    manifest = _read(folder)
+    if manifest is None:
+        return []
+    ours = {MANIFEST, *manifest["files"]}
+    edited = manifest["editable"]
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if path.name not in ours
+        and (path.name not in edited or file_checksum(path) != edited[path.name]["sha256"])
+    ]
+
+
 def damage(path: Path, why: str, kind: Kind) -> StoreError:
     """Return the error for a damaged file of a result, which says how to restore it."""
     return StoreError(f"{path} is damaged ({why}). {REPAIR[kind]}")

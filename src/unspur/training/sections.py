@@ -19,7 +19,7 @@ Weight = Annotated[float, Field(ge=0, le=1e6)]  # of a term of a loss
 Power = Annotated[float, Field(gt=0, le=1)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
-SeedNumber = Annotated[int, Field(ge=-(2**127), lt=2**127)]
+SeedNumber = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # as JSON files hold it
 
 
 class Section(BaseModel):

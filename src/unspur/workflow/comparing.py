@@ -29,6 +29,7 @@ from ..runs.comparison_record import (
     unseen_gains,
     unseen_shares,
 )
+from ..runs.result_folder import refuse_folder, refuse_source
 from ..stages.evaluate import Scorer
 from ..stages.place import Place
 from ..store import environment, make_folder, write_bytes
@@ -52,6 +53,8 @@ def open_comparison(
     suspects: Path | str | None = None,
 ) -> dict[str, stages.Run]:
     """Prepare a run of each method; raise before any training begins if one of them cannot be run."""
+    if isinstance(methods, str):
+        raise RecipeError(f"methods is a list of names, as in ['erm', 'jtt'], not {methods!r}.")
     if len(set(methods)) < len(methods) or not methods:
         raise RecipeError(
             f"the methods must be different, and at least one; given: {', '.join(methods) or 'none'}."
@@ -84,6 +87,10 @@ def carry_out_comparison(
     source: str = "",
 ) -> MethodComparison:
     """Run every method and compare the scores; with `out`, write a folder for each method and a page."""
+    if out is not None:
+        refuse_source(out, source)
+        for name in runs_by_method:
+            refuse_folder(out / name, "run")
     outcomes = {
         name: carry_out(run, out / name if out else None, command=command, source=source)
         for name, run in runs_by_method.items()

@@ -29,7 +29,10 @@ ORDER = ("test", "valid", "train")  # the first of these that exists is evaluate
 
 @dataclass(frozen=True, eq=False)
 class LabelledImages:
-    """Images with labels (indices into `classes`), and if known their groups and which are conflicting."""
+    """Images with labels (indices into `classes`), and if known their groups and which are conflicting.
+
+    `files` are the files of images that are listed, also of those that cannot be read.
+    """
 
     part: Part
     classes: tuple[str, ...]
@@ -38,6 +41,7 @@ class LabelledImages:
     groups: Tensor | None = None
     group_names: tuple[str, ...] = ()
     conflict: Tensor | None = None
+    files: tuple[Path, ...] = ()
 
     def matched(self, classes: Sequence[str]) -> LabelledImages:
         """Return the same images with labels that index a model's `classes`, matched by name."""
@@ -99,7 +103,8 @@ def open_labelled(
     opened = open_listing(selection, size, classes, crop=crop)
     found = _from_split(opened, "train", whole=len(rows) == len(listing.rows), split=split)
     train = [] if split == "train" else [(row.label, row.group) for row in listing.of("train")]
-    return replace(found, conflict=_conflicting(train, found))
+    files = tuple(row.path for row in rows)
+    return replace(found, conflict=_conflicting(train, found), files=files)
 
 
 def _open_shards(
