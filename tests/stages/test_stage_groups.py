@@ -17,7 +17,7 @@ from unspur.stages import driver
 from unspur.stages import estimate as estimating
 from unspur.stages.context import Context
 from unspur.stages.estimate import estimate
-from unspur.stages.stage_groups import group_costs, stage_groups
+from unspur.stages.stage_groups import SMALL_STEP, group_costs, lanes, stage_groups, threads_of
 from unspur.training.inputs import Progress, Training
 
 ALONE = [("mine",), ("pretrain",), ("prune",), ("finetune",)]
@@ -63,6 +63,25 @@ def test_the_miner_and_the_ordinary_model_share_the_threads(
     assert stage_groups(made) == ALONE
 
 
+def test_a_gpu_trains_the_miner_beside_the_ordinary_model_if_their_steps_are_small(
+    tmp_path: Path,
+) -> None:
+    gpu = torch.device("cuda")
+    made = replace(toys.context(tmp_path), device=gpu)  # any network, any number of threads
+    assert stage_groups(made) == GROUPED
+    assert lanes(made, GROUPED[0]) == 1
+    threads = torch.get_num_threads()
+    with threads_of(made, GROUPED[0]):
+        assert torch.get_num_threads() == threads
+    large = SMALL_STEP // made.splits.train.images[0, 0].numel()
+    others = [
+        replace(made, on_log=lambda stage, step, values: None),
+        replace(toys.context(tmp_path, ["mine.how=oracle"]), device=gpu),
+        replace(toys.context(tmp_path, [f"pretrain.batch={large}"]), device=gpu),
+    ]
+    assert all(stage_groups(each) == ALONE for each in others)
+
+
 def test_the_results_are_those_of_one_thread(
     tmp_path: Path, two_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +105,20 @@ def test_the_results_are_those_of_one_thread(
     torch.set_num_threads(1)
     alone, _ = stages.run(context(tmp_path / "one"))
     assert toys.same(states(alone), states(results))
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no NVIDIA GPU")
+def test_stages_side_by_side_on_a_gpu_give_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = torch.device("cuda")
+    together, _ = stages.run(replace(context(tmp_path / "together"), device=gpu))
+    assert together["mine"].about["beside"] == 2
+    monkeypatch.setattr(driver, "stage_groups", lambda made: ALONE)
+    alone, _ = stages.run(replace(context(tmp_path / "alone"), device=gpu))
+    assert alone["mine"].about["beside"] == 1
+    assert toys.same(states(alone), states(together))
 
 
 def test_a_tracker_gets_one_stage_after_another(tmp_path: Path, two_threads: None) -> None:

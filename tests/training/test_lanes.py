@@ -75,9 +75,9 @@ def test_progress_adds_up_all_trainings():
         def update(self, step, steps, loss):
             updates.append((step, steps, loss))
 
-    first, second = shared_progress(Follower(), [10, 20])
+    first, second = shared_progress(Follower(), [10, 20], [0, 5])
     first.update(3, 10, 0.5)
-    second.update(1, 20, math.nan)
+    second.update(6, 20, math.nan)
     first.update(4, 10, 0.25)
-    assert [each[:2] for each in updates] == [(3, 30), (4, 30), (5, 30)]
-    assert shared_progress(None, [1, 2]) == [None, None]
+    assert [each[:2] for each in updates] == [(8, 30), (9, 30), (10, 30)]
+    assert shared_progress(None, [1, 2], [0, 0]) == [None, None]

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..noise.fused import uniform_at
+from ..noise.fused import signed, uniform_at
 
 _BLOCK = 256
 _ANY = ["n", "first", "second", "probability"]  # do not compile another kernel for other values
@@ -61,7 +61,8 @@ def partners(
     """Compute `mixing._partners`; `first` and `second` are the keys of its random stream."""
     other = torch.empty(n, dtype=torch.int64, device=step.device)
     amount = torch.empty(n, device=step.device)
-    _partners[(n,)](other, amount, step, n, first, second, probability, block=_BLOCK)
+    keys = signed(first, second)
+    _partners[(n,)](other, amount, step, n, *keys, probability, block=_BLOCK)
     return other, amount[:, None, None, None]
 
 
@@ -71,7 +72,6 @@ def class_partners(
     """Compute `mixing._class_partners`; `first` and `second` are the keys of its random stream."""
     n = len(y)
     index, amount = torch.empty_like(y), torch.empty(n, device=y.device)
-    _class_partners[(n,)](
-        index, amount, y, conflict, step, n, first, second, probability, block=_BLOCK
-    )
+    keys = signed(first, second)
+    _class_partners[(n,)](index, amount, y, conflict, step, n, *keys, probability, block=_BLOCK)
     return index, amount

@@ -5,6 +5,7 @@ May import: deprecation, errors, models, noise.
 """
 
 from .attaching import attach
+from .compile_ahead import compile_ahead
 from .layers import FixedMask, LearnedMask, concrete
 from .verbs import (
     apply,
@@ -24,6 +25,7 @@ __all__ = [
     "apply",
     "attach",
     "bake",
+    "compile_ahead",
     "concrete",
     "density",
     "follow",

@@ -8,12 +8,14 @@ The noise of a weight depends on its logical position, not on the memory layout.
 the layout: `inner` channels lie side by side, `outer` is that times the size of the kernel window.
 """
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..noise.fused import uniform_at
+from ..noise.fused import signed, uniform_at
 
 _BLOCK = 1024
 _PLAIN = ["n", "first", "second", "inner", "outer"]  # no kernel is compiled for single values
@@ -91,10 +93,9 @@ def sample(
 ) -> Tensor:
     """Compute `masks.LearnedMask` in training mode for a frozen weight; `first`, `second`: stream keys."""
     out = torch.empty_like(weight)
-    n, inner, outer = _sizes(out)
-    _sample[_grid(n)](
-        out, weight, logits, step, n, first, second, inner, outer, on_logit, block=_BLOCK
-    )
+    n, *layout = _sizes(out)
+    keys = signed(first, second)
+    _sample[_grid(n)](out, weight, logits, step, n, *keys, *layout, on_logit, block=_BLOCK)
     return out
 
 
@@ -104,11 +105,9 @@ def slope(
 ) -> Tensor:  # fmt: skip
     """Compute the gradient of `sample` in the logits."""
     out = torch.empty_like(weight)
-    n, inner, outer = _sizes(out)
-    grad = _match_layout(grad, weight)
-    _slope[_grid(n)](
-        out, grad, weight, logits, step, n, first, second, inner, outer, on_logit, block=_BLOCK
-    )
+    n, *layout = _sizes(out)
+    grad, keys = _match_layout(grad, weight), signed(first, second)
+    _slope[_grid(n)](out, grad, weight, logits, step, n, *keys, *layout, on_logit, block=_BLOCK)
     return out
 
 
@@ -117,8 +116,9 @@ def thin(x: Tensor, keep: Tensor, step: Tensor, first: int, second: int, drop: f
     """Compute `masks.FixedMask` with `drop` in training mode; linear, so it is also its own gradient."""
     x = _match_layout(x, keep)
     out = torch.empty_like(x)
-    n, inner, outer = _sizes(out)
-    _thin[_grid(n)](out, x, keep, step, n, first, second, inner, outer, drop, block=_BLOCK)
+    n, *layout = _sizes(out)
+    keys = signed(first, second)
+    _thin[_grid(n)](out, x, keep, step, n, *keys, *layout, drop, block=_BLOCK)
     return out
 
 
@@ -155,6 +155,24 @@ def _thin_backward(ctx, grad):
 
 sample.register_autograd(_sample_backward, setup_context=_remember)
 thin.register_autograd(_thin_backward, setup_context=_remember)
+
+
+def compile_for(use: str) -> None:
+    """Compile the kernels of learned masks with noise on `use`, or that of `thin` if it is "drop".
+
+    Nothing runs on the GPU, so that another thread may record a CUDA graph at the same time.
+    """
+    x, counts, keys, layout = torch.float32, (torch.int64, 1), (0, 0), (1, 1)
+    calls: list[tuple[Any, tuple[Any, ...]]]
+    if use == "drop":
+        calls = [(_thin, (x, x, torch.bool, *counts, *keys, *layout, 0.5))]
+    else:
+        further = (x, *counts, *keys, *layout, use == "logit")
+        calls = [(_sample, (x, x, *further)), (_slope, (x, x, x, *further))]
+    for kernel, arguments in calls:  # data types stand for tensors
+        found = kernel.warmup(*arguments, grid=(1,), block=_BLOCK)
+        # The code that launches the kernel is cached on disk.
+        triton.runtime.driver.active.launcher_cls(found.src, found.metadata)
 
 
 def _grid(n: int) -> tuple[int]:

@@ -36,9 +36,17 @@ def _uniform(out, step, n, first, second, block: tl.constexpr):
     tl.store(out + at, uniform_at(at, tl.load(step), first, second), mask=at < n)
 
 
+def signed(*words: int) -> tuple[int, ...]:
+    """Return 32-bit words as signed numbers with the same bits.
+
+    All of them are of one type. A larger number is an int64, for which Triton compiles another kernel.
+    """
+    return tuple(word - (1 << 32) if word >> 31 else word for word in words)
+
+
 def uniform(step: Tensor, shape: tuple[int, ...], first: int, second: int) -> Tensor:
     """Return `noise.uniform` for a step on the GPU and the keys of a stream."""
     out = torch.empty(shape, device=step.device)
     n = out.numel()
-    _uniform[(triton.cdiv(n, _BLOCK),)](out, step, n, first, second, block=_BLOCK)
+    _uniform[(triton.cdiv(n, _BLOCK),)](out, step, n, *signed(first, second), block=_BLOCK)
     return out

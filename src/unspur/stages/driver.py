@@ -80,6 +80,12 @@ class Run:
         check_batches(self.context, [name for name, key in self.keys.items() if not key.stored])
         self.checked = True
 
+    def prepare(self) -> None:
+        """Start in the background what the stages need that will run, such as compiling kernels."""
+        for name, key in self.keys.items():
+            if not key.stored and self.should_run(name):
+                key.stage.prepare(self.context)
+
     @cached_property
     def advice(self) -> Advice | None:
         """The advice of the judge, computed once; None if there is no judge."""
@@ -118,6 +124,7 @@ def run_together(runs: Sequence[Run]) -> list[tuple[Results, Artifact]]:
     for each in runs:
         each.check()
         each.ask_judge()
+        each.prepare()
     for group in stage_groups(runs[0].context):
         add_stages(group, [each for each in runs if each.should_run(group[0])])
     for each in runs:
@@ -140,7 +147,7 @@ def add_stages(group: tuple[str, ...], runs: Sequence[Run]) -> None:
     ingredients = {path: each.keys[stage].ingredients for path, (stage, each) in jobs.items()}
     store = runs[0].context.store
     with (
-        threads_of(group),
+        threads_of(runs[0].context, group),
         store.open_artifacts(list(ingredients.values())) as (artifacts, open_),
     ):
         work = {path: _start_work(*jobs[path], workspace) for path, workspace in open_.items()}

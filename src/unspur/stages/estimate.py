@@ -68,7 +68,7 @@ def estimate(run: Run) -> list[Estimate]:
 
 def _step_seconds(context: Context, group: tuple[str, ...], batch: int, mixes: bool) -> float:
     """Return the seconds of one step of a stage, of which several are trained at the same time."""
-    with threads_of(group):
+    with threads_of(context, group):
         return step_seconds(context, batch, mixes=mixes) / lanes(context, group)
 
 

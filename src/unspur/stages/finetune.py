@@ -51,6 +51,12 @@ def check(context: Context) -> None:
         whole_masks(context)
 
 
+def prepare(context: Context) -> None:
+    """Begin to compile the GPU kernel that drops weights at random."""
+    if context.recipe.finetune.drop:
+        masks.compile_ahead(context.device, "drop")
+
+
 def _more_key(context: Context, mined: bool) -> dict[str, Any]:
     """Add the head and the settings of selection to the key."""
     select = context.recipe.select.model_dump(mode="json")
@@ -64,4 +70,5 @@ FINETUNE = Stage(
     more_key=_more_key,
     cost=1.3,
     check=check,
+    prepare=prepare,
 )

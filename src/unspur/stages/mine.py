@@ -49,7 +49,7 @@ def mining_before(context: Context) -> Artifact | None:
     """Return the stored mining that the user's corrections refer to, or None if there is none."""
     ingredients = MINE.ingredients(context, {})
     ingredients.pop("given", None)
-    with threads_of(group_of(context, "mine")):
+    with threads_of(context, group_of(context, "mine")):
         return context.store.find(ingredients)
 
 

@@ -123,6 +123,13 @@ def check(context: Context) -> None:
     masks.attach(model, unit=context.recipe.prune.unit, example=context.probe)
 
 
+def prepare(context: Context) -> None:
+    """Begin to compile the GPU kernels of learned masks."""
+    settings = context.recipe.prune
+    if settings.how == "learned" and settings.unit == "weight":
+        masks.compile_ahead(context.device, settings.noise)
+
+
 def head_in_key(context: Context, mined: bool) -> dict[str, Any]:
     """Add the head to the key."""
     return {"head": context.head}
@@ -142,4 +149,5 @@ PRUNE = Stage(
     cost=1.3,
     copies=3,
     check=check,
+    prepare=prepare,
 )

@@ -44,6 +44,10 @@ def no_demands(context: Context) -> None:
     """Require nothing of the context."""
 
 
+def no_preparation(context: Context) -> None:
+    """Prepare nothing."""
+
+
 @dataclass(frozen=True)
 class Stage:
     """One stage of a run; its settings are the recipe's table of the same name.
@@ -52,7 +56,8 @@ class Stage:
     if the plan has them. `more_key(context, mined)` returns what else its result depends on; `mined` is True
     if the plan has a mining stage before. `whole_key(context)` returns all that its result depends on, or
     None for the usual key of settings, data and network. A step takes about as long as `cost` ordinary steps,
-    and `copies` networks are stored. `check` raises before training if a requirement is missing.
+    and `copies` networks are stored. `check` raises before training if a requirement is missing. `prepare`
+    is called when a run begins, and starts in the background what the stage needs later.
     `mixes(recipe)` returns whether its batches are mixed if the recipe asks for mixing.
     """
 
@@ -65,6 +70,7 @@ class Stage:
     cost: float = 1.0
     copies: int = 1
     check: Callable[[Context], None] = no_demands
+    prepare: Callable[[Context], None] = no_preparation
     mixes: Callable[[Recipe], bool] = always
 
     def ingredients(self, context: Context, parents: Mapping[str, str]) -> dict[str, Any]:

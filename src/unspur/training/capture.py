@@ -115,15 +115,20 @@ def _record(loops: Sequence[Loop], inputs: Inputs) -> torch.cuda.CUDAGraph:
 
 def _state(loop: Loop) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     method = {name: t.clone() for name, t in loop.method.state_dict().items()}
-    return method, {name: t.clone() for name, t in loop.optimiser_state().items()}
+    return method, {name: t.clone() for name, t in _further_state(loop).items()}
+
+
+def _further_state(loop: Loop) -> dict[str, Tensor]:
+    """Return what a step changes besides the method: optimisers, and sums since the last log."""
+    sums = {"health": loop.health, "healthy_steps": loop.healthy_steps}
+    sums |= {f"loss.{name}": total for name, total in loop.losses.items()}
+    return sums | {f"optimiser.{name}": t for name, t in loop.optimiser_state().items()}
 
 
 @torch.no_grad()
-def _undo(loop: Loop, method: Mapping[str, Tensor], optimiser_state: Mapping[str, Tensor]) -> None:
-    """Restore the state of a loop, in place; optimiser state that did not exist before is set to zero."""
+def _undo(loop: Loop, method: Mapping[str, Tensor], further: Mapping[str, Tensor]) -> None:
+    """Restore the state of a loop, in place; state that did not exist before is set to zero."""
     loop.method.load_state_dict(method)
-    for name, tensor in loop.optimiser_state().items():
-        tensor.copy_(optimiser_state[name]) if name in optimiser_state else tensor.zero_()
+    for name, tensor in _further_state(loop).items():
+        tensor.copy_(further[name]) if name in further else tensor.zero_()
     loop.clock.fill_(loop.step)
-    for total in (loop.health, loop.healthy_steps, *loop.losses.values()):
-        total.zero_()

@@ -34,9 +34,14 @@ class LaneProgress:
             total.progress.update(sum(total.done), sum(total.steps), loss)
 
 
-def shared_progress(progress: Progress | None, steps: Sequence[int]) -> list[LaneProgress | None]:
-    """Return one progress for each training; `steps` are their lengths. None if nothing is shown."""
+def shared_progress(
+    progress: Progress | None, steps: Sequence[int], done: Sequence[int]
+) -> list[LaneProgress | None]:
+    """Return one progress for each training, with its length and the steps that are done before.
+
+    None if nothing is shown.
+    """
     if progress is None:
         return [None] * len(steps)
-    total = _SharedTotal(progress, steps, [0] * len(steps))
+    total = _SharedTotal(progress, steps, list(done))
     return [LaneProgress(total, number) for number in range(len(steps))]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
 from itertools import chain
 from threading import Event
@@ -25,7 +25,7 @@ from ..errors import Interrupted
 from .capture import capture_steps, one_by_one
 from .fit_options import FitOptions
 from .inputs import Checkpointer, Progress, Training, Watcher
-from .lane_progress import shared_progress
+from .lane_progress import LaneProgress, shared_progress
 from .loop_state import Loop
 from .method import Method
 from .numerics import (
@@ -60,8 +60,8 @@ def fit_together(
 ) -> None:
     """Run several trainings, each in place and from its checkpoint if there is one; in parallel if possible.
 
-    On a GPU, trainings with the same options (except seeds and learning rates) run side by side. On a CPU
-    they run one after another, or `lanes` of them at a time with one thread each. With several lanes the
+    On a GPU, trainings with the same options (except lengths, seeds and optimisers) run side by side. On a
+    CPU they run one after another, or `lanes` of them at a time with one thread each. With several lanes the
     networks must not draw from torch's global random stream.
     """
     loops = [Loop(training) for training in trainings]
@@ -78,8 +78,7 @@ def fit_together(
             else:
                 for group in groups.values():
                     with _numerics(group[0]):
-                        _run(group, progress, stop)
-                    finished += group
+                        _run(group, progress, stop, finished)
     except BaseException:
         for loop in finished:  # keep finished trainings if another one fails
             loop.save()
@@ -106,12 +105,12 @@ def _run_in_lanes(
     finished: list[Loop],
 ) -> None:
     """Run groups of loops with equal precision and determinism, `lanes` at a time, each on one thread."""
-    shares = shared_progress(progress, [group[0].options.steps for group in groups])
+    shares = _shares(progress, [group[0] for group in groups])
     with _numerics(groups[0][0]), one_thread(), ThreadPoolExecutor(lanes) as pool:
-        running = {
-            pool.submit(_run, group, share, stop): group
+        running = [
+            pool.submit(_run, group, share, stop, finished)
             for group, share in zip(groups, shares, strict=True)
-        }
+        ]
         try:
             for done in as_completed(running):
                 done.result()
@@ -120,38 +119,55 @@ def _run_in_lanes(
             raise
         finally:
             wait(running)
-            finished += [
-                loop for done, group in running.items() if _is_complete(done) for loop in group
-            ]
 
 
-def _is_complete(done: Future[None]) -> bool:
-    """Return whether a training finished without an error."""
-    return not done.cancelled() and done.exception() is None
+def _shares(progress: Progress | None, loops: Sequence[Loop]) -> list[LaneProgress | None]:
+    """Return the progress of each loop as a part of all their steps."""
+    return shared_progress(
+        progress, [loop.options.steps for loop in loops], [loop.step for loop in loops]
+    )
 
 
-def _run(loops: Sequence[Loop], progress: Progress | None, stop: Event) -> None:
-    """Run loops with equal options in lockstep until they are finished."""
-    feeds = zip(*(loop.feed() for loop in loops), strict=True)
-    if (first := next(feeds, None)) is None:
-        return
-    began = time.perf_counter()
+def _run(
+    loops: Sequence[Loop], progress: Progress | None, stop: Event, finished: list[Loop]
+) -> None:
+    """Run loops with equal options in lockstep; the shorter ones finish while the others go on.
+
+    Loops that finish are added to `finished`.
+    """
+    shares: Sequence[Progress | None] = [progress] * len(loops)
+    if len({loop.options.steps for loop in loops}) > 1:
+        shares = _shares(progress, loops)
+    running = [pair for pair in zip(loops, shares, strict=True) if pair[0].steps_left]
+    while running:
+        _advance(running, stop)
+        finished += [loop for loop, _ in running if not loop.steps_left]
+        running = [pair for pair in running if pair[0].steps_left]
+
+
+def _advance(running: Sequence[tuple[Loop, Progress | None]], stop: Event) -> None:
+    """Advance loops in lockstep until the shortest is finished."""
+    loops = [loop for loop, _ in running]
+    count = min(loop.steps_left for loop in loops)
+    feeds = zip(*(loop.feed(count) for loop in loops), strict=True)
+    first, began = next(feeds), time.perf_counter()
     advance = capture_steps(loops, first) if loops[0].options.capture else one_by_one(loops)
     for loop in loops:
         loop.ready(time.perf_counter() - began)
-    stopping = Stopping(stop, loops[0].options, loops[0].team, loops[0].step)
+    longest = max(loops, key=lambda loop: loop.steps_left)
+    stopping = Stopping(stop, longest.options, longest.team, longest.step)
     for inputs in chain([first], feeds):
         for loop in loops:
             loop.set_rate()
         advance(inputs)
-        for loop in loops:
-            loop.finish_step(progress)
-        saves, stops = stopping.decide(loops[0].step)
+        for loop, share in running:
+            loop.finish_step(share)
+        saves, stops = stopping.decide(longest.step)
         if saves:
             for loop in loops:
                 loop.save()
         if stops:
-            raise _interruption(loops[-1])
+            raise _interruption(longest)
 
 
 def _interruption(loop: Loop) -> Interrupted:

@@ -52,7 +52,7 @@ class Loop:
         self.healthy_steps = torch.zeros_like(self.clock)  # the number of steps with finite losses
         self.losses: dict[str, Tensor] = {}  # sums since the last reading, on the device
         self.losses_since = self.began_at = 0
-        self.began = time.perf_counter()
+        self.began = 0.0  # when the first step began
         self.shown_at, self.last_loss = -math.inf, math.nan  # of the progress display
         self.team = current()
         # Hooks and communication between processes cannot be compiled.
@@ -65,15 +65,19 @@ class Loop:
     @property
     def pace(self) -> FitOptions:
         """The options that must be equal for loops to advance in lockstep."""
-        return replace(self.options, seed=0, optimiser=Optimiser())
+        return replace(self.options, steps=0, seed=0, optimiser=Optimiser())
 
-    def feed(self) -> Iterator[tuple[Tensor, ...]]:
-        """Yield the inputs of every remaining step."""
-        return self.source.feed(_indices(self.order, self.step, self.options.steps))
+    @property
+    def steps_left(self) -> int:
+        return self.options.steps - self.step
+
+    def feed(self, count: int) -> Iterator[tuple[Tensor, ...]]:
+        """Yield the inputs of the next `count` steps."""
+        return self.source.feed(_indices(self.order, self.step, self.step + count))
 
     def ready(self, seconds: float) -> None:
         """Record how long compiling and recording the step took, and start the clock of the log."""
-        self.began = time.perf_counter()
+        self.began = self.began or time.perf_counter()
         if self.checkpointer and self.device.type == "cuda":
             self.checkpointer.log({"step": self.step, "setup_seconds": round(seconds, 3)})
 
