@@ -13,6 +13,7 @@ import torch
 from ..errors import RecipeError
 from ..parallel import any_of, broadcast_first, current, from_first, is_first
 from ..store import Store, default_store, open_store
+from ..training import gpu_start
 from .context import Show
 from .log_hook import LogHook, tolerant
 from .threads import choose_threads
@@ -59,8 +60,9 @@ def find_place(
 
     Only the first process shows progress and calls `on_log`.
     """
-    opened = open_store(store or default_store())
-    return Place(pick_device(device), opened, _once(show), _log_once(on_log))
+    opened, chosen = open_store(store or default_store()), pick_device(device)
+    gpu_start.start(chosen)
+    return Place(chosen, opened, _once(show), _log_once(on_log))
 
 
 def _once(show: Show) -> Show:

@@ -22,6 +22,7 @@ from typing import Any
 
 from ..data.batches import Source
 from ..errors import Interrupted
+from . import gpu_start
 from .capture import capture_steps, one_by_one
 from .fit_options import FitOptions
 from .inputs import Checkpointer, Progress, Training, Watcher
@@ -64,6 +65,7 @@ def fit_together(
     CPU they run one after another, or `lanes` of them at a time with one thread each. With several lanes the
     networks must not draw from torch's global random stream.
     """
+    gpu_start.finish()
     loops = [Loop(training) for training in trainings]
     groups: dict[Any, list[Loop]] = {}
     for number, loop in enumerate(loops):
