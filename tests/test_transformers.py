@@ -141,9 +141,8 @@ def test_predictions_and_exports(make: Any, slim: bool, splits: Splits, tmp_path
     files = photos(tmp_path)
     found = unspur.predict("run", files, model=make(), device="cpu")
     formats = ("safetensors", "onnx")
-    exported = unspur.export(
-        "run", formats=formats, slim=slim, multiple=1, model=make(), images=files
-    )
+    shrink: dict[str, Any] = {"slim": True, "multiple": 1} if slim else {}
+    exported = unspur.export("run", formats=formats, model=make(), images=files, **shrink)
     assert set(exported.differences) >= {"onnx", "read back"}
     assert bool(exported.slimmed and exported.slimmed.removed) == slim
     again = unspur.predict("run/export", files, model=make(), device="cpu")

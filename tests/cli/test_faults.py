@@ -82,12 +82,17 @@ def test_a_store_that_is_a_file(say) -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "what"), [("out", "A folder is where a file"), ("no/page.html", "no/")]
+    ("out", "what"), [("out", "out is a folder"), ("bars.toml", "not a page"), ("bars.toml/a", "bars")]
 )
 def test_a_report_that_cannot_be_written(say, out: str, what: str) -> None:
     code, said = say("report", "out", "--store", "store", "--out", out)
     assert (code, said.startswith("StoreError: ")) == (1, True), said
     assert what in said
+
+
+def test_a_report_makes_the_folder_of_its_page(say) -> None:
+    assert say("report", "out", "--store", "store", "--out", "new/page.html") == (0, "")
+    assert Path("new/page.html").stat().st_size > 1000
 
 
 def test_a_store_that_cannot_be_written_for_removal(say, monkeypatch) -> None:

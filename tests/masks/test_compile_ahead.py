@@ -53,8 +53,10 @@ def compiled(kernel):
 @pytest.mark.parametrize("on", ["logit", "probability"])
 @pytest.mark.parametrize("device", [pytest.param("cuda", marks=on_a_gpu)])
 def test_a_training_finds_the_compiled_kernels(device, on):
+    from unspur.masks import kernel_code as code
+
     kernels = layers.kernels
-    for kernel in (kernels._sample, kernels._slope, kernels._thin):
+    for kernel in (code._sample, code._slope, code._thin):
         kernel.device_caches.clear()
     for use in (on, "drop"):
         masks.compile_ahead(torch.device("cuda"), use).join()
@@ -66,13 +68,14 @@ def test_a_training_finds_the_compiled_kernels(device, on):
         keys = noise.stream_keys(0, stream)
         kernels.sample(weight, logits, step, *keys, on == "logit").sum().backward()
         kernels.thin(weight, logits > 0, step, *keys, 0.3)
-    assert [compiled(k) for k in (kernels._sample, kernels._slope, kernels._thin)] == [1, 1, 1]
+    assert [compiled(k) for k in (code._sample, code._slope, code._thin)] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("device", [pytest.param("cuda", marks=on_a_gpu)])
 def test_a_graph_can_be_recorded_meanwhile(device):
-    kernels = layers.kernels
-    for kernel in (kernels._sample, kernels._slope):
+    from unspur.masks import kernel_code as code
+
+    for kernel in (code._sample, code._slope):
         kernel.device_caches.clear()
     x = torch.zeros(4, device="cuda")
     thread = masks.compile_ahead(torch.device("cuda"), "probability")
@@ -84,4 +87,4 @@ def test_a_graph_can_be_recorded_meanwhile(device):
         graph.replay()
         recorded += 1
     assert x.tolist() == [recorded] * 4
-    assert compiled(kernels._sample) == 1
+    assert compiled(code._sample) == 1

@@ -211,7 +211,7 @@ def test_compiled_equals_eager(device, name):
 def check_kernels(device):
     """Compare the kernels with the plain masks, for every layout and both kinds of noise."""
     from unspur import noise
-    from unspur.masks.layers import kernels
+    from unspur.masks import kernels
 
     torch.manual_seed(0)
     cases = [((5, 7), False), ((8, 3, 4, 4), True), ((8, 3, 4, 4), False), ((8, 1, 3, 3), True)]
@@ -274,3 +274,18 @@ def test_masks_use_the_kernel_if_it_supports_the_weight(device, monkeypatch):
     masks.follow(model, torch.tensor(3, device=device))
     model.train()(torch.rand(4, 3, 8, 8, device=device))
     assert len(calls) == 2
+
+
+@on_a_gpu
+def test_the_kernels_of_a_plain_step_do_not_import_the_compiler(device):
+    code = (
+        "import sys, torch\n"
+        "from unspur.masks import kernels\n"
+        "weight, logits = (torch.ones(3, 4, device='cuda', requires_grad=b) for b in (False, True))\n"
+        "step = torch.tensor(1, device='cuda')\n"
+        "kernels.sample(weight, logits, step, 1, 2, True).sum().backward()\n"
+        "kernels.thin(logits, weight > 0, step, 1, 2, 0.5).sum().backward()\n"
+        "torch.cuda.synchronize()\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -44,14 +44,18 @@ def set_gradients(found, step):
         parameter.grad = torch.empty_like(parameter.detach()).copy_(gradient)  # in the same layout
 
 
+def rate_on(device, rate):
+    """Return a learning rate as a captured step has it: on a GPU a float32."""
+    return torch.tensor(rate, device=device) if device == "cuda" else rate
+
+
 def torchs(case, found):
+    rate = rate_on(found[0].device.type, case.rate)
     if case.name == "sgd":
         return torch.optim.SGD(
-            found, case.rate, case.momentum, weight_decay=case.weight_decay, fused=True
+            found, rate, case.momentum, weight_decay=case.weight_decay, fused=True
         )
-    return torch.optim.Adam(
-        found, case.rate, case.betas, weight_decay=case.weight_decay, fused=True
-    )
+    return torch.optim.Adam(found, rate, case.betas, weight_decay=case.weight_decay, fused=True)
 
 
 def by_number(found):
@@ -67,7 +71,7 @@ def test_the_bits_are_those_of_torch(case, device):
         for group in optimiser.groups:
             optimiser.set_rate(group, case.rate / (1 + step))
         for group in reference.param_groups:
-            group["lr"] = case.rate / (1 + step)
+            group["lr"] = rate_on(device, case.rate / (1 + step))
         set_gradients(ours, step)
         set_gradients(theirs, step)
         optimiser.step()
@@ -102,6 +106,20 @@ def test_the_state_has_the_names_of_torchs_and_can_be_loaded(case, device):
     optimiser.step()
     again.step()
     assert same(by_number(ours), by_number(copies))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["adam", "sgd"])
+def test_the_usual_type_may_be_float64(name, device):
+    weight = nn.Parameter(torch.ones(3, dtype=torch.float64, device=device))
+    torch.set_default_dtype(torch.float64)
+    try:
+        optimiser = Optimiser(name, rate=0.5).build([weight])
+    finally:
+        torch.set_default_dtype(torch.float32)
+    weight.sum().backward()
+    optimiser.step()
+    assert torch.allclose(weight.detach().cpu(), torch.full((3,), 0.5).double(), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["adam", "sgd"])

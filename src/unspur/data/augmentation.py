@@ -35,7 +35,7 @@ def augment_images(
     return _zoom_images(images, draw) if how == "resized-crop-flip" else images
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # torch 2.11 hashes it while it compiles a step, before it has fields
 class UniformNumbers:
     """Uniform random numbers for each of `count` images, or for the given rows of a larger batch."""
 

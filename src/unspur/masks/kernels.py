@@ -1,140 +1,33 @@
-"""Masks on a weight as GPU kernels: one kernel for the forward pass and one for the backward pass.
+"""Masks on a weight as operations with one GPU kernel forward and one backward.
 
-The plain operations in `layers.py` are the definition. Here one Triton kernel computes the counter-based
-random bits, the noise, the straight-through sample and the product. Nothing between is written to memory, and
-the backward pass computes the noise again instead of storing it. `fits` says which weights are supported.
-
-The noise of a weight depends on its logical position, not on the memory layout. `inner` and `outer` describe
-the layout: `inner` channels lie side by side, `outer` is that times the size of the kernel window.
+There are two versions with the same kernels. A plain step uses functions of autograd. A compiled step uses
+registered operations, which torch's compiler does not look into. A registered operation imports torch's
+compiler when it is first called, which takes seconds.
 """
 
-from typing import Any
-
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
-from ..noise.fused import signed, uniform_at
+from . import kernel_code
+from .kernel_code import compile_for, fits
 
-_BLOCK = 1024
-_PLAIN = ["n", "first", "second", "inner", "outer"]  # no kernel is compiled for single values
-
-
-@triton.jit
-def _uniform(at, step, first, second, inner, outer):
-    """Compute `noise.uniform` for the weights at the memory positions `at`."""
-    rest = at % outer
-    place = at - rest + (rest % inner) * (outer // inner) + rest // inner
-    return uniform_at(place, step, first, second)
+__all__ = ["compile_for", "fits", "sample", "thin"]
 
 
-@triton.jit
-def _soft(theta, u, on_logit: tl.constexpr):
-    """Compute `masks.concrete`, and the slope of its centre in θ."""
-    g = tl.log(u) - tl.log(1.0 - u)  # 1 - u is exact
-    if on_logit:
-        slope = tl.full(theta.shape, 1.0, tl.float32)
-    else:
-        theta = tl.sigmoid(theta)
-        slope = theta * (1.0 - theta)
-    return tl.sigmoid(theta + g), slope
-
-
-@triton.jit(do_not_specialize=_PLAIN)
-def _sample(
-    out, weight, logits, step, n, first, second, inner, outer,
-    on_logit: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    at = tl.program_id(0) * block + tl.arange(0, block)
-    there = at < n
-    u = _uniform(at, tl.load(step), first, second, inner, outer)
-    soft, _ = _soft(tl.load(logits + at, mask=there, other=0.0), u, on_logit)
-    w = tl.load(weight + at, mask=there, other=0.0)
-    tl.store(out + at, tl.where(soft > 0.5, w, 0.0), mask=there)
-
-
-@triton.jit(do_not_specialize=_PLAIN)
-def _slope(
-    out, grad, weight, logits, step, n, first, second, inner, outer,
-    on_logit: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    at = tl.program_id(0) * block + tl.arange(0, block)
-    there = at < n
-    u = _uniform(at, tl.load(step), first, second, inner, outer)
-    soft, slope = _soft(tl.load(logits + at, mask=there, other=0.0), u, on_logit)
-    w = tl.load(weight + at, mask=there, other=0.0)
-    g = tl.load(grad + at, mask=there, other=0.0)
-    tl.store(out + at, g * w * (soft * (1.0 - soft)) * slope, mask=there)
-
-
-@triton.jit(do_not_specialize=_PLAIN)
-def _thin(out, x, keep, step, n, first, second, inner, outer, drop, block: tl.constexpr):
-    at = tl.program_id(0) * block + tl.arange(0, block)
-    there = at < n
-    u = _uniform(at, tl.load(step), first, second, inner, outer)
-    survives = tl.load(keep + at, mask=there, other=0) & (u >= drop)
-    value = tl.load(x + at, mask=there, other=0.0)
-    tl.store(out + at, tl.where(survives, value / (1.0 - drop), 0.0), mask=there)
-
-
-def fits(weight: Tensor, other: Tensor) -> bool:
-    """Return whether the kernels support a weight and its mask: float32, contiguous or channels-last."""
-    known = weight.is_contiguous() or (
-        weight.dim() == 4 and weight.is_contiguous(memory_format=torch.channels_last)
-    )
-    small = weight.numel() < 2**31
-    return known and small and weight.dtype == torch.float32 and other.stride() == weight.stride()
-
-
-@torch.library.custom_op("unspur::sample", mutates_args=())
 def sample(
     weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
 ) -> Tensor:
     """Compute `masks.LearnedMask` in training mode for a frozen weight; `first`, `second`: stream keys."""
-    out = torch.empty_like(weight)
-    n, *layout = _sizes(out)
-    keys = signed(first, second)
-    _sample[_grid(n)](out, weight, logits, step, n, *keys, *layout, on_logit, block=_BLOCK)
-    return out
+    if torch.compiler.is_compiling():
+        return _sample(weight, logits, step, first, second, on_logit)
+    return _Sample.apply(weight, logits, step, first, second, on_logit)
 
 
-@torch.library.custom_op("unspur::slope", mutates_args=())
-def slope(
-    grad: Tensor, weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
-) -> Tensor:  # fmt: skip
-    """Compute the gradient of `sample` in the logits."""
-    out = torch.empty_like(weight)
-    n, *layout = _sizes(out)
-    grad, keys = _match_layout(grad, weight), signed(first, second)
-    _slope[_grid(n)](out, grad, weight, logits, step, n, *keys, *layout, on_logit, block=_BLOCK)
-    return out
-
-
-@torch.library.custom_op("unspur::thin", mutates_args=())
 def thin(x: Tensor, keep: Tensor, step: Tensor, first: int, second: int, drop: float) -> Tensor:
-    """Compute `masks.FixedMask` with `drop` in training mode; linear, so it is also its own gradient."""
-    x = _match_layout(x, keep)
-    out = torch.empty_like(x)
-    n, *layout = _sizes(out)
-    keys = signed(first, second)
-    _thin[_grid(n)](out, x, keep, step, n, *keys, *layout, drop, block=_BLOCK)
-    return out
-
-
-@sample.register_fake
-def _(weight, logits, step, first, second, on_logit):
-    return torch.empty_like(weight)
-
-
-@slope.register_fake
-def _(grad, weight, logits, step, first, second, on_logit):
-    return torch.empty_like(weight)
-
-
-@thin.register_fake
-def _(x, keep, step, first, second, drop):
-    return torch.empty_like(keep, dtype=x.dtype)
+    """Compute `masks.FixedMask` with `drop` in training mode."""
+    if torch.compiler.is_compiling():
+        return _thin(x, keep, step, first, second, drop)
+    return _Thin.apply(x, keep, step, first, second, drop)
 
 
 def _remember(ctx, inputs, output):
@@ -143,51 +36,60 @@ def _remember(ctx, inputs, output):
     ctx.save_for_backward(*tensors)
 
 
+class _Sample(torch.autograd.Function):
+    """A learned mask times a frozen weight."""
+
+    forward = staticmethod(kernel_code.sample)
+    setup_context = staticmethod(_remember)
+
+    @staticmethod
+    def backward(ctx, grad):
+        keys = ctx.first, ctx.second, ctx.how
+        return None, kernel_code.slope(grad, *ctx.saved_tensors, *keys), None, None, None, None
+
+
+class _Thin(torch.autograd.Function):
+    """A weight of which a random share is dropped; linear, so it is also its own gradient."""
+
+    forward = staticmethod(kernel_code.thin)
+    setup_context = staticmethod(_remember)
+
+    @staticmethod
+    def backward(ctx, grad):
+        _, keep, step = ctx.saved_tensors
+        back = kernel_code.thin(grad, keep, step, ctx.first, ctx.second, ctx.how)
+        return back, None, None, None, None, None
+
+
+_sample = torch.library.custom_op("unspur::sample", kernel_code.sample, mutates_args=())
+_slope = torch.library.custom_op("unspur::slope", kernel_code.slope, mutates_args=())
+_thin = torch.library.custom_op("unspur::thin", kernel_code.thin, mutates_args=())
+
+
+@_sample.register_fake
+def _(weight, logits, step, first, second, on_logit):
+    return torch.empty_like(weight)
+
+
+@_slope.register_fake
+def _(grad, weight, logits, step, first, second, on_logit):
+    return torch.empty_like(weight)
+
+
+@_thin.register_fake
+def _(x, keep, step, first, second, drop):
+    return torch.empty_like(keep, dtype=x.dtype)
+
+
 def _sample_backward(ctx, grad):
-    gradient = slope(grad, *ctx.saved_tensors, ctx.first, ctx.second, ctx.how)
+    gradient = _slope(grad, *ctx.saved_tensors, ctx.first, ctx.second, ctx.how)
     return None, gradient, None, None, None, None
 
 
 def _thin_backward(ctx, grad):
     _, keep, step = ctx.saved_tensors
-    return thin(grad, keep, step, ctx.first, ctx.second, ctx.how), None, None, None, None, None
+    return _thin(grad, keep, step, ctx.first, ctx.second, ctx.how), None, None, None, None, None
 
 
-sample.register_autograd(_sample_backward, setup_context=_remember)
-thin.register_autograd(_thin_backward, setup_context=_remember)
-
-
-def compile_for(use: str) -> None:
-    """Compile the kernels of learned masks with noise on `use`, or that of `thin` if it is "drop".
-
-    Nothing runs on the GPU, so that another thread may record a CUDA graph at the same time.
-    """
-    x, counts, keys, layout = torch.float32, (torch.int64, 1), (0, 0), (1, 1)
-    calls: list[tuple[Any, tuple[Any, ...]]]
-    if use == "drop":
-        calls = [(_thin, (x, x, torch.bool, *counts, *keys, *layout, 0.5))]
-    else:
-        further = (x, *counts, *keys, *layout, use == "logit")
-        calls = [(_sample, (x, x, *further)), (_slope, (x, x, x, *further))]
-    for kernel, arguments in calls:  # data types stand for tensors
-        found = kernel.warmup(*arguments, grid=(1,), block=_BLOCK)
-        # The code that launches the kernel is cached on disk.
-        triton.runtime.driver.active.launcher_cls(found.src, found.metadata)
-
-
-def _grid(n: int) -> tuple[int]:
-    return (triton.cdiv(n, _BLOCK),)
-
-
-def _sizes(tensor: Tensor) -> tuple[int, int, int]:
-    """Return the number of weights, and `inner` and `outer` of their layout."""
-    if tensor.is_contiguous():
-        return tensor.numel(), 1, 1
-    channels, height, width = tensor.shape[1:]
-    return tensor.numel(), channels, channels * height * width
-
-
-def _match_layout(tensor: Tensor, like: Tensor) -> Tensor:
-    if like.is_contiguous():
-        return tensor.contiguous()
-    return tensor.contiguous(memory_format=torch.channels_last)
+_sample.register_autograd(_sample_backward, setup_context=_remember)
+_thin.register_autograd(_thin_backward, setup_context=_remember)

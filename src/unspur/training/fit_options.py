@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .fused_optimisers import FusedAdam, FusedOptimiser, FusedSGD, Group
 from .numerics import Precision
@@ -44,9 +44,10 @@ class Optimiser:
         return FusedAdam(groups, betas=self.betas, weight_decay=self.weight_decay)
 
     def _group(self, parameters: Sequence[nn.Parameter], since: int = 0) -> Group:
-        """Return a group whose rate is a tensor on a GPU."""
-        device = parameters[0].device
-        rate = torch.tensor(self.rate, device=device) if device.type == "cuda" else self.rate
+        """Return a group whose rate is a tensor on a GPU, of the only type that torch's kernels take."""
+        rate: float | Tensor = self.rate
+        if parameters[0].is_cuda:
+            rate = torch.tensor(self.rate, device=parameters[0].device, dtype=torch.float32)
         return Group(parameters, rate, since)
 
     def rate_at(self, step: int, steps: int, *, since: int = 0) -> float:

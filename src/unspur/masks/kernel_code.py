@@ -1,0 +1,155 @@
+"""The code of the GPU kernels of masks, and how they are launched; `kernels.py` makes operations of them.
+
+The plain operations in `layers.py` are the definition. Here one Triton kernel computes the counter-based
+random bits, the noise, the straight-through sample and the product. Nothing between is written to memory, and
+the backward pass computes the noise again instead of storing it. `fits` says which weights are supported.
+
+The noise of a weight depends on its logical position, not on the memory layout. `inner` and `outer` describe
+the layout: `inner` channels lie side by side, `outer` is that times the size of the kernel window.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from ..noise.fused import signed, uniform_at
+
+_BLOCK = 1024
+_PLAIN = ["n", "first", "second", "inner", "outer"]  # no kernel is compiled for single values
+
+
+@triton.jit
+def _uniform(at, step, first, second, inner, outer):
+    """Compute `noise.uniform` for the weights at the memory positions `at`."""
+    rest = at % outer
+    place = at - rest + (rest % inner) * (outer // inner) + rest // inner
+    return uniform_at(place, step, first, second)
+
+
+@triton.jit
+def _soft(theta, u, on_logit: tl.constexpr):
+    """Compute `masks.concrete`, and the slope of its centre in θ."""
+    g = tl.log(u) - tl.log(1.0 - u)  # 1 - u is exact
+    if on_logit:
+        slope = tl.full(theta.shape, 1.0, tl.float32)
+    else:
+        theta = tl.sigmoid(theta)
+        slope = theta * (1.0 - theta)
+    return tl.sigmoid(theta + g), slope
+
+
+@triton.jit(do_not_specialize=_PLAIN)
+def _sample(
+    out, weight, logits, step, n, first, second, inner, outer,
+    on_logit: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    there = at < n
+    u = _uniform(at, tl.load(step), first, second, inner, outer)
+    soft, _ = _soft(tl.load(logits + at, mask=there, other=0.0), u, on_logit)
+    w = tl.load(weight + at, mask=there, other=0.0)
+    tl.store(out + at, tl.where(soft > 0.5, w, 0.0), mask=there)
+
+
+@triton.jit(do_not_specialize=_PLAIN)
+def _slope(
+    out, grad, weight, logits, step, n, first, second, inner, outer,
+    on_logit: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    there = at < n
+    u = _uniform(at, tl.load(step), first, second, inner, outer)
+    soft, slope = _soft(tl.load(logits + at, mask=there, other=0.0), u, on_logit)
+    w = tl.load(weight + at, mask=there, other=0.0)
+    g = tl.load(grad + at, mask=there, other=0.0)
+    tl.store(out + at, g * w * (soft * (1.0 - soft)) * slope, mask=there)
+
+
+@triton.jit(do_not_specialize=_PLAIN)
+def _thin(out, x, keep, step, n, first, second, inner, outer, drop, block: tl.constexpr):
+    at = tl.program_id(0) * block + tl.arange(0, block)
+    there = at < n
+    u = _uniform(at, tl.load(step), first, second, inner, outer)
+    survives = tl.load(keep + at, mask=there, other=0) & (u >= drop)
+    value = tl.load(x + at, mask=there, other=0.0)
+    tl.store(out + at, tl.where(survives, value / (1.0 - drop), 0.0), mask=there)
+
+
+def fits(weight: Tensor, other: Tensor) -> bool:
+    """Return whether the kernels support a weight and its mask: float32, contiguous or channels-last."""
+    known = weight.is_contiguous() or (
+        weight.dim() == 4 and weight.is_contiguous(memory_format=torch.channels_last)
+    )
+    small = weight.numel() < 2**31
+    return known and small and weight.dtype == torch.float32 and other.stride() == weight.stride()
+
+
+def sample(
+    weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
+) -> Tensor:
+    """Compute `masks.LearnedMask` in training mode for a frozen weight; `first`, `second`: stream keys."""
+    out = torch.empty_like(weight)
+    n, *layout = _sizes(out)
+    keys = signed(first, second)
+    _sample[_grid(n)](out, weight, logits, step, n, *keys, *layout, on_logit, block=_BLOCK)
+    return out
+
+
+def slope(
+    grad: Tensor, weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
+) -> Tensor:  # fmt: skip
+    """Compute the gradient of `sample` in the logits."""
+    out = torch.empty_like(weight)
+    n, *layout = _sizes(out)
+    grad, keys = _match_layout(grad, weight), signed(first, second)
+    _slope[_grid(n)](out, grad, weight, logits, step, n, *keys, *layout, on_logit, block=_BLOCK)
+    return out
+
+
+def thin(x: Tensor, keep: Tensor, step: Tensor, first: int, second: int, drop: float) -> Tensor:
+    """Compute `masks.FixedMask` with `drop` in training mode; linear, so it is also its own gradient."""
+    x = _match_layout(x, keep)
+    out = torch.empty_like(x)
+    n, *layout = _sizes(out)
+    keys = signed(first, second)
+    _thin[_grid(n)](out, x, keep, step, n, *keys, *layout, drop, block=_BLOCK)
+    return out
+
+
+def compile_for(use: str) -> None:
+    """Compile the kernels of learned masks with noise on `use`, or that of `thin` if it is "drop".
+
+    Nothing runs on the GPU, so that another thread may record a CUDA graph at the same time.
+    """
+    x, counts, keys, layout = torch.float32, (torch.int64, 1), (0, 0), (1, 1)
+    calls: list[tuple[Any, tuple[Any, ...]]]
+    if use == "drop":
+        calls = [(_thin, (x, x, torch.bool, *counts, *keys, *layout, 0.5))]
+    else:
+        further = (x, *counts, *keys, *layout, use == "logit")
+        calls = [(_sample, (x, x, *further)), (_slope, (x, x, x, *further))]
+    for kernel, arguments in calls:  # data types stand for tensors
+        found = kernel.warmup(*arguments, grid=(1,), block=_BLOCK)
+        # The code that launches the kernel is cached on disk.
+        triton.runtime.driver.active.launcher_cls(found.src, found.metadata)
+
+
+def _grid(n: int) -> tuple[int]:
+    return (triton.cdiv(n, _BLOCK),)
+
+
+def _sizes(tensor: Tensor) -> tuple[int, int, int]:
+    """Return the number of weights, and `inner` and `outer` of their layout."""
+    if tensor.is_contiguous():
+        return tensor.numel(), 1, 1
+    channels, height, width = tensor.shape[1:]
+    return tensor.numel(), channels, channels * height * width
+
+
+def _match_layout(tensor: Tensor, like: Tensor) -> Tensor:
+    if like.is_contiguous():
+        return tensor.contiguous()
+    return tensor.contiguous(memory_format=torch.channels_last)
