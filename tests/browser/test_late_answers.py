@@ -260,3 +260,17 @@ def test_no_cell_shows_the_picture_of_another_image(visit, long_url):
         ".cell img[src]", "all => all.map(i => [i.dataset.row, i.getAttribute('src')])"
     )
     assert [src for row, src in shown if not src.startswith(f"thumbnail/{row}?")] == []
+
+
+def test_an_answer_that_was_cut_off_counts_as_none(visit, url, folder):
+    page = visit(url)
+    page.route("**/api/detail/*", lambda route: route.fulfill(status=200, body='{"typical": ['))
+    page.keyboard.press("ArrowRight")
+    wait_for_title(page, "dog/00001.png")
+    settle(page)
+    assert visit.trouble == []
+    page.route("**/api/decide", lambda route: route.fulfill(status=200, body='{"rows": ['))
+    page.keyboard.press("x")
+    wait_for_text(page, "#banner", "1 decision is kept")
+    page.unroute("**/api/decide")
+    wait_for_row(folder, "dog/00001.png", flag="exclude")

@@ -10,15 +10,16 @@ export class Refusal extends Error {
   }
 }
 
+// An answer that was cut off (the server was stopped meanwhile) is an error, as if there were none.
 async function answerOf(response) {
-  let content = {};
+  if (response.ok) return response.json();
+  let text = `The server answered ${response.status}.`;
   try {
-    content = await response.json();
+    text = (await response.json()).error ?? text;
   } catch {
-    content = { error: `The server answered ${response.status}.` };
+    // The answer is not from the review, so its status is all there is to say.
   }
-  if (!response.ok) throw new Refusal(response.status, content.error ?? response.statusText);
-  return content;
+  throw new Refusal(response.status, text);
 }
 
 export async function ask(path, values = {}) {
