@@ -67,7 +67,7 @@ def is_alike(shown: str, actual: str) -> bool:
 
 def _settled(text: str) -> str:
     """Return text with one sign for each number and each stretch of blanks and lines."""
-    text = re.sub(r"[-+]?\d[\d.,]*(?:e-?\d+)?", "#", text)
+    text = re.sub(r"[-+]?\d[\d.,]*(?:e[-‑]?\d+)?", "#", text)  # the exponent's hyphen may not break
     text = re.sub(r"# (?:minutes|hours)\b", "# s", text)  # a busy machine takes longer
     return re.sub(r"[\s─━-]+", " ", text).strip()
 
