@@ -82,7 +82,8 @@ def test_a_store_that_is_a_file(say) -> None:
 
 
 @pytest.mark.parametrize(
-    ("out", "what"), [("out", "out is a folder"), ("bars.toml", "not a page"), ("bars.toml/a", "bars")]
+    ("out", "what"),
+    [("out", "out is a folder"), ("bars.toml", "not a page"), ("bars.toml/a", "bars")],
 )
 def test_a_report_that_cannot_be_written(say, out: str, what: str) -> None:
     code, said = say("report", "out", "--store", "store", "--out", out)

@@ -35,7 +35,8 @@ def augment_images(
     return _zoom_images(images, draw) if how == "resized-crop-flip" else images
 
 
-@dataclass(frozen=True, eq=False)  # torch 2.11 hashes it while it compiles a step, before it has fields
+# No `eq`: torch 2.11 hashes an object while it compiles a step, before the object has its fields.
+@dataclass(frozen=True, eq=False)
 class UniformNumbers:
     """Uniform random numbers for each of `count` images, or for the given rows of a larger batch."""
 

@@ -44,8 +44,9 @@ class _Sample(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        keys = ctx.first, ctx.second, ctx.how
-        return None, kernel_code.slope(grad, *ctx.saved_tensors, *keys), None, None, None, None
+        weight, logits, step = ctx.saved_tensors
+        back = kernel_code.slope(grad, weight, logits, step, ctx.first, ctx.second, ctx.how)
+        return None, back, None, None, None, None
 
 
 class _Thin(torch.autograd.Function):
