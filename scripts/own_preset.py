@@ -114,6 +114,7 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, help="folder with MNIST")
     parser.add_argument("--only", default="", help="kinds of shortcut, separated by commas")
     options = parser.parse_args()
+    torch.set_num_threads(1)
     runs = read_document(options.out)["runs"] if options.out.exists() else []
     known = {(run["kind"], run["variant"]) for run in runs}
     root = mnist.find_root(options.data_root)
