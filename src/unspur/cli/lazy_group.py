@@ -34,7 +34,7 @@ class CommandPlace(NamedTuple):
 COMMANDS = {
     "demo": CommandPlace(
         "run_commands",
-        "Train and debias a small network on coloured digits, on the CPU, in about a minute.",
+        "Train and debias a small network on coloured digits, on the CPU, in about half a minute.",
         START,
     ),
     "audit": CommandPlace(

@@ -143,7 +143,7 @@ def demo(
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
-    """Train and debias a small network on coloured digits, on the CPU, in about a minute."""
+    """Train and debias a small network on coloured digits, on the CPU, in about half a minute."""
     place = command_place("cpu", store, show(quiet=quiet), threads)
     _finish(workflow.open_recipe(recipes.load("demo"), place), out)
 

@@ -29,14 +29,14 @@ WEIGHTS = (
     "(`$TORCH_HOME/hub/checkpoints`). If they are missing, they are downloaded; "
     "[models](../models.md#from-imagenet-weights-on-the-benchmarks) says where else to get them."
 )
-START = "*ImageNet* in that column: the published weights of the network."
+START = "*start*, *ImageNet*: the published weights of the network."
 DIFFERENCES = """What differs from the paper:
 
 - network: MobileNetV2 instead of ResNet-18; both start from ImageNet weights
 - images: 96 px; the paper does not enlarge CIFAR10-C (32 px) and has 224 px for CelebA
 - data: CIFAR10-C is made by the same recipe, with another draw of images. The faces are other images than \
 BFFHQ, with 1 % conflicting ones instead of 0.5 %. CelebA is a part with 3,966 training images.
-- training: at most 3,000 steps per stage at a rate of 1e-4, with a warm-up, the new classifier first
+- training: each stage has at most 3,000 steps at a rate of 1e-4, with a warm-up. At first only the new classifier is trained.
 
 So the gains over ERM can be compared, not the accuracies."""
 
