@@ -36,7 +36,8 @@ DIFFERENCES = """What differs from the paper:
 - images: 96 px; the paper does not enlarge CIFAR10-C (32 px) and has 224 px for CelebA
 - data: CIFAR10-C is made by the same recipe, with another draw of images. The faces are other images than \
 BFFHQ, with 1 % conflicting ones instead of 0.5 %. CelebA is a part with 3,966 training images.
-- training: each stage has at most 3,000 steps at a rate of 1e-4, with a warm-up. At first only the new classifier is trained.
+- training: each stage has at most 3,000 steps at a rate of 1e-4, with a warm-up. At first only the new \
+classifier is trained.
 
 So the gains over ERM can be compared, not the accuracies."""
 
