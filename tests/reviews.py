@@ -135,13 +135,10 @@ def _paint_squares(folder: Path, number: int) -> Path:
 @contextlib.contextmanager
 def serving(desk: ReviewDesk):
     """Serve a desk in a thread, and yield its URL."""
-    import uvicorn
-
     # Any port: at the usual one, a page whose server has ended could ask the server of another test.
     with mock.patch.object(review_server, "USUAL_PORT", 0):
         server = open_server(desk)
-    config = uvicorn.Config(server.app, log_level="warning", access_log=False, lifespan="off")
-    running = uvicorn.Server(config)
+    running = server.prepare()
     thread = threading.Thread(target=running.run, kwargs={"sockets": [server.socket]})
     thread.start()
     try:

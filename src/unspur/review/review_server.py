@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UnspurError, UsageError
 from ..runs import audit_folder
@@ -22,6 +22,9 @@ from .review_desk import ReviewDesk
 from .review_folder import Review
 from .web_app import build_app
 from .web_guard import WebGuard
+
+if TYPE_CHECKING:
+    import uvicorn
 
 HOST = "127.0.0.1"
 USUAL_PORT = 8471  # always the same, so that an open page finds a restarted server
@@ -38,6 +41,12 @@ class ReviewServer:
 
     def run(self, started: Callable[[], None] = lambda: None) -> None:
         """Serve until the user stops the server; `started` is called before the first request is served."""
+        server = self.prepare()
+        started()
+        server.run(sockets=[self.socket])
+
+    def prepare(self) -> uvicorn.Server:
+        """Return a server of uvicorn that can be run with the socket."""
         import uvicorn
 
         config = uvicorn.Config(
@@ -45,11 +54,10 @@ class ReviewServer:
             log_level="warning",
             access_log=False,
             lifespan="off",
+            # A browser may hold a connection open on which it never asks anything.
             timeout_graceful_shutdown=2,
         )
-        server = uvicorn.Server(config)
-        started()
-        server.run(sockets=[self.socket])
+        return uvicorn.Server(config)
 
 
 def open_desk(
