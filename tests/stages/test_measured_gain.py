@@ -15,6 +15,7 @@ from true_miner import TrueMiner, own, train_only
 from unspur import stages
 from unspur.errors import RecipeError
 from unspur.stages.driver import Run
+from unspur.stages.gain_check import check_gain
 from unspur.stages.measured_gain import paired_gain
 from unspur.training.cross_validated import FOLDS, CrossValidated
 from unspur.training.watchers import Unseen
@@ -127,6 +128,22 @@ def test_the_test_split_measures_the_gain_if_there_is_one(tmp_path: Path) -> Non
     for part, metric in (("suspects", "conflicting"), ("others", "aligned")):
         for name in ("ordinary", "debiased"):
             assert gain[part][name] == pytest.approx(scores.facts[name][metric])
+
+
+def test_no_gain_is_measured_on_samples_that_a_head_was_fitted_to(tmp_path: Path) -> None:
+    whole = replace(shapes_set(seed=1), test=None)
+    splits = replace(whole, bias={name: t for name, t in whole.bias.items() if name != "test"})
+    for on, split in (("train", "valid"), ("valid", None)):
+        context = toys.context(
+            tmp_path,
+            ["mine.how=crossfit", "select.minimum=2", "plan=dfr-mined", f"refit.on={on}"],
+            splits=splits,
+        )
+        context = replace(context, miner=TrueMiner(splits, []))
+        results, scores = stages.run(context)
+        assert "refit" in results
+        assert scores.facts.get("gain", {}).get("split") == split
+        assert (check_gain(context, results) is None) == (split is None)
 
 
 def test_a_run_of_a_recipe_has_no_gain_in_its_scores(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from ..training.numerics import matmul_precision
 from ..training.prediction import predict
 from .context import Context
-from .measured_gain import Measured, compare_on
+from .measured_gain import Measured, compare_on, samples_outside
 from .results import ComparedGain, Results, store_result
 
 VERSION = 1  # increase it if the same networks would give other gains
@@ -97,11 +97,11 @@ def ordinary_only(results: Results) -> Results:
 
 def _samples(context: Context, results: Results) -> Measured | None:
     """Return the samples that no network was trained on; None if there are none, or no suspects."""
-    if context.miner is None or context.selection_samples is None:
+    if context.miner is None or not {"mine", "pretrain"} <= results.keys():
         return None
-    if not {"mine", "pretrain"} <= results.keys():
+    if (samples := samples_outside(context, results)) is None:
         return None
-    split, among = context.selection_samples
+    split, among = samples
     return Measured(split, among, results.suspects(split).conflict[among])
 
 
