@@ -188,3 +188,15 @@ def test_a_sample_is_scored_by_a_step_that_others_selected(tmp_path: Path) -> No
     watcher.loss, watcher.step = 0.5, 3
     again.restore(watcher.state())
     assert torch.equal(again.right_when_unseen(), watcher.right_when_unseen())
+
+
+def test_the_step_of_a_method_of_one_stage_is_selected_in_the_same_way(tmp_path: Path) -> None:
+    changes = ["mine.how=crossfit", "select.minimum=2", "plan=lff-selected", "select.every=4"]
+    splits = train_only(shapes_set(samples=600, conflicting=200, seed=1))
+    context = toys.context(tmp_path, [*changes, "lff.steps=12", "lff.batch=16"], splits=splits)
+    context = replace(context, miner=TrueMiner(splits, []))
+    results, _ = stages.run(context)
+    assert results["lff"].facts["selection"]["rule"] == "heldout"
+    assert context.selection_samples is not None
+    right = results["lff"].tensors["right"]
+    assert right.shape == (int(context.selection_samples[1].sum()),)
