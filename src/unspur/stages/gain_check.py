@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from torch import Tensor
-
-from ..training.numerics import matmul_precision
-from ..training.prediction import predict
 from .context import Context
+from .evaluate import Scorer
 from .measured_gain import Measured, compare_on, samples_outside
 from .results import ComparedGain, Results, store_result
 
@@ -106,13 +104,6 @@ def _samples(context: Context, results: Results) -> Measured | None:
 
 
 def _compare(context: Context, results: Results, samples: Measured) -> dict[str, Any]:
-    def right(stage: str, split: str, among: Tensor) -> Tensor:
-        model = context.place(context.final_network(results.weights(stage))).eval()
-        source = context.resident(split)
-        with matmul_precision(context.recipe.precision):
-            predicted = predict(model, source.plain(among=among)).argmax(1)
-        return predicted == source.targets.cpu()[among]
-
-    gain = compare_on(samples, results, right)
+    gain = compare_on(samples, results, partial(Scorer(context).right, results))
     assert gain is not None, "the run has two networks"
     return gain
