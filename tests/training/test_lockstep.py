@@ -1,6 +1,7 @@
 """Trainings in lockstep: each gives the same bits and the same log as alone, also if it is shorter."""
 
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -123,6 +124,31 @@ def test_a_stopped_training_goes_on_with_the_same_bits(device, step):
     fit_together(again)
     for a, b in zip(weights(again), weights(whole), strict=True):
         assert same(a, b)
+
+
+def test_groups_on_a_gpu_follow_one_another_in_one_thread(monkeypatch):
+    """Some of them continue an earlier training, so that they are at different steps."""
+
+    class OnGpu:
+        device, pace = torch.device("cuda"), "the same"
+
+        def __init__(self, training):
+            self.step = training
+
+        def restore(self):
+            pass
+
+    threads = []
+    monkeypatch.setattr(loop, "Loop", OnGpu)
+    monkeypatch.setattr(loop, "_numerics", lambda first: nullcontext())
+    monkeypatch.setattr(
+        loop,
+        "_run",
+        lambda loops, *_: threads.append((len(loops), threading.current_thread().name)),
+    )
+    fit_together([0, 500, 500], lanes=8)
+    here = threading.current_thread().name
+    assert threads == [(1, here), (2, here)]
 
 
 @pytest.mark.cuda

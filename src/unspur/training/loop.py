@@ -73,9 +73,11 @@ def fit_together(
         group_number = number if loop.device.type != "cuda" else None
         groups.setdefault((loop.pace, loop.step, loop.device, group_number), []).append(loop)
     finished: list[Loop] = []
+    # CUDA graphs cannot be recorded in two threads at the same time.
+    in_lanes = lanes > 1 and len(groups) > 1 and all(loop.device.type != "cuda" for loop in loops)
     try:
         with stop_on_interrupt() as stop:
-            if lanes > 1 and len(groups) > 1:
+            if in_lanes:
                 _run_in_lanes(list(groups.values()), progress, stop, lanes, finished)
             else:
                 for group in groups.values():
