@@ -3,6 +3,7 @@
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -149,6 +150,27 @@ def test_groups_on_a_gpu_follow_one_another_in_one_thread(monkeypatch):
     fit_together([0, 500, 500], lanes=8)
     here = threading.current_thread().name
     assert threads == [(1, here), (2, here)]
+
+
+def test_a_training_runs_on_the_gpu_of_its_tensors(monkeypatch):
+    """Streams, CUDA graphs and kernels of Triton are those of the current GPU."""
+    chosen, second = [], torch.device("cuda", 1)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: chosen.append(device) or nullcontext())
+    monkeypatch.setattr(loop, "isolated_random_stream", lambda device: nullcontext())
+    for device in (torch.device("cpu"), second):
+        with loop._numerics(SimpleNamespace(options=OPTIONS, device=device)):
+            pass
+    assert chosen == [second]
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="no two NVIDIA GPUs")
+def test_a_training_on_the_second_gpu_gives_the_same_bits():
+    first, second = trainings("cuda:0"), trainings("cuda:1")
+    fit_together(first)
+    fit_together(second)
+    for a, b in zip(weights(first), weights(second), strict=True):
+        assert same(a, {name: tensor.to("cuda:0") for name, tensor in b.items()})
 
 
 @pytest.mark.cuda

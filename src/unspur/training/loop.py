@@ -33,6 +33,7 @@ from .numerics import (
     deterministic,
     isolated_random_stream,
     matmul_precision,
+    on_device,
     one_thread,
     stop_on_interrupt,
 )
@@ -91,9 +92,10 @@ def fit_together(
 
 @contextmanager
 def _numerics(loop: Loop) -> Iterator[None]:
-    """Apply the precision and determinism of a loop's options; restore torch's random stream afterwards."""
+    """Apply the device, precision and determinism of a loop; restore torch's random stream afterwards."""
     options = loop.options
     with (
+        on_device(loop.device),
         matmul_precision(options.precision),
         deterministic(options.deterministic, compiles=options.compile),
         isolated_random_stream(loop.device),
