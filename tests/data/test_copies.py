@@ -84,6 +84,19 @@ def test_held_out_and_reserved_images_have_no_copy_in_the_training_data(tmp_path
         assert bool(kept.any())
 
 
+def test_an_image_with_two_labels_is_reserved_with_both_or_not_at_all(tmp_path: Path) -> None:
+    """Only one of its copies is a suspect. The network would be trained on the other."""
+    splits = repeated(
+        train_only(shapes_set(samples=600, conflicting=200, seed=1)), torch.arange(600).repeat(2)
+    )
+    targets = splits.train.targets.clone()
+    targets[600:700] = 1 - targets[600:700]
+    train = Split(splits.train.take(torch.arange(1200)), targets)
+    context = own(tmp_path, replace(splits, train=train))
+    assert torch.equal(context.reserved[:600], context.reserved[600:])
+    assert bool(context.reserved.any())
+
+
 def test_copies_are_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     some = images(60)
     copied = Split(torch.cat([some, some]), torch.arange(120) % 3)

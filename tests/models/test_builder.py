@@ -235,6 +235,9 @@ def test_a_model_of_another_shape_or_class_has_another_source() -> None:
         lambda x: torch.tensor([x, 1.0]),
         lambda x: torch.tensor(x > 1),
         lambda x: torch.tensor(x, dtype=torch.bfloat16),
+        lambda x: torch.tensor([1j, x]).conj(),  # such as a rotary embedding
+        lambda x: torch.ones(int(x), 6 // int(x)),
+        lambda x: torch.zeros(2, dtype=torch.float32 if x > 1 else torch.int32),
         lambda x: np.array([[x]]),
         lambda x: {"scale": x, "names": ["a"]},
         lambda x: {(7, 7): x},

@@ -15,6 +15,7 @@ from true_miner import TrueMiner, own, train_only
 from unspur import stages
 from unspur.errors import RecipeError
 from unspur.stages.driver import Run
+from unspur.stages.gain_check import check_gain
 from unspur.stages.measured_gain import paired_gain
 from unspur.training.cross_validated import FOLDS, CrossValidated
 from unspur.training.watchers import Unseen
@@ -129,6 +130,22 @@ def test_the_test_split_measures_the_gain_if_there_is_one(tmp_path: Path) -> Non
             assert gain[part][name] == pytest.approx(scores.facts[name][metric])
 
 
+def test_no_gain_is_measured_on_samples_that_a_head_was_fitted_to(tmp_path: Path) -> None:
+    whole = replace(shapes_set(seed=1), test=None)
+    splits = replace(whole, bias={name: t for name, t in whole.bias.items() if name != "test"})
+    for on, split in (("train", "valid"), ("valid", None)):
+        context = toys.context(
+            tmp_path,
+            ["mine.how=crossfit", "select.minimum=2", "plan=dfr-mined", f"refit.on={on}"],
+            splits=splits,
+        )
+        context = replace(context, miner=TrueMiner(splits, []))
+        results, scores = stages.run(context)
+        assert "refit" in results
+        assert scores.facts.get("gain", {}).get("split") == split
+        assert (check_gain(context, results) is None) == (split is None)
+
+
 def test_a_run_of_a_recipe_has_no_gain_in_its_scores(tmp_path: Path) -> None:
     assert "gain" not in stages.run(toys.context(tmp_path))[1].facts
 
@@ -171,3 +188,15 @@ def test_a_sample_is_scored_by_a_step_that_others_selected(tmp_path: Path) -> No
     watcher.loss, watcher.step = 0.5, 3
     again.restore(watcher.state())
     assert torch.equal(again.right_when_unseen(), watcher.right_when_unseen())
+
+
+def test_the_step_of_a_method_of_one_stage_is_selected_in_the_same_way(tmp_path: Path) -> None:
+    changes = ["mine.how=crossfit", "select.minimum=2", "plan=lff-selected", "select.every=4"]
+    splits = train_only(shapes_set(samples=600, conflicting=200, seed=1))
+    context = toys.context(tmp_path, [*changes, "lff.steps=12", "lff.batch=16"], splits=splits)
+    context = replace(context, miner=TrueMiner(splits, []))
+    results, _ = stages.run(context)
+    assert results["lff"].facts["selection"]["rule"] == "heldout"
+    assert context.selection_samples is not None
+    right = results["lff"].tensors["right"]
+    assert right.shape == (int(context.selection_samples[1].sum()),)

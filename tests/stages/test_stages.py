@@ -17,6 +17,7 @@ from unspur import models, runs, stages
 from unspur.data.batches import Resident
 from unspur.data.splits import Split
 from unspur.errors import DataError, ModelError, RecipeError, TrainingError
+from unspur.runs.run_numbers import run_numbers
 from unspur.stages.mine import _ScoredSamples
 from unspur.stages.suspects import Suspects, above, verdict
 from unspur.store import Store
@@ -669,9 +670,10 @@ def test_a_run_ends_with_the_ordinary_model_if_a_class_consists_of_suspects(tmp_
     }
     changed = replace(splits, classes=("a", "b", "c"), **parts)
     builder = models.builder("convnet", 3, {"width": 2, "kernel": 3})
-    _, results, scores = run(tmp_path, ['mine.how="oracle"'], splits=changed, builder=builder)
+    context, results, scores = run(tmp_path, ['mine.how="oracle"'], splits=changed, builder=builder)
     ordinary_only(results, scores, "lost-class")
     assert "24 of 24 of 'c'" in scores.facts["mining"]["text"]
+    assert "crowded" not in run_numbers(context, results, scores, None)  # it would say the same
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from unspur.stages.trainings import oversample
 MINED, BY_PERSON = [0, 1, 2], [3, 4]  # samples of the first class
 
 
-def odds_of(score: Tensor, flagged: list[int], store: Path) -> Tensor:
+def odds_of(score: Tensor, flagged: list[int], store: Path, *changes: str) -> Tensor:
     """Return how often each sample is drawn, for suspects that are graded by their scores."""
-    context = toys.context(store, ["prune.graded=2", "prune.up=0", "select.rule=last"])
+    context = toys.context(store, ["prune.graded=2", "prune.up=0", "select.rule=last", *changes])
     targets = context.splits.train.targets
     conflict = torch.zeros(len(targets), dtype=torch.bool)
     conflict[(targets == 0).nonzero().squeeze(1)[flagged]] = True
@@ -50,3 +50,12 @@ def test_suspects_of_a_class_that_only_a_person_flags_are_sampled_equally(tmp_pa
     assert torch.allclose(drawn[BY_PERSON], drawn[BY_PERSON].mean(), rtol=0.1)
     assert (drawn[BY_PERSON] > 2 * drawn[:3].mean()).all()
     assert (drawn > 0).all()
+
+
+def test_suspects_of_an_ensemble_with_a_low_threshold_keep_their_grades(tmp_path):
+    score = scores(tmp_path, [0.25, 0.45, 0.9], other=0.0)
+    drawn = odds_of(
+        score, MINED, tmp_path, "mine.how=epoch-ensemble", "mine.threshold=0.2"
+    ).double()
+    grades = torch.log(1 - score[score > 0].double()) ** 2
+    assert torch.allclose(drawn[MINED] / drawn[MINED].sum(), grades / grades.sum(), atol=0.02)

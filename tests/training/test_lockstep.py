@@ -1,7 +1,9 @@
 """Trainings in lockstep: each gives the same bits and the same log as alone, also if it is shorter."""
 
 import threading
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -123,6 +125,52 @@ def test_a_stopped_training_goes_on_with_the_same_bits(device, step):
     fit_together(again)
     for a, b in zip(weights(again), weights(whole), strict=True):
         assert same(a, b)
+
+
+def test_groups_on_a_gpu_follow_one_another_in_one_thread(monkeypatch):
+    """Some of them continue an earlier training, so that they are at different steps."""
+
+    class OnGpu:
+        device, pace = torch.device("cuda"), "the same"
+
+        def __init__(self, training):
+            self.step = training
+
+        def restore(self):
+            pass
+
+    threads = []
+    monkeypatch.setattr(loop, "Loop", OnGpu)
+    monkeypatch.setattr(loop, "_numerics", lambda first: nullcontext())
+    monkeypatch.setattr(
+        loop,
+        "_run",
+        lambda loops, *_: threads.append((len(loops), threading.current_thread().name)),
+    )
+    fit_together([0, 500, 500], lanes=8)
+    here = threading.current_thread().name
+    assert threads == [(1, here), (2, here)]
+
+
+def test_a_training_runs_on_the_gpu_of_its_tensors(monkeypatch):
+    """Streams, CUDA graphs and kernels of Triton are those of the current GPU."""
+    chosen, second = [], torch.device("cuda", 1)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: chosen.append(device) or nullcontext())
+    monkeypatch.setattr(loop, "isolated_random_stream", lambda device: nullcontext())
+    for device in (torch.device("cpu"), second):
+        with loop._numerics(SimpleNamespace(options=OPTIONS, device=device)):
+            pass
+    assert chosen == [second]
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="no two NVIDIA GPUs")
+def test_a_training_on_the_second_gpu_gives_the_same_bits():
+    first, second = trainings("cuda:0"), trainings("cuda:1")
+    fit_together(first)
+    fit_together(second)
+    for a, b in zip(weights(first), weights(second), strict=True):
+        assert same(a, {name: tensor.to("cuda:0") for name, tensor in b.items()})
 
 
 @pytest.mark.cuda

@@ -57,11 +57,21 @@ def _content(value: object) -> str | None:
     if isinstance(value, dict) and value and _is_plain([*value, *value.values()]):
         text_keys = not any(isinstance(key, tuple) for key in value)
         return json.dumps(value if text_keys else list(value.items()))
-    if isinstance(value, Tensor) and value.layout == torch.strided and not value.is_complex():
-        value = value.detach().cpu().contiguous().reshape(-1, 1).view(torch.uint8).numpy()
-    if not isinstance(value, np.ndarray) or value.dtype.hasobject:
+    if isinstance(value, Tensor) and value.layout == torch.strided:
+        content = _bytes_of(value)
+    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        content = value.tobytes()
+    else:
         return None
-    return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    return f"{value.dtype} {tuple(value.shape)} {hashlib.sha256(content).hexdigest()}"
+
+
+def _bytes_of(tensor: Tensor) -> bytes:
+    """Return the bytes of a tensor, of types that numpy does not have, too."""
+    values = tensor.detach().cpu().resolve_conj().resolve_neg()
+    if values.is_complex():
+        values = torch.view_as_real(values)
+    return values.contiguous().reshape(-1, 1).view(torch.uint8).numpy().tobytes()
 
 
 def _configuration(model: nn.Module) -> str:

@@ -10,6 +10,7 @@ from torch import nn
 from ..data.batches import Source
 from ..parallel import current, sharded_step
 from ..training import sampling
+from ..training.numerics import on_device
 
 
 @torch.no_grad()
@@ -29,8 +30,9 @@ def refresh_batch_norm(
         norm.train()
     step = torch.tensor(first, device=source.targets.device)
     team = current()
-    for offset, index in enumerate(order.draw(first, batches)):
-        with sharded_step(team, len(index)) if team else nullcontext():
-            model(source.batch(index, step + offset).x)
+    with on_device(step.device):
+        for offset, index in enumerate(order.draw(first, batches)):
+            with sharded_step(team, len(index)) if team else nullcontext():
+                model(source.batch(index, step + offset).x)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum

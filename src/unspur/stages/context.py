@@ -185,6 +185,14 @@ class Context:
         """Return random numbers of the training samples, the same for all copies of an image."""
         return numbers if self.first_copies is None else numbers[self.first_copies]
 
+    def _with_all_copies(self, chosen: Tensor) -> Tensor:
+        """Return the chosen training samples of which no copy, as one with another label, is left out."""
+        if self.first_copies is None:
+            return chosen
+        divided = torch.zeros_like(chosen)
+        divided[self.first_copies[~chosen]] = True
+        return chosen & ~divided[self.first_copies]
+
     @cached_property
     def held_out(self) -> Tensor:
         """Held-out training samples, which are used for selection only; a function of (seed, index)."""
@@ -215,7 +223,7 @@ class Context:
             return torch.zeros(n, dtype=torch.bool)
         conflict = self.miner()["train"].conflict  # corrected flags would change the ordinary model
         u = self._alike_for_copies(noise.uniform(self.seed("reserve"), 0, noise.HOLD_OUT, (n,)))
-        reserved = conflict & (u < RESERVED) & ~self._kept_out_before
+        reserved = self._with_all_copies(conflict & (u < RESERVED) & ~self._kept_out_before)
         targets = self.splits.train.targets.cpu()
         for c in torch.unique(targets[reserved]).tolist():  # train on one sample of each class
             if bool((reserved | self._kept_out_before)[targets == c].all()):
@@ -238,6 +246,7 @@ class Context:
     def kept_out_digest(self) -> str:
         """A hash of the samples kept out of training, which is known before mining."""
         reserve = f"{RESERVED} of {self.miner.keys}" if self.miner and self.reserves else ""
+        reserve += " with all copies" if reserve and self.first_copies is not None else ""
         return digest(reserve, self._kept_out_before)
 
     @cached_property

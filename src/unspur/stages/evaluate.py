@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -65,13 +66,7 @@ def _evaluate(context: Context, results: Results) -> Scores:
 
 def _gain(scorer: Scorer, results: Results) -> dict[str, Any]:
     """Return the gain of debiasing on suspects that neither network was trained on, if it can be measured."""
-
-    def right(stage: str, split: str, among: Tensor) -> Tensor:
-        part = scorer.context.splits.parts()[split]
-        predicted = scorer.predicted(results.weights(stage), scorer.context.source(part), among)
-        return predicted == part.targets.cpu()[among]
-
-    gain = gain_facts(scorer.context, results, right)
+    gain = gain_facts(scorer.context, results, partial(scorer.right, results))
     return {"gain": gain} if gain else {}
 
 
@@ -129,6 +124,11 @@ class Scorer:
         model = self.context.place(self.context.final_network(weights)).eval()
         with matmul_precision(self.context.recipe.precision):
             return predict(lambda x: model(x).argmax(1), source.plain(among=among)).long()
+
+    def right(self, results: Results, stage: str, split: str, among: Tensor) -> Tensor:
+        """Return which samples of a split the network of a stage predicts correctly."""
+        source = self.context.source(self.context.splits.parts()[split])
+        return self.predicted(results.weights(stage), source, among) == source.targets.cpu()[among]
 
 
 def evaluation_split(splits: Splits) -> str:

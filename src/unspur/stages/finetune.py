@@ -6,13 +6,12 @@ from typing import Any
 
 from .. import masks
 from ..methods import Debiased
-from ..training.cross_validated import CrossValidated
 from ..training.inputs import Watcher
 from ..training.watchers import Iterates
 from .context import Context
 from .prune import head_in_key
 from .results import Results, TrainedWeights
-from .selection import describe_selection, selector
+from .selection import describe_selection, right_when_unseen, selector
 from .stage import Stage, Work
 from .trainings import latest_weights, loss_options, make_training, oversample, whole_masks
 
@@ -41,8 +40,7 @@ def finetune(context: Context, results: Results) -> Work:
     )
     weights = best.weights if best else masks.plain_state(model)
     selection = {"selection": describe_selection(context, results, best, settings.steps)}
-    right = best.right_when_unseen() if isinstance(best, CrossValidated) else None
-    return TrainedWeights(weights, iterates.state(), selection, right)
+    return TrainedWeights(weights, iterates.state(), selection, right_when_unseen(best))
 
 
 def check(context: Context) -> None:

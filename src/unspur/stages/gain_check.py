@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from torch import Tensor
-
-from ..training.numerics import matmul_precision
-from ..training.prediction import predict
 from .context import Context
-from .measured_gain import Measured, compare_on
+from .evaluate import Scorer
+from .measured_gain import Measured, compare_on, samples_outside
 from .results import ComparedGain, Results, store_result
 
 VERSION = 1  # increase it if the same networks would give other gains
@@ -97,22 +95,15 @@ def ordinary_only(results: Results) -> Results:
 
 def _samples(context: Context, results: Results) -> Measured | None:
     """Return the samples that no network was trained on; None if there are none, or no suspects."""
-    if context.miner is None or context.selection_samples is None:
+    if context.miner is None or not {"mine", "pretrain"} <= results.keys():
         return None
-    if not {"mine", "pretrain"} <= results.keys():
+    if (samples := samples_outside(context, results)) is None:
         return None
-    split, among = context.selection_samples
+    split, among = samples
     return Measured(split, among, results.suspects(split).conflict[among])
 
 
 def _compare(context: Context, results: Results, samples: Measured) -> dict[str, Any]:
-    def right(stage: str, split: str, among: Tensor) -> Tensor:
-        model = context.place(context.final_network(results.weights(stage))).eval()
-        source = context.resident(split)
-        with matmul_precision(context.recipe.precision):
-            predicted = predict(model, source.plain(among=among)).argmax(1)
-        return predicted == source.targets.cpu()[among]
-
-    gain = compare_on(samples, results, right)
+    gain = compare_on(samples, results, partial(Scorer(context).right, results))
     assert gain is not None, "the run has two networks"
     return gain

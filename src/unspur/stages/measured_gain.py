@@ -74,11 +74,19 @@ class Measured:
         return int(self.conflict.sum()) >= FEWEST
 
 
+def samples_outside(context: Context, results: Results) -> tuple[str, Tensor] | None:
+    """Return the samples that no network of a run was trained on or fitted to; None if there are none."""
+    if "refit" in results and context.recipe.refit.on == "valid":
+        return None
+    return context.selection_samples
+
+
 def measured_samples(context: Context, results: Results) -> Measured | None:
     """Return the samples to measure the gain on, or None if they have too few suspects."""
     if context.miner is None or "mine" not in results:
         return None
-    parts = [context.selection_samples] if context.selection_samples is not None else []
+    kept_out = samples_outside(context, results)
+    parts = [] if kept_out is None else [kept_out]
     if context.splits.test is not None:
         every = results.suspects("test").conflict
         parts.insert(0, ("test", every | ~every))

@@ -20,7 +20,7 @@ from ..training.sections import MethodSettings, NetworkSettings
 from ..training.watchers import Best, Iterates
 from .context import Context
 from .results import Results, TrainedWeights
-from .selection import describe_selection, selector
+from .selection import describe_selection, right_when_unseen, selector
 from .stage import Stage, Work
 from .trainings import make_training, training_source
 
@@ -53,8 +53,8 @@ def _train(name: str, own: OwnStage, context: Context, results: Results) -> Work
         context, name, method, settings, source=source, order=order, watchers=watchers, begins=True
     )
     weights = best.weights if best else masks.plain_state(cast(nn.Module, method.model))
-    selection = _selection(context, results, best, settings.steps)
-    return TrainedWeights(weights, iterates.state(), {"selection": selection})
+    selection = {"selection": _selection(context, results, best, settings.steps)}
+    return TrainedWeights(weights, iterates.state(), selection, right_when_unseen(best))
 
 
 def _selection(context: Context, results: Results, best: Best | None, steps: int) -> dict[str, Any]:

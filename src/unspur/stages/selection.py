@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
 from ..training.cross_validated import CrossValidated
 from ..training.watchers import Best, Unseen
 from .context import Context
@@ -21,6 +23,14 @@ def selector(context: Context, results: Results) -> Best | None:
         return None
     kind = CrossValidated if context.miner is not None else Best
     return kind(Unseen(context.resident(split), among), conflict, every=select.every)
+
+
+def right_when_unseen(best: Best | None) -> Tensor | None:
+    """Return which samples used for selection are predicted correctly by a step selected without them.
+
+    None if no gain will be measured on these samples.
+    """
+    return best.right_when_unseen() if isinstance(best, CrossValidated) else None
 
 
 def describe_selection(

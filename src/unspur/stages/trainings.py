@@ -101,20 +101,22 @@ def _odds(context: Context, settings: DebiasSettings, suspects: Suspects) -> Ten
         return sampling.fixed_odds(conflict, up=settings.up)
     among, odds = ~context.kept_out, torch.zeros(len(conflict), dtype=torch.float64)
     targets = context.splits.train.targets.cpu()[among]
-    grades = _grades(suspects, settings.graded)[among] if settings.graded else None
+    least = min(0.5, context.recipe.mine.threshold)  # no miner flags a sample with a lower score
+    grades = _grades(suspects, settings.graded, least)[among] if settings.graded else None
     odds[among] = sampling.derived_odds(
         conflict[among], targets, share=settings.share, cap=settings.cap, grades=grades
     )
     return odds
 
 
-def _grades(suspects: Suspects, power: float) -> Tensor:
+def _grades(suspects: Suspects, power: float, least: float) -> Tensor:
     """Return a power of -log p of every label; suspects that only a person flags get the mean of the others.
 
-    The miner finds their labels likely. Their own -log p may be 0, and they would never be sampled.
+    These have a score below `least`: the miner finds their labels likely. Their own -log p may be 0, and they
+    would never be sampled.
     """
     grades = suspects.evidence**power
-    by_person = suspects.conflict & (suspects.score < 0.5)  # the miner gets no suspect right
+    by_person = suspects.conflict & (suspects.score < least)
     others = grades[suspects.conflict & ~by_person]
     return torch.where(by_person, others.mean() if len(others) else 1.0, grades)
 

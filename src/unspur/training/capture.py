@@ -102,8 +102,8 @@ def _record(loops: Sequence[Loop], inputs: Inputs) -> torch.cuda.CUDAGraph:
     branches = [torch.cuda.Stream() for _ in loops]  # type: ignore[no-untyped-call]
     # NCCL's thread may query its events during the capture.
     mode = "global" if loops[0].team is None else "thread_local"
-    with torch.cuda.graph(graph, capture_error_mode=mode):
-        trunk = torch.cuda.current_stream()
+    trunk = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch's own may be of another GPU
+    with torch.cuda.graph(graph, stream=trunk, capture_error_mode=mode):
         for branch, loop, loop_inputs in zip(branches, loops, inputs, strict=True):
             branch.wait_stream(trunk)
             with torch.cuda.stream(branch):

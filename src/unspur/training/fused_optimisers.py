@@ -129,7 +129,8 @@ class FusedAdam(FusedOptimiser):
     ) -> None:
         for parameter, state in zip(parameters, states, strict=True):
             if not state:
-                state["step"] = torch.zeros((), device=parameter.device)
+                # The type that the kernel for GPUs reads, whatever torch's usual type is.
+                state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
                 state["exp_avg"] = torch.zeros_like(parameter)
                 state["exp_avg_sq"] = torch.zeros_like(parameter)
         steps = [state["step"] for state in states]

@@ -33,6 +33,7 @@ from .numerics import (
     deterministic,
     isolated_random_stream,
     matmul_precision,
+    on_device,
     one_thread,
     stop_on_interrupt,
 )
@@ -73,9 +74,11 @@ def fit_together(
         group_number = number if loop.device.type != "cuda" else None
         groups.setdefault((loop.pace, loop.step, loop.device, group_number), []).append(loop)
     finished: list[Loop] = []
+    # CUDA graphs cannot be recorded in two threads at the same time.
+    in_lanes = lanes > 1 and len(groups) > 1 and all(loop.device.type != "cuda" for loop in loops)
     try:
         with stop_on_interrupt() as stop:
-            if lanes > 1 and len(groups) > 1:
+            if in_lanes:
                 _run_in_lanes(list(groups.values()), progress, stop, lanes, finished)
             else:
                 for group in groups.values():
@@ -89,9 +92,10 @@ def fit_together(
 
 @contextmanager
 def _numerics(loop: Loop) -> Iterator[None]:
-    """Apply the precision and determinism of a loop's options; restore torch's random stream afterwards."""
+    """Apply the device, precision and determinism of a loop; restore torch's random stream afterwards."""
     options = loop.options
     with (
+        on_device(loop.device),
         matmul_precision(options.precision),
         deterministic(options.deterministic, compiles=options.compile),
         isolated_random_stream(loop.device),

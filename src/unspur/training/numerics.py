@@ -76,6 +76,11 @@ def compile_if(function: FunctionT, on: bool) -> FunctionT:
     return cast(FunctionT, torch.compile(function, dynamic=False))
 
 
+def on_device(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Make a GPU the current one: CUDA graphs are recorded there, and kernels of Triton run there."""
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
 def isolated_random_stream(device: torch.device) -> contextlib.AbstractContextManager[None]:
     """Restore torch's global random stream after the block."""
     return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
