@@ -418,6 +418,20 @@ def test_an_export_says_where_the_images_of_the_run_are(run, tmp_path):
     assert read_json(out / "run.json") == before  # for the Hub without paths
 
 
+@pytest.mark.parametrize("name", ["run", "ordinary", "debiased"])
+def test_a_run_may_be_named_like_a_folder_of_its_models(tmp_path, name):
+    run = save_run(tmp_path / name, 0.5)
+    edit(run / "run.json", source="../photos")
+    assert find_source(run) == str(tmp_path / "photos")
+    for kind in ("ordinary", "debiased"):
+        other = save_run(run / kind, 0.5)
+        edit(other / "run.json", model=kind)
+        assert find_source(other) == str(tmp_path / "photos")
+        out = tmp_path / "exports" / kind
+        export(other, out, images(), kinds=("safetensors",), make_slim=False, seconds=0.0)
+        assert find_source(out) == str(tmp_path / "photos")
+
+
 def test_the_command_checks_with_the_images_of_an_option(run, tmp_path):
     for label, name in enumerate("abcd"):
         (tmp_path / "photos" / name).mkdir(parents=True)

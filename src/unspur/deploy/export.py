@@ -19,10 +19,11 @@ from ..masks.channels import Slimmed, slim
 from ..runs.classifier import Classifier
 from ..runs.model_description import read_description
 from ..runs.run_folder import is_remote
-from ..store import check_finite, read_json, write_tensors
+from ..store import check_finite, write_tensors
 from ..store.packing import NAME as PACKED
 from ..store.packing import plain_zeros, write_packed
 from . import formats
+from .check_images import read_record
 from .export_report import measure_models, write_json, write_report
 from .staging import seal_export, stage_folder
 
@@ -133,7 +134,7 @@ def _write_bundle(
             shutil.copyfile(folder / name, stage / name)
     if (folder / "run.json").exists():
         write_json(
-            stage / "run.json", _moved(read_json(folder / "run.json"), folder, stage, hub=hub)
+            stage / "run.json", _moved(read_record(folder), folder, stage, hub=hub)
         )
     return about
 
