@@ -311,6 +311,26 @@ def test_the_card_says_what_was_found(run):
     assert "did not search" in other
 
 
+def test_the_card_of_an_ordinary_model_says_why_it_is_the_result(run):
+    about = read_json(run / "model.json")
+    only = {**SCORES, "ordinary": ACCURACY, "selection": {}}
+    refused = {"debias": False, "verdict": "nothing", "text": "No sign of a shortcut: told so."}
+    kept, scored = {"keep": False}, [["cost", "1"]]
+    judged = {**only, "mining": None, "judge": refused}
+    rejected = {**only, "judge": {**refused, "debias": True, "text": "It is likely: told so."}}
+    text = card.card(about, judged, {}, scored, {})
+    assert "No sign of a shortcut: told so." in text
+    assert "did not search" not in text
+    assert "| debiased |" not in text
+    text = card.card(about, {**rejected, "gain_check": kept}, {}, scored, {})
+    assert "It is likely: told so. Debiasing was tried and is not worth its cost" in text
+    assert "| ordinary | 90.0 %" in text
+    assert "| debiased |" not in text
+    text = card.card(about, {**only, "mining": None}, {"model": "ordinary"}, scored, {})
+    assert "did not search" not in text
+    assert "| debiased |" in card.card(about, SCORES, {}, scored, {})
+
+
 def test_the_card_escapes_names(run):
     script = "<script>alert(1)</script>"
     about = {**read_json(run / "model.json"), "classes": [script, "[a](javascript:b)", "a|b\n# c"]}
