@@ -92,6 +92,8 @@ def test_page_and_terminal_say_why_and_where_the_debiased_model_is(tmp_path: Pat
     assert "Debiasing is not worth its cost: the ordinary model is the result" in page
     assert "gain in points" in page
     assert "A shortcut is likely" in page
+    assert "wrong by the ordinary model" in page
+    assert "wrong after debiasing" not in page
 
 
 def test_a_later_run_that_keeps_its_model_removes_the_rejected_one(
