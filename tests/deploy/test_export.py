@@ -127,6 +127,13 @@ def test_the_table_has_costs_and_accuracy(run):
 
 
 @pytest.mark.slow
+def test_the_table_of_an_ordinary_model_has_no_debiased_one(run):
+    edit(run / "scores.json", ordinary=ACCURACY)
+    done = exported(run, make_slim=False)
+    table = {row[0]: row[1:] for row in done.table}
+    assert table["unbiased accuracy of the ordinary model"] == ["90.0 %", "90.0 %", "–"]
+
+
 def test_onnx_and_pt2_compute_the_same(run):
     pytest.importorskip("onnxscript", reason="the extra deploy")
     onnx = pytest.importorskip("onnx", reason="the extra deploy")
@@ -429,8 +436,9 @@ def test_the_command_without_the_data_checks_with_noise(run):
 
 
 def test_an_export_says_where_the_images_of_the_run_are(run, tmp_path):
-    before = read_json(run / "run.json")
-    edit(run / "run.json", source="../photos", store="../store")
+    before = {**read_json(run / "run.json"), "command": ""}
+    command = "unspur debias /home/me/photos --out run"
+    edit(run / "run.json", source="../photos", store="../store", command=command)
     for out in (run / "export", tmp_path / "far" / "away"):
         export(run, out, images(), kinds=("safetensors",), make_slim=False, seconds=0.0)
         assert find_source(out) == str(tmp_path / "photos")

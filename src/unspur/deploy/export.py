@@ -142,12 +142,14 @@ def _write_bundle(
 def _moved(run: dict[str, Any], folder: Path, stage: Path, *, hub: bool) -> dict[str, Any]:
     """Return the record of a run with the paths of its store and its images relative to the export.
 
-    A folder for the Hub has none: they mean nothing on another machine.
+    A folder for the Hub has none, and no command, which names folders too: they mean nothing on another
+    machine.
     """
     paths = {name: run[name] for name in ("store", "source") if isinstance(run.get(name), str)}
     local = {name: path for name, path in paths.items() if path and not is_remote(path)}
     if hub:
-        return {name: value for name, value in run.items() if name not in local}
+        kept = {name: value for name, value in run.items() if name not in local}
+        return kept | ({"command": ""} if "command" in run else {})
     return run | {name: os.path.relpath(folder / path, stage) for name, path in local.items()}
 
 
