@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from deploy_nets import SmallViT
 from sealing import edit, reseal
 from unspur import cli, masks, recipes, runs
-from unspur.deploy import card, formats
+from unspur.deploy import card, formats, staging
 from unspur.deploy.check_images import check_images, find_source
 from unspur.deploy.export import export
 from unspur.deploy.measure import latencies
@@ -180,12 +180,29 @@ def test_a_failed_export_leaves_nothing_behind(run, monkeypatch):
 
 
 def test_what_a_killed_export_left_does_not_get_into_the_next_one(run):
-    for end in (".partial", ".old"):
-        (run / f"export{end}").mkdir()
-        (run / f"export{end}" / "whole.onnx").touch()
-    done = exported(run)
-    assert "whole.onnx" not in {path.name for path in done.out.iterdir()}
-    assert not [path.name for path in run.iterdir() if path.suffix in (".partial", ".old")]
+    left = staging._beside(run / "export")
+    for each in left:
+        each.mkdir()
+        (each / "whole.onnx").touch()
+        exported(run)
+    assert not (run / "export" / "whole.onnx").exists()
+    assert not any(each.exists() for each in left)
+
+
+def test_copies_that_a_person_has_made_of_an_export_are_kept(run):
+    for end in ("old", "partial", "backup"):
+        exported(run).out.rename(run / f"export.{end}")
+    exported(run)
+    for end in ("old", "partial", "backup"):
+        runs.load(run / f"export.{end}")
+
+
+def test_an_export_through_a_link_replaces_what_the_link_names(run, tmp_path):
+    (run / "export").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    for _ in range(3):
+        exported(run)
+    assert (run / "export").is_symlink()
+    runs.load(tmp_path / "elsewhere")
 
 
 def test_a_folder_that_is_not_an_export_is_not_replaced(run, tmp_path):
@@ -197,10 +214,11 @@ def test_a_folder_that_is_not_an_export_is_not_replaced(run, tmp_path):
 
 
 def test_a_second_export_replaces_the_first(run):
+    before = {path.name for path in run.iterdir()}
     exported(run, "packed")
     done = exported(run, "safetensors")
     assert not (done.out / "model.packed.safetensors").exists()
-    assert not list(run.glob("export.*"))
+    assert not [path for path in run.iterdir() if path.name not in {*before, "export"}]
 
 
 def test_a_second_export_keeps_what_a_person_has_added(run):
@@ -226,9 +244,9 @@ def test_a_second_export_keeps_what_a_person_has_added(run):
 def test_an_export_survives_a_process_that_was_killed_while_it_was_replaced(run):
     out = exported(run).out
     (out / "notes.md").write_text("mine")
-    out.rename(out.with_name("export.old"))
+    out.rename(staging._beside(out)[1])
     assert (exported(run).out / "notes.md").read_text() == "mine"
-    assert not list(run.glob("export.*"))
+    assert not any(each.exists() for each in staging._beside(out))
 
 
 def test_every_file_of_an_export_except_the_card_is_sealed(run):
@@ -260,7 +278,7 @@ def test_two_exports_at_the_same_time_are_refused(run):
         exported(run)
     assert "is being written by process" in str(refused.value)
     assert exported(run).out.exists()
-    assert not list(run.glob("export.*"))
+    assert not (run / "export.lock").exists()
 
 
 def test_exporting_runs_no_code_without_trust(run, tmp_path):

@@ -23,8 +23,8 @@ def stage_folder(out: Path) -> Iterator[Path]:
     Files that a person has added to the older export are kept. The folder is sealed before it is renamed.
     Only one process at a time can write to `out`.
     """
-    out = out.absolute()
-    stage, old = (out.with_name(f"{out.name}{end}") for end in (".partial", ".old"))
+    out = out.resolve()  # what a link names is replaced, not the link
+    stage, old = _beside(out)
     if out.exists() and not (out / "export.json").exists():
         raise StoreError(f"{out} exists and is not an export. Choose another --out.")
     make_folder(out.parent)
@@ -46,6 +46,15 @@ def stage_folder(out: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(stage, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _beside(out: Path) -> tuple[Path, Path]:
+    """Return the temporary folder and the place of the older export.
+
+    Both are removed, so they have names that a person would not give to a copy of an export.
+    """
+    stage, old = (out.with_name(f".{out.name}.unspur-{end}") for end in ("partial", "replaced"))
+    return stage, old
 
 
 def _copy_persons_files(out: Path, stage: Path) -> None:
