@@ -237,8 +237,13 @@ def test_a_second_export_keeps_what_a_person_has_added(run):
     assert ["my words" in text for text in cards] == [False, True, True]
     assert not (out / "model.onnx").exists()
     (out / "manifest.json").write_text("damaged")
-    exported(run, "safetensors")
+    (out / "report.html").write_text("of the export before")
+    with pytest.warns(UserWarning, match=r"README\.md was edited"):
+        exported(run, "safetensors")
     runs.load(out)
+    assert (out / "notes.md").read_text() == "mine"
+    assert (out / ".git" / "HEAD").read_text() == "main"
+    assert not (out / "report.html").exists()
 
 
 def test_an_export_survives_a_process_that_was_killed_while_it_was_replaced(run):

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import StoreError
+from ..runs.run_folder import REPORT
 from ..store import claim, make_folder, persons_files, seal_folder
+from .export_report import WHAT
 
 CARD_FILES = ("README.md", ".gitattributes")  # a person may change these
 
@@ -58,12 +60,15 @@ def _beside(out: Path) -> tuple[Path, Path]:
 
 
 def _copy_persons_files(out: Path, stage: Path) -> None:
-    """Copy what a person has added to an older export; a card that was edited gets another name."""
+    """Copy what a person has added to an older export; a card that was edited gets another name.
+
+    The page of the older export is left out, because it is about another model.
+    """
     try:
         paths = persons_files(out)
-    except StoreError:  # the manifest is damaged, and the export repairs it
-        return
-    for path in paths:
+    except StoreError:  # the manifest is damaged, so keep all that is not a sealed file of exports
+        paths = [path for path in sorted(out.iterdir()) if path.name not in WHAT]
+    for path in (path for path in paths if path.name != REPORT):
         others = (f"{path.stem}-{number}{path.suffix}" for number in itertools.count(1))
         names = itertools.chain([path.name], others)
         name = next(each for each in names if not (stage / each).exists())
