@@ -12,11 +12,12 @@ from ..data.csv_text import escape_cell
 from ..data.splits import Splits
 from ..errors import StoreError
 from ..parallel import from_first
-from ..store import Kind, claim, folder_kind, make_folder, sweep, write_bytes
+from ..store import Kind, claim, folder_kind, make_folder, read_json, sweep, write_bytes
 
 SKIPPED = "skipped.csv"
 RECORDS: dict[str, Kind] = {"export.json": "export", "run.json": "run", "audit.json": "audit"}
 
+MODEL_KINDS: tuple[Kind, ...] = ("ordinary", "debiased")  # folders of models in that of a run
 WORDS: dict[Kind, str] = {
     "run": "a run",
     "ordinary": "the ordinary model of a run",
@@ -82,6 +83,27 @@ def refuse_other(out: Path, kind: Kind) -> None:
             f"{out} contains {WORDS[current]}, whose files would be mixed with those of {WORDS[kind]}. "
             "Choose another --out."
         )
+    if kind == "run":
+        for part in MODEL_KINDS:
+            _refuse_result_in(out / part, part)
+
+
+def _refuse_result_in(folder: Path, part: Kind) -> None:
+    """Raise StoreError if the folder of another model of a run contains a result of its own."""
+    current = kind_of(folder)
+    if current in (None, part) or (current == "run" and _names_model(folder, part)):
+        return
+    raise StoreError(
+        f"{folder} contains {WORDS[current]}, whose files would be replaced by {WORDS[part]} in "
+        f"{folder.parent}. Choose another --out."
+    )
+
+
+def _names_model(folder: Path, part: Kind) -> bool:
+    """Return whether run.json says that it is about that model; its manifest may be lost or damaged."""
+    with contextlib.suppress(StoreError, AttributeError):
+        return bool(read_json(folder / "run.json").get("model") == part)
+    return False
 
 
 def kind_of(folder: Path) -> Kind | None:
