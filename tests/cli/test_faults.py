@@ -286,7 +286,8 @@ def stored_size(desk: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("errors", "printed"), [("strict", b"\xff"), ("replace", b"?"), ("backslashreplace", b"\\udcff")]
+    ("errors", "printed"),
+    [("strict", b"\xff"), ("replace", b"?"), ("backslashreplace", b"\\udcff")],
 )
 def test_names_that_are_no_text_are_printed_as_the_user_has_chosen(
     monkeypatch: pytest.MonkeyPatch, errors: str, printed: bytes

@@ -134,7 +134,9 @@ def test_there_are_not_more_training_images_than_images(tmp_path: Path) -> None:
     photos = save(tmp_path / "photos", train)
     files = sorted(photos.rglob("*.png"))
     files[0].write_bytes(b"broken")
-    readable = LabelledImages(Split(train.images[:39], train.targets[:39]), ("stands", "lies"), files=tuple(files))
+    readable = LabelledImages(
+        Split(train.images[:39], train.targets[:39]), ("stands", "lies"), files=tuple(files)
+    )
     shutil.copytree(photos, tmp_path / "copy")
     found = count_training_images(tmp_path / "run", str(tmp_path / "copy"), readable, str(photos))
     assert found == 39

@@ -135,9 +135,7 @@ def _write_bundle(
         if (folder / name).exists():
             shutil.copyfile(folder / name, stage / name)
     if (folder / "run.json").exists():
-        write_json(
-            stage / "run.json", _moved(read_record(folder), folder, stage, hub=hub)
-        )
+        write_json(stage / "run.json", _moved(read_record(folder), folder, stage, hub=hub))
     return about
 
 
