@@ -102,6 +102,8 @@ def _samples(context: Context, results: Results) -> Measured | None:
     if not {"mine", "pretrain"} <= results.keys():
         return None
     split, among = context.selection_samples
+    if context.trains_on(split):
+        return None
     return Measured(split, among, results.suspects(split).conflict[among])
 
 

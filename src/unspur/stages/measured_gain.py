@@ -82,7 +82,11 @@ def measured_samples(context: Context, results: Results) -> Measured | None:
     if context.splits.test is not None:
         every = results.suspects("test").conflict
         parts.insert(0, ("test", every | ~every))
-    choices = (Measured(s, among, results.suspects(s).conflict[among]) for s, among in parts)
+    choices = (
+        Measured(s, among, results.suspects(s).conflict[among])
+        for s, among in parts
+        if not context.trains_on(s)
+    )
     return next((samples for samples in choices if samples.is_enough), None)
 
 
