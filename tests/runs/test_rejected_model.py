@@ -104,6 +104,7 @@ def test_a_later_run_that_keeps_its_model_removes_the_rejected_one(
         patch.setattr(gain_check, "is_worth_it", lambda gain: False)
         finished(tmp_path)
     assert (tmp_path / "run" / "debiased" / "model.safetensors").exists()
+    (tmp_path / "run" / "debiased" / "report.html").touch()  # unspur report writes it there
     again = Run(replace(judged(tmp_path / "store"), judge=None))
     stored = again.stored
     workflow.carry_out(again, tmp_path / "run")
