@@ -17,6 +17,14 @@ from ..store import Kind, claim, folder_kind, make_folder, read_json, sweep, wri
 SKIPPED = "skipped.csv"
 RECORDS: dict[str, Kind] = {"export.json": "export", "run.json": "run", "audit.json": "audit"}
 
+# Files of a result that a user's folder may have, too. Tables that can be edited are renamed instead.
+REPLACED: dict[Kind, tuple[str, ...]] = {
+    "run": (
+        *("manifest.json", "report.html", "model.safetensors", "masks.safetensors"),
+        *("model.json", "scores.json", "recipe.toml"),
+    ),
+    "audit": ("manifest.json", "report.html", "pictures.safetensors"),
+}
 MODEL_KINDS: tuple[Kind, ...] = ("ordinary", "debiased")  # folders of models in that of a run
 WORDS: dict[Kind, str] = {
     "run": "a run",
@@ -76,8 +84,10 @@ def refuse_source(out: Path, source: str) -> None:
 
 
 def refuse_other(out: Path, kind: Kind) -> None:
-    """Raise StoreError if a folder contains a result of another kind."""
+    """Raise StoreError if a folder contains a result of another kind, or files that are not from a result."""
     current = kind_of(out)
+    if current is None:
+        _refuse_foreign(out, kind)
     if current is not None and current != kind:
         raise StoreError(
             f"{out} contains {WORDS[current]}, whose files would be mixed with those of {WORDS[kind]}. "
@@ -86,6 +96,15 @@ def refuse_other(out: Path, kind: Kind) -> None:
     if kind == "run":
         for part in MODEL_KINDS:
             _refuse_result_in(out / part, part)
+
+
+def _refuse_foreign(out: Path, kind: Kind) -> None:
+    """Raise StoreError if a result would replace a user's files, such as the weights it starts from."""
+    if name := next((name for name in REPLACED.get(kind, ()) if (out / name).exists()), None):
+        raise StoreError(
+            f"{out / name} exists and is not from {WORDS[kind]}, which would replace it. Choose "
+            "another --out."
+        )
 
 
 def _refuse_result_in(folder: Path, part: Kind) -> None:
