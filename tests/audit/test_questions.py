@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from unspur.audit import conclusions
 from unspur.audit.border_evidence import BorderEvidence
 from unspur.audit.conclusions import VERDICTS
 from unspur.audit.evidence import Evidence, NetworkEvidence
@@ -354,3 +355,15 @@ def test_thresholds_of_an_earlier_version_do_not_use_newer_questions():
     mislabelled = replace(strong, error=0.5)
     assert judge(mislabelled).code == "noise"
     assert judge(mislabelled, thresholds=limits).code == "nothing"
+
+
+def test_audits_of_an_earlier_version_keep_their_verdict_on_few_suspects():
+    """Their page derives its questions from the recorded thresholds, beside the recorded verdict."""
+    earlier = {k: v for k, v in vars(T).items() if k not in BEFORE}
+    limits = Thresholds.from_record(earlier)
+    weak = Evidence(900, 40, 0.04, 0.5, networks={"taught": network((0.2, 0.01), None, None)})
+    assert conclude(weak) is conclusions.TOO_FEW_FOR_GAIN
+    assert conclude(weak, thresholds=limits) is conclusions.MERELY_HARD
+    names = [step.name for step in steps(weak, thresholds=limits)]
+    assert not {"few", "few images", "border", "labels"} & set(names)
+    assert "inf" not in " ".join(step.required for step in steps(weak, thresholds=limits))

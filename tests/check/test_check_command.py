@@ -123,6 +123,7 @@ def test_a_shortcut_is_an_alarm(
     assert (tmp_path / "mine.md").read_text() == summary.read_text()
     accepted = invoke(home, folder, "--update", baseline="other.json")
     assert accepted.exit_code == 0
+    assert "the baseline may have a shortcut. It is red.\n" in accepted.output
     assert invoke(home, folder, baseline="other.json").exit_code == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
@@ -282,3 +283,18 @@ def stored_size(desk: Path) -> str:
 
     (path,) = (desk / "store").glob("pretrain-*")
     return size(folder_size(path))
+
+
+@pytest.mark.parametrize(
+    ("errors", "printed"),
+    [("strict", b"\xff"), ("replace", b"?"), ("backslashreplace", b"\\udcff")],
+)
+def test_names_that_are_no_text_are_printed_as_the_user_has_chosen(
+    monkeypatch: pytest.MonkeyPatch, errors: str, printed: bytes
+) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii", errors=errors))
+    monkeypatch.setattr(cli, "app", lambda: print("\udcff", end=""))
+    cli.main()
+    sys.stdout.flush()
+    assert raw.getvalue() == printed

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from deploy_nets import SmallViT
 from sealing import edit, reseal
 from unspur import cli, masks, recipes, runs
-from unspur.deploy import card, formats
+from unspur.deploy import card, formats, staging
 from unspur.deploy.check_images import check_images, find_source
 from unspur.deploy.export import export
 from unspur.deploy.measure import latencies
@@ -127,6 +127,13 @@ def test_the_table_has_costs_and_accuracy(run):
 
 
 @pytest.mark.slow
+def test_the_table_of_an_ordinary_model_has_no_debiased_one(run):
+    edit(run / "scores.json", ordinary=ACCURACY)
+    done = exported(run, make_slim=False)
+    table = {row[0]: row[1:] for row in done.table}
+    assert table["unbiased accuracy of the ordinary model"] == ["90.0 %", "90.0 %", "–"]
+
+
 def test_onnx_and_pt2_compute_the_same(run):
     pytest.importorskip("onnxscript", reason="the extra deploy")
     onnx = pytest.importorskip("onnx", reason="the extra deploy")
@@ -173,12 +180,29 @@ def test_a_failed_export_leaves_nothing_behind(run, monkeypatch):
 
 
 def test_what_a_killed_export_left_does_not_get_into_the_next_one(run):
-    for end in (".partial", ".old"):
-        (run / f"export{end}").mkdir()
-        (run / f"export{end}" / "whole.onnx").touch()
-    done = exported(run)
-    assert "whole.onnx" not in {path.name for path in done.out.iterdir()}
-    assert not [path.name for path in run.iterdir() if path.suffix in (".partial", ".old")]
+    left = staging._beside(run / "export")
+    for each in left:
+        each.mkdir()
+        (each / "whole.onnx").touch()
+        exported(run)
+    assert not (run / "export" / "whole.onnx").exists()
+    assert not any(each.exists() for each in left)
+
+
+def test_copies_that_a_person_has_made_of_an_export_are_kept(run):
+    for end in ("old", "partial", "backup"):
+        exported(run).out.rename(run / f"export.{end}")
+    exported(run)
+    for end in ("old", "partial", "backup"):
+        runs.load(run / f"export.{end}")
+
+
+def test_an_export_through_a_link_replaces_what_the_link_names(run, tmp_path):
+    (run / "export").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    for _ in range(3):
+        exported(run)
+    assert (run / "export").is_symlink()
+    runs.load(tmp_path / "elsewhere")
 
 
 def test_a_folder_that_is_not_an_export_is_not_replaced(run, tmp_path):
@@ -190,10 +214,11 @@ def test_a_folder_that_is_not_an_export_is_not_replaced(run, tmp_path):
 
 
 def test_a_second_export_replaces_the_first(run):
+    before = {path.name for path in run.iterdir()}
     exported(run, "packed")
     done = exported(run, "safetensors")
     assert not (done.out / "model.packed.safetensors").exists()
-    assert not list(run.glob("export.*"))
+    assert not [path for path in run.iterdir() if path.name not in {*before, "export"}]
 
 
 def test_a_second_export_keeps_what_a_person_has_added(run):
@@ -212,16 +237,21 @@ def test_a_second_export_keeps_what_a_person_has_added(run):
     assert ["my words" in text for text in cards] == [False, True, True]
     assert not (out / "model.onnx").exists()
     (out / "manifest.json").write_text("damaged")
-    exported(run, "safetensors")
+    (out / "report.html").write_text("of the export before")
+    with pytest.warns(UserWarning, match=r"README\.md was edited"):
+        exported(run, "safetensors")
     runs.load(out)
+    assert (out / "notes.md").read_text() == "mine"
+    assert (out / ".git" / "HEAD").read_text() == "main"
+    assert not (out / "report.html").exists()
 
 
 def test_an_export_survives_a_process_that_was_killed_while_it_was_replaced(run):
     out = exported(run).out
     (out / "notes.md").write_text("mine")
-    out.rename(out.with_name("export.old"))
+    out.rename(staging._beside(out)[1])
     assert (exported(run).out / "notes.md").read_text() == "mine"
-    assert not list(run.glob("export.*"))
+    assert not any(each.exists() for each in staging._beside(out))
 
 
 def test_every_file_of_an_export_except_the_card_is_sealed(run):
@@ -253,7 +283,7 @@ def test_two_exports_at_the_same_time_are_refused(run):
         exported(run)
     assert "is being written by process" in str(refused.value)
     assert exported(run).out.exists()
-    assert not list(run.glob("export.*"))
+    assert not (run / "export.lock").exists()
 
 
 def test_exporting_runs_no_code_without_trust(run, tmp_path):
@@ -309,6 +339,26 @@ def test_the_card_says_what_was_found(run):
     other = card.card(about, unknown, {}, done.table, {})
     assert "shortcut was not labelled" in other
     assert "did not search" in other
+
+
+def test_the_card_of_an_ordinary_model_says_why_it_is_the_result(run):
+    about = read_json(run / "model.json")
+    only = {**SCORES, "ordinary": ACCURACY, "selection": {}}
+    refused = {"debias": False, "verdict": "nothing", "text": "No sign of a shortcut: told so."}
+    kept, scored = {"keep": False}, [["cost", "1"]]
+    judged = {**only, "mining": None, "judge": refused}
+    rejected = {**only, "judge": {**refused, "debias": True, "text": "It is likely: told so."}}
+    text = card.card(about, judged, {}, scored, {})
+    assert "No sign of a shortcut: told so." in text
+    assert "did not search" not in text
+    assert "| debiased |" not in text
+    text = card.card(about, {**rejected, "gain_check": kept}, {}, scored, {})
+    assert "It is likely: told so. Debiasing was tried and is not worth its cost" in text
+    assert "| ordinary | 90.0 %" in text
+    assert "| debiased |" not in text
+    text = card.card(about, {**only, "mining": None}, {"model": "ordinary"}, scored, {})
+    assert "did not search" not in text
+    assert "| debiased |" in card.card(about, SCORES, {}, scored, {})
 
 
 def test_the_card_escapes_names(run):
@@ -409,13 +459,28 @@ def test_the_command_without_the_data_checks_with_noise(run):
 
 
 def test_an_export_says_where_the_images_of_the_run_are(run, tmp_path):
-    before = read_json(run / "run.json")
-    edit(run / "run.json", source="../photos", store="../store")
+    before = {**read_json(run / "run.json"), "command": ""}
+    command = "unspur debias /home/me/photos --out run"
+    edit(run / "run.json", source="../photos", store="../store", command=command)
     for out in (run / "export", tmp_path / "far" / "away"):
         export(run, out, images(), kinds=("safetensors",), make_slim=False, seconds=0.0)
         assert find_source(out) == str(tmp_path / "photos")
     export(run, out, images(), kinds=("safetensors",), make_slim=False, seconds=0.0, hub=True)
     assert read_json(out / "run.json") == before  # for the Hub without paths
+
+
+@pytest.mark.parametrize("name", ["run", "ordinary", "debiased"])
+def test_a_run_may_be_named_like_a_folder_of_its_models(tmp_path, name):
+    run = save_run(tmp_path / name, 0.5)
+    edit(run / "run.json", source="../photos")
+    assert find_source(run) == str(tmp_path / "photos")
+    for kind in ("ordinary", "debiased"):
+        other = save_run(run / kind, 0.5)
+        edit(other / "run.json", model=kind)
+        assert find_source(other) == str(tmp_path / "photos")
+        out = tmp_path / "exports" / kind
+        export(other, out, images(), kinds=("safetensors",), make_slim=False, seconds=0.0)
+        assert find_source(out) == str(tmp_path / "photos")
 
 
 def test_the_command_checks_with_the_images_of_an_option(run, tmp_path):

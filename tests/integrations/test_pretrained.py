@@ -106,6 +106,17 @@ def test_an_export_is_saved_as_it_is(run, tmp_path):
     assert first.read_text() == second.read_text()
 
 
+def test_a_saved_export_has_no_paths_of_this_machine(run, tmp_path):
+    unspur.export(run, tmp_path / "export", model=TinyNet())
+    assert "store" in json.loads((tmp_path / "export" / "run.json").read_text())
+    saved = unspur.PretrainedClassifier(tmp_path / "export", model=TinyNet())
+    saved.save_pretrained(tmp_path / "saved")
+    record = json.loads((tmp_path / "saved" / "run.json").read_text())
+    assert not {"store", "source"} & record.keys()
+    assert record["command"] == ""
+    unspur.load(tmp_path / "saved", TinyNet())
+
+
 @pytest.mark.parametrize("options", [{"license": "mit"}, {"slim": True}])
 def test_an_export_cannot_get_another_licence_or_fewer_channels(run, tmp_path, options):
     unspur.export(run, tmp_path / "export", model=TinyNet())

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from pages import plain
-from unspur.report import gain_words
+from unspur.report import gain_words, words
 from unspur.report.terminal import score_table, summary
+from unspur.runs.intervals import Intervals
 from unspur.stages.measured_gain import paired_gain
 
 UNKNOWN = {"unbiased": None, "aligned": None, "conflicting": None, "worst_group": None}
@@ -89,3 +90,15 @@ def test_a_run_whose_result_is_the_ordinary_model_has_one_row() -> None:
     refitted = {**ended, "refit": {"strength": 1.0}}
     assert [*score_table(refitted).columns[0].cells] == ["ordinary", "debiased"]
     assert [*score_table(scores()).columns[0].cells] == ["ordinary", "pruned", "debiased"]
+
+
+def test_a_loss_that_is_not_significant_is_not_called_a_gain() -> None:
+    before = {"conflicting": 0.6, "aligned": 0.9}
+    scores = {
+        "ordinary": before,
+        "debiased": {**before, "conflicting": 0.57},
+        "evaluated_on": "test",
+    }
+    said = words.change(scores, Intervals({}, {"conflicting": (-0.07, 0.01)}))
+    assert "−3.0 points" in said
+    assert said.endswith("This change is not significant.")

@@ -14,7 +14,9 @@ import torch
 
 from toys import Counting, TinyNet, shapes_set
 from unspur import models, recipes
+from unspur.cli import bench_command
 from unspur.data.splits import Splits
+from unspur.errors import StoreError
 from unspur.recipes import Recipe, published
 from unspur.runs import bench, tables
 from unspur.stages import Run
@@ -271,3 +273,20 @@ def test_every_data_set_has_its_own_metric() -> None:
     for data, value in (("bffhq", 0.2), ("celeba", 0.1), ("cmnist", 0.5)):
         metric = published.METRICS.get(data, "unbiased")
         assert bench.summarise([run], metric=metric)["debiased"]["mean"] == value
+
+
+@pytest.mark.parametrize("out", ["notes.md", "notes", "notes.json"])
+def test_files_that_are_not_from_a_bench_are_not_replaced(
+    tmp_path: Path, results: dict[str, Any], out: str
+) -> None:
+    """The check comes before the runs, so that none of them is lost."""
+    (tmp_path / "notes.md").write_text("mine")
+    with pytest.raises(StoreError, match=r"notes\.md exists and is not from a bench"):
+        bench.refuse_other_files(tmp_path / out)
+    with pytest.raises(StoreError, match=r"notes\.md exists"):
+        bench_command.bench(["demo"], str(tmp_path / out))
+    (tmp_path / "notes.md").unlink()
+    for _ in range(2):
+        bench.refuse_other_files(tmp_path / out)
+        bench.save(results, tmp_path / out)
+    bench.refuse_other_files("s3://bucket/notes.md")

@@ -19,6 +19,7 @@ from unspur.check.baseline import CheckSettings
 from unspur.check.checking import CheckInput
 from unspur.data.custom.labelled import LabelledImages
 from unspur.deploy import card
+from unspur.errors import StoreError
 from unspur.report import gain_words, terminal
 from unspur.runs.classifier import Classifier
 from unspur.runs.evaluation import Evaluation, score_models
@@ -92,6 +93,8 @@ def test_page_and_terminal_say_why_and_where_the_debiased_model_is(tmp_path: Pat
     assert "Debiasing is not worth its cost: the ordinary model is the result" in page
     assert "gain in points" in page
     assert "A shortcut is likely" in page
+    assert "wrong by the ordinary model" in page
+    assert "wrong after debiasing" not in page
 
 
 def test_a_later_run_that_keeps_its_model_removes_the_rejected_one(
@@ -101,6 +104,7 @@ def test_a_later_run_that_keeps_its_model_removes_the_rejected_one(
         patch.setattr(gain_check, "is_worth_it", lambda gain: False)
         finished(tmp_path)
     assert (tmp_path / "run" / "debiased" / "model.safetensors").exists()
+    (tmp_path / "run" / "debiased" / "report.html").touch()  # unspur report writes it there
     again = Run(replace(judged(tmp_path / "store"), judge=None))
     stored = again.stored
     workflow.carry_out(again, tmp_path / "run")
@@ -162,3 +166,27 @@ def test_words_for_a_gain_that_could_not_be_checked() -> None:
     assert "only 3 suspects" in gain_words.unchecked(few)
     assert gain_words.unchecked({"gain_check": {**few["gain_check"], "open": False}}) == ""
     assert gain_words.unchecked({}) == ""
+
+
+@pytest.mark.parametrize("name", ["ordinary", "debiased"])
+def test_another_run_in_the_folder_of_a_model_is_not_touched(tmp_path: Path, name: str) -> None:
+    other = tmp_path / "run" / name
+    workflow.carry_out(Run(judged(tmp_path / "store")), other)
+    before = {path.name: path.read_bytes() for path in other.iterdir() if path.is_file()}
+    with pytest.raises(StoreError, match=rf"{name} contains a run, .*Choose another --out"):
+        workflow.carry_out(Run(judged(tmp_path / "store")), tmp_path / "run")
+    assert {path.name: path.read_bytes() for path in other.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize("left", ["", "damaged"])
+@pytest.mark.usefixtures("reject")
+def test_a_folder_of_a_model_is_written_again_if_its_manifest_is_lost(
+    tmp_path: Path, left: str
+) -> None:
+    finished(tmp_path)
+    manifest = tmp_path / "run" / "debiased" / "manifest.json"
+    manifest.write_text(left)
+    if not left:
+        manifest.unlink()
+    finished(tmp_path)
+    unspur.load(tmp_path / "run" / "debiased", TinyNet())

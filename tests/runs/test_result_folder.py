@@ -27,8 +27,8 @@ from sealing import reseal
 from unspur import runs, stages, workflow
 from unspur.errors import StoreError
 from unspur.report import page
-from unspur.runs.result_folder import write_alone
-from unspur.store import claim
+from unspur.runs.result_folder import refuse_other, write_alone
+from unspur.store import Kind, claim
 
 
 def carry_out(folder: Path, *changes: str) -> workflow.Outcome:
@@ -280,3 +280,20 @@ def test_a_damaged_log_does_not_stop_the_page(folder: Path) -> None:
         page.write(folder)
     with pytest.warns(UserWarning, match=r"log\.jsonl is damaged"):
         carry_out(folder.parent)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "manifest.json", "report.html"])
+@pytest.mark.parametrize("kind", ["run", "audit"])
+def test_files_that_are_not_from_a_result_are_not_replaced(
+    tmp_path: Path, kind: Kind, name: str
+) -> None:
+    """Such as the weights that a run starts from: --init weights/model.safetensors --out weights."""
+    (tmp_path / name).write_text("mine")
+    if kind == "audit" and name == "model.safetensors":
+        refuse_other(tmp_path, kind)  # an audit writes no such file
+        return
+    with pytest.raises(StoreError, match=rf"{name} exists and is not from .* Choose another --out"):
+        refuse_other(tmp_path, kind)
+    (tmp_path / name).unlink()
+    (tmp_path / "notes.txt").write_text("mine")
+    refuse_other(tmp_path, kind)

@@ -14,8 +14,10 @@ from PIL import Image
 
 import unspur
 from toys import TinyNet, shapes_set
+from unspur.data.custom.labelled import LabelledImages
 from unspur.data.splits import Split, Splits
 from unspur.runs.evaluation import Evaluation
+from unspur.runs.training_images import count_training_images
 
 SHORT = {"pretrain.steps": 4}
 
@@ -124,3 +126,17 @@ def test_images_that_were_moved_or_a_run_without_a_record_are_no_error(
     (tmp_path / "run" / "run.json").write_text("[]")
     (tmp_path / "run" / "manifest.json").unlink()
     assert evaluate(tmp_path / "run", home / "other")[0].training_images == 0
+
+
+def test_there_are_not_more_training_images_than_images(tmp_path: Path) -> None:
+    train = shapes_set(seed=1).train
+    assert isinstance(train, Split)
+    photos = save(tmp_path / "photos", train)
+    files = sorted(photos.rglob("*.png"))
+    files[0].write_bytes(b"broken")
+    readable = LabelledImages(
+        Split(train.images[:39], train.targets[:39]), ("stands", "lies"), files=tuple(files)
+    )
+    shutil.copytree(photos, tmp_path / "copy")
+    found = count_training_images(tmp_path / "run", str(tmp_path / "copy"), readable, str(photos))
+    assert found == 39

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+import toys
 from toys import shapes_set
-from true_miner import TrueMiner, judged, own, train_only
+from true_miner import TrueMiner, Yes, judged, own, train_only
 from unspur import stages
 from unspur.stages import gain_check
 from unspur.stages.driver import Run
@@ -120,6 +121,19 @@ def test_the_check_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(gain_check, "_compare", refuse)
     stages.run_together([again])
     assert again.gain_check == first.gain_check
+
+
+@pytest.mark.parametrize("on", ["train", "valid"])
+def test_samples_that_a_head_was_fitted_to_measure_no_gain(tmp_path: Path, on: str) -> None:
+    whole = shapes_set(samples=600, conflicting=200, seed=1)
+    splits = replace(whole, test=None, bias={n: whole.bias[n] for n in ("train", "valid")})
+    changes = ["mine.how=crossfit", "plan=dfr-mined", f"refit.on={on}", "refit.subsets=2"]
+    context = toys.context(tmp_path, changes, splits=splits)
+    context = replace(context, miner=TrueMiner(splits, []), judge=Yes())
+    run = Run(context)
+    ((_, scores),) = stages.run_together([run])
+    assert (run.gain_check is not None) == (on == "train")
+    assert (scores.facts["unseen"] is not None) == (on == "train")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from . import conclusions
 from .evidence import Evidence
 from .formatting import percent, percent_beside
@@ -39,6 +41,9 @@ class HasLikelyLabels(Question):
     asks = "If most images are hard: are the labels of the most confident mistakes likely classes?"
     no = conclusions.WRONG_LABELS_AMONG_HARD
     miner_only = True
+
+    def is_known(self, limits: Thresholds) -> bool:
+        return math.isfinite(limits.wrong_labels)
 
     def is_asked(self, e: Evidence) -> bool:
         return e.far_labels is not None and e.error > THRESHOLDS.error

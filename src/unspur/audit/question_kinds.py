@@ -65,6 +65,10 @@ class Question(ABC):
         """Return how close the answer is to the other one; None if more than one number decides it."""
         return None
 
+    def is_known(self, limits: Thresholds) -> bool:
+        """Return whether the version that recorded these thresholds asked this question."""
+        return True
+
     def is_asked(self, e: Evidence) -> bool:
         return self.miner_only or bool(e.networks)
 

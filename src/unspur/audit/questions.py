@@ -8,6 +8,8 @@ decides, and which views show the shortcut.
 
 from __future__ import annotations
 
+import math
+
 from . import conclusions
 from .evidence import Evidence
 from .formatting import beside, p_value, percent, percent_beside
@@ -74,6 +76,9 @@ class ShowsBorder(Question):
     asks = "Does the border alone predict the class, and does the centre sometimes contradict it?"
     yes = conclusions.SHORTCUT_IN_BORDER
 
+    def is_known(self, limits: Thresholds) -> bool:
+        return math.isfinite(limits.border_error)
+
     def is_asked(self, e: Evidence) -> bool:
         return e.border is not None
 
@@ -124,6 +129,9 @@ class MayBeHard(Question):
     asks = "Is there a sign of a shortcut that hard images may also give, because there are so few images?"
     yes = conclusions.TOO_FEW_IMAGES
 
+    def is_known(self, limits: Thresholds) -> bool:
+        return limits.few_images > 0
+
     def is_asked(self, e: Evidence) -> bool:
         return super().is_asked(e) and e.samples < THRESHOLDS.few_images
 
@@ -158,8 +166,11 @@ class HasTooFewForGain(Question):
     asks = "Is a network better on the suspects, but are they too few to rule out chance?"
     yes = conclusions.TOO_FEW_FOR_GAIN
 
+    def is_known(self, limits: Thresholds) -> bool:
+        return limits.few_images > 0  # it is as old as the question about few images
+
     def holds(self, e: Evidence, limits: Thresholds) -> bool:
-        if e.gain is None or e.suspects >= FEW_SUSPECTS:
+        if e.gain is None or e.suspects >= FEW_SUSPECTS or not self.is_known(limits):
             return False
         gain = e.gain[1]
         return gain.value >= limits.gain and limits.p_value < gain.p_value <= FEW_P_VALUE

@@ -113,9 +113,12 @@ def rests_on_border(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> bool
 
 
 def steps(e: Evidence, *, thresholds: Thresholds = THRESHOLDS) -> list[Step]:
-    """Return all questions with their answers; only the first that decides has a conclusion."""
+    """Return all questions with their answers; only the first that decides has a conclusion.
+
+    Questions that the version of the audit did not ask are left out.
+    """
     decided, found = False, []
-    for question in QUESTIONS:
+    for question in (each for each in QUESTIONS if each.is_known(thresholds)):
         step = _step(question, e, thresholds, decided=decided)
         decided = decided or step.conclusion is not None
         found.append(step)

@@ -48,7 +48,7 @@ def unspur(
 
 def main() -> None:
     """Run the command line; an error becomes a message and an exit code: 2, 1, or 130 after Ctrl-C."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="surrogateescape")  # names of files are printed byte for byte
     warnings.showwarning = lambda message, *rest: err.print(f"warning: {message}", markup=False)
     try:

@@ -70,6 +70,7 @@ def bench(
     loaded = [recipes.load(each, changes) for name in names for each in recipes.match(name)]
     many, chosen = ManyRuns(loaded, _numbers(seeds), together), ListPart.parse(part)
     where = out if is_address(out) else Path(out)
+    benching.refuse_other_files(where)
     site, records, began = (
         Site(device, store, data_root, threads),
         RunRecords(where),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..runs.intervals import Interval, Intervals
-from ..runs.named_models import returns_ordinary
+from ..runs.named_models import is_only_ordinary, returns_ordinary
 
 HUB = """\
 ---
@@ -24,6 +24,9 @@ tags:
 
 """
 INTERVALS = " In brackets: 95 % intervals over the scored images."
+REJECTED = (
+    "Debiasing was tried and is not worth its cost on these images, so this is the ordinary model."
+)
 USAGE = """\
 ```python
 import unspur
@@ -53,7 +56,7 @@ def card(
         f"# {plain(run.get('recipe', 'model'))}",
         _title(run, plain(version), ordinary_result=returns_ordinary(scores)),
         "## Verdict",
-        _verdict(scores),
+        _verdict(scores, run),
         "## Scores",
         _markdown(_score_rows(scores, intervals)),
         f"Measured on: {plain(scores['evaluated_on'])}." + INTERVALS * (intervals is not None),
@@ -83,18 +86,23 @@ def _title(run: Mapping[str, Any], version: str, *, ordinary_result: bool) -> st
     return f"An image classifier from which a shortcut was removed with unspur {version}."
 
 
-def _verdict(scores: Mapping[str, Any]) -> str:
-    mined = scores.get("mining")
-    if not mined:
+def _verdict(scores: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    """Return the verdict of the audit or, if there was none, of the check of the suspects."""
+    if run.get("model") == "ordinary":
+        return "This is the ordinary model of a run. The verdict is in the folder of that run."
+    found = scores.get("judge") or scores.get("mining")
+    if not found:
         return "This run did not search for a shortcut."
-    return plain(mined["text"])
+    check = scores.get("gain_check")
+    return f"{plain(found['text'])} {REJECTED if check and not check['keep'] else ''}".strip()
 
 
 def _score_rows(scores: Mapping[str, Any], intervals: Intervals | None) -> list[list[str]]:
     known = scores["debiased"]["unbiased"] is not None
     columns = ["unbiased", "aligned", "conflicting", "worst_group"] if known else ["average"]
     rows = [["model", *(c.replace("_", " ") for c in columns)]]
-    for name in ("ordinary", "pruned", "debiased"):
+    names = ("ordinary",) if is_only_ordinary(scores) else ("ordinary", "pruned", "debiased")
+    for name in names:
         if scores.get(name):
             known_intervals = intervals.accuracy.get(name, {}) if intervals else {}
             cells = (_score(scores[name].get(c), known_intervals.get(c)) for c in columns)

@@ -6,6 +6,7 @@ import copy
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from ..errors import DataError, UnspurError
 from ..recipes.settings import DataSettings
 from ..runs.classifier import Classifier, load
 from ..runs.model_description import read_description
-from ..runs.run_folder import DEBIASED, ORDINARY, is_remote
+from ..runs.run_folder import is_remote
 from ..store import read_json
 
 COUNT = 64
@@ -89,13 +90,25 @@ def _benchmark(settings: DataSettings, root: Path | None) -> data.Part:
 
 def find_source(folder: Path) -> str:
     """Return where a run found the user's images; raise DataError if they were not files."""
-    folder = folder.parent if folder.name in (ORDINARY, DEBIASED) else folder
-    source = read_json(folder / "run.json").get("source", "")
+    source = read_record(folder).get("source", "")
     if not source:
         raise DataError(
             "the run got its data from Python, not from files. Name a folder of images with --images."
         )
     return str(source) if is_remote(source) else os.path.normpath(folder / source)
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Return run.json; for the folder of another model of a run, with the images of that run."""
+    record = read_json(folder / "run.json")
+    run = folder.resolve().parent / "run.json"
+    # Not by the name of the folder alone: a user may have named a run or an export so.
+    if "source" in record or record.get("model") != folder.resolve().name or not run.is_file():
+        return record
+    source = str(read_json(run).get("source", ""))
+    if source and not is_remote(source):
+        source = os.path.join(os.pardir, source)
+    return {**record, "source": source} if source else record
 
 
 def _noise(folder: Path, shape: tuple[int, int, int]) -> Tensor:

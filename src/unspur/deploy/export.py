@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +20,14 @@ from ..masks.channels import Slimmed, slim
 from ..runs.classifier import Classifier
 from ..runs.model_description import read_description
 from ..runs.run_folder import is_remote
-from ..store import check_finite, read_json, write_tensors
+from ..store import check_finite, read_json, seal_folder, write_tensors
+from ..store.manifest import MANIFEST
 from ..store.packing import NAME as PACKED
 from ..store.packing import plain_zeros, write_packed
 from . import formats
-from .export_report import measure_models, write_json, write_report
-from .staging import seal_export, stage_folder
+from .check_images import read_record
+from .export_report import WHAT, measure_models, write_json, write_report
+from .staging import CARD_FILES, seal_export, stage_folder
 
 BLOCK = (
     4  # the number of channels stays a multiple of this; ONNX Runtime is slow with other numbers
@@ -132,22 +135,34 @@ def _write_bundle(
         if (folder / name).exists():
             shutil.copyfile(folder / name, stage / name)
     if (folder / "run.json").exists():
-        write_json(
-            stage / "run.json", _moved(read_json(folder / "run.json"), folder, stage, hub=hub)
-        )
+        write_json(stage / "run.json", _moved(read_record(folder), folder, stage, hub=hub))
     return about
 
 
 def _moved(run: dict[str, Any], folder: Path, stage: Path, *, hub: bool) -> dict[str, Any]:
     """Return the record of a run with the paths of its store and its images relative to the export.
 
-    A folder for the Hub has none: they mean nothing on another machine.
+    A folder for the Hub has none, and no command, which names folders too: they mean nothing on another
+    machine.
     """
     paths = {name: run[name] for name in ("store", "source") if isinstance(run.get(name), str)}
     local = {name: path for name, path in paths.items() if path and not is_remote(path)}
     if hub:
-        return {name: value for name, value in run.items() if name not in local}
+        kept = {name: value for name, value in run.items() if name not in local}
+        return kept | ({"command": ""} if "command" in run else {})
     return run | {name: os.path.relpath(folder / path, stage) for name, path in local.items()}
+
+
+def copy_for_hub(folder: Path, out: Path) -> None:
+    """Copy an export to a folder, without the paths of its run; files of the same names are replaced."""
+    with tempfile.TemporaryDirectory(prefix="unspur-") as temporary:
+        stage = Path(temporary) / "export"
+        shutil.copytree(folder, stage)
+        record = read_json(stage / "run.json")
+        if (bare := _moved(record, folder, stage, hub=True)) != record:
+            write_json(stage / "run.json", bare)
+            seal_folder(stage, "export", set(WHAT) - {MANIFEST}, editable=CARD_FILES)
+        shutil.copytree(stage, out, dirs_exist_ok=True)
 
 
 def _write_formats(

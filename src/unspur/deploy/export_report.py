@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..runs.classifier import Classifier
 from ..runs.finished import stored_intervals
+from ..runs.named_models import is_only_ordinary
 from ..store import environment, read_json, write_bytes
 from ..store.manifest import MANIFEST
 from ..store.packing import NAME as PACKED
@@ -131,7 +132,8 @@ def _onnx_times(
 def _table(measurements: Measurements, scores: Mapping[str, Any]) -> list[list[str]]:
     """Return a table of both models with the ratio of their costs, and the accuracy before and after."""
     kind, before, after = _accuracy(scores)
-    name = f"{kind} accuracy, ordinary and debiased"
+    which = " of the ordinary model" if is_only_ordinary(scores) else ", ordinary and debiased"
+    name = f"{kind} accuracy{which}"
     return [
         ["", "whole", "exported", "ratio"],
         *_size_rows(measurements),

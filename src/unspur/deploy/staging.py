@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import StoreError
+from ..runs.run_folder import REPORT
 from ..store import claim, make_folder, persons_files, seal_folder
+from .export_report import WHAT
 
 CARD_FILES = ("README.md", ".gitattributes")  # a person may change these
 
@@ -23,8 +25,8 @@ def stage_folder(out: Path) -> Iterator[Path]:
     Files that a person has added to the older export are kept. The folder is sealed before it is renamed.
     Only one process at a time can write to `out`.
     """
-    out = out.absolute()
-    stage, old = (out.with_name(f"{out.name}{end}") for end in (".partial", ".old"))
+    out = out.resolve()  # what a link names is replaced, not the link
+    stage, old = _beside(out)
     if out.exists() and not (out / "export.json").exists():
         raise StoreError(f"{out} exists and is not an export. Choose another --out.")
     make_folder(out.parent)
@@ -48,13 +50,25 @@ def stage_folder(out: Path) -> Iterator[Path]:
             shutil.rmtree(old, ignore_errors=True)
 
 
+def _beside(out: Path) -> tuple[Path, Path]:
+    """Return the temporary folder and the place of the older export.
+
+    Both are removed, so they have names that a person would not give to a copy of an export.
+    """
+    stage, old = (out.with_name(f".{out.name}.unspur-{end}") for end in ("partial", "replaced"))
+    return stage, old
+
+
 def _copy_persons_files(out: Path, stage: Path) -> None:
-    """Copy what a person has added to an older export; a card that was edited gets another name."""
+    """Copy what a person has added to an older export; a card that was edited gets another name.
+
+    The page of the older export is left out, because it is about another model.
+    """
     try:
         paths = persons_files(out)
-    except StoreError:  # the manifest is damaged, and the export repairs it
-        return
-    for path in paths:
+    except StoreError:  # the manifest is damaged, so keep all that is not a sealed file of exports
+        paths = [path for path in sorted(out.iterdir()) if path.name not in WHAT]
+    for path in (path for path in paths if path.name != REPORT):
         others = (f"{path.stem}-{number}{path.suffix}" for number in itertools.count(1))
         names = itertools.chain([path.name], others)
         name = next(each for each in names if not (stage / each).exists())

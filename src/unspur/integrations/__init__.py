@@ -1,7 +1,7 @@
 """Use unspur with other libraries: scikit-learn, the Hugging Face Hub, experiment trackers.
 
 Importing this folder imports none of these libraries.
-May import: api, boundary, data, errors, extras, recipes, run_api, runs, workflow.
+May import: api, boundary, data, deploy, errors, extras, recipes, run_api, runs, workflow.
 """
 
 from . import trackers

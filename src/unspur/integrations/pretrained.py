@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from .. import run_api
 from ..boundary import explain_system
+from ..deploy.export import copy_for_hub
 from ..errors import UsageError
 from ..runs.classifier import load
 from ..runs.result_folder import refuse_other
@@ -72,7 +73,7 @@ class PretrainedClassifier(ModelHubMixin):
                     "out, or give the folder of the run."
                 )
             if self.folder.resolve() != Path(save_directory).resolve():
-                shutil.copytree(self.folder, save_directory, dirs_exist_ok=True)
+                copy_for_hub(self.folder, Path(save_directory))
             return
         with tempfile.TemporaryDirectory(prefix="unspur-") as temporary:
             out = Path(temporary) / "export"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -155,7 +155,7 @@ def content(run: Finished, *, tsne: bool = False) -> dict[str, Any]:
         "matrices": words.matrices(run.scores, names, run.classes, biases),
         "corrected": correction_words.describe(run.record.get("corrections")),
         "shelves": shelves,
-        "filters": gallery.filters(shelves, {"wrong": "wrong after debiasing"}),
+        "filters": gallery.filters(shelves, {"wrong": _wrong_filter(names)}),
         "looks": gallery.looks(facts, tensors) if facts.get("looks") else [],
         **_maps(tensors, names, run.classes, biases, tsne=tsne),
         "map_method": "t-SNE" if tsne else "the two principal components",
@@ -186,6 +186,10 @@ def _marks(sample: gallery.Sample) -> Sequence[str]:
     says = sample["says"]
     final = says.get("debiased", says.get("ordinary", sample["label"]))
     return ["wrong"] if final != sample["label"] else []
+
+
+def _wrong_filter(names: Mapping[str, str]) -> str:
+    return "wrong after debiasing" if "debiased" in names else "wrong by the ordinary model"
 
 
 def _maps(

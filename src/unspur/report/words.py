@@ -128,7 +128,7 @@ def change(scores: Mapping[str, Any], intervals: Intervals | None) -> str:
         f"{percent(before['aligned'])} to {percent(after['aligned'])}."
     )
     if gain and gain[0] <= 0 <= gain[1]:
-        return f"{sentence} This gain is not significant."
+        return f"{sentence} This change is not significant."
     return f"{sentence} Debiasing made it worse." if gain and gain[1] < 0 else sentence
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from .. import stages
+from ..errors import StoreError
 from ..recipes import Recipe
 from ..recipes.published import METRICS, PUBLISHED
-from ..store import Artifact, environment
-from ..store.addresses import replace_suffix
+from ..store import Artifact, environment, read_json
+from ..store.addresses import TABLES, is_address, replace_suffix
 from ..store.anywhere import write_anywhere
 from ..training.metrics import mean_sd
 from .intervals import bootstrap
@@ -30,6 +31,7 @@ __all__ = [
     "markdown",
     "percent",
     "pivot",
+    "refuse_other_files",
     "row_of",
     "run_group",
     "run_of",
@@ -154,6 +156,24 @@ def spent(results: dict[str, Any]) -> str:
     return (
         f"{len(runs)} runs took {seconds:.1f} s, {setup:.1f} s of it to compile and record steps."
     )
+
+
+def refuse_other_files(out: Path | str) -> None:
+    """Raise StoreError if the tables of a bench would replace local files that are not from a bench."""
+    paths = [Path(replace_suffix(out, suffix)) for suffix in TABLES]
+    existing = [] if is_address(str(out)) else [path for path in paths if path.exists()]
+    if existing and not _is_bench(paths[TABLES.index(".json")]):
+        raise StoreError(
+            f"{existing[0]} exists and is not from a bench. Choose another --out: the tables are written to "
+            f"{', '.join(path.name for path in paths)}."
+        )
+
+
+def _is_bench(path: Path) -> bool:
+    try:
+        return {"results", "seeds"} <= read_json(path).keys()
+    except StoreError:
+        return False
 
 
 def save(results: dict[str, Any], out: Path | str) -> None:

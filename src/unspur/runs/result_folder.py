@@ -12,11 +12,20 @@ from ..data.csv_text import escape_cell
 from ..data.splits import Splits
 from ..errors import StoreError
 from ..parallel import from_first
-from ..store import Kind, claim, folder_kind, make_folder, sweep, write_bytes
+from ..store import Kind, claim, folder_kind, make_folder, read_json, sweep, write_bytes
 
 SKIPPED = "skipped.csv"
 RECORDS: dict[str, Kind] = {"export.json": "export", "run.json": "run", "audit.json": "audit"}
 
+# Files of a result that a user's folder may have, too. Tables that can be edited are renamed instead.
+REPLACED: dict[Kind, tuple[str, ...]] = {
+    "run": (
+        *("manifest.json", "report.html", "model.safetensors", "masks.safetensors"),
+        *("model.json", "scores.json", "recipe.toml"),
+    ),
+    "audit": ("manifest.json", "report.html", "pictures.safetensors"),
+}
+MODEL_KINDS: tuple[Kind, ...] = ("ordinary", "debiased")  # folders of models in that of a run
 WORDS: dict[Kind, str] = {
     "run": "a run",
     "ordinary": "the ordinary model of a run",
@@ -75,13 +84,45 @@ def refuse_source(out: Path, source: str) -> None:
 
 
 def refuse_other(out: Path, kind: Kind) -> None:
-    """Raise StoreError if a folder contains a result of another kind."""
+    """Raise StoreError if a folder contains a result of another kind, or files that are not from a result."""
     current = kind_of(out)
+    if current is None:
+        _refuse_foreign(out, kind)
     if current is not None and current != kind:
         raise StoreError(
             f"{out} contains {WORDS[current]}, whose files would be mixed with those of {WORDS[kind]}. "
             "Choose another --out."
         )
+    if kind == "run":
+        for part in MODEL_KINDS:
+            _refuse_result_in(out / part, part)
+
+
+def _refuse_foreign(out: Path, kind: Kind) -> None:
+    """Raise StoreError if a result would replace a user's files, such as the weights it starts from."""
+    if name := next((name for name in REPLACED.get(kind, ()) if (out / name).exists()), None):
+        raise StoreError(
+            f"{out / name} exists and is not from {WORDS[kind]}, which would replace it. Choose "
+            "another --out."
+        )
+
+
+def _refuse_result_in(folder: Path, part: Kind) -> None:
+    """Raise StoreError if the folder of another model of a run contains a result of its own."""
+    current = kind_of(folder)
+    if current in (None, part) or (current == "run" and _names_model(folder, part)):
+        return
+    raise StoreError(
+        f"{folder} contains {WORDS[current]}, whose files would be replaced by {WORDS[part]} in "
+        f"{folder.parent}. Choose another --out."
+    )
+
+
+def _names_model(folder: Path, part: Kind) -> bool:
+    """Return whether run.json says that it is about that model; its manifest may be lost or damaged."""
+    with contextlib.suppress(StoreError, AttributeError):
+        return bool(read_json(folder / "run.json").get("model") == part)
+    return False
 
 
 def kind_of(folder: Path) -> Kind | None:

@@ -145,7 +145,7 @@ def _folder_of_model(out: Path, kind: Kind) -> Iterator[None]:
 
 def _remove_model(out: Path, files: Iterable[str]) -> None:
     """Remove the folder of another model that an earlier run left; a user's files stay."""
-    remove_earlier(out, (*files, MANIFEST))
+    remove_earlier(out, (*files, REPORT, MANIFEST))
     with contextlib.suppress(OSError):  # it does not exist, or contains a user's files
         out.rmdir()
 

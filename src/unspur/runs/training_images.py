@@ -32,7 +32,8 @@ def count_training_images(
         return 0
     if os.path.abspath(run_source) == os.path.abspath(scored_source):
         return len(scored.part) if scored.split in ("", "train") else 0
-    return len(_same_files(scored.files, _training_files(run_source)))
+    # Some of the files may be unreadable, and are then not among the images.
+    return min(len(_same_files(scored.files, _training_files(run_source))), len(scored.part))
 
 
 def _is_training_split(run: Path, scored: LabelledImages) -> bool:

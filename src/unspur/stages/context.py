@@ -288,6 +288,11 @@ class Context:
             return self.unseen
         return "train", self.held_out | self.reserved
 
+    def trains_on(self, split: str) -> bool:
+        """Return whether a stage trains on a split other than the training split: a refit may."""
+        recipe = self.recipe
+        return "refit" in recipe.stages and split == recipe.refit.on != "train"
+
     def resident(self, split: str) -> Source:
         """Return the training or the validation split without augmentation."""
         return self.valid if split == "valid" and self.valid is not None else self.train

@@ -188,7 +188,7 @@ def _unseen_facts(scorer: Scorer, results: Results) -> dict[str, Any] | None:
     They need no bias labels. They are slightly too high, as these samples also select the step.
     """
     context = scorer.context
-    if context.unseen is None:
+    if context.unseen is None or context.trains_on(context.unseen[0]):
         return None
     split, among = context.unseen
     suspects = results.suspects(split).conflict[among]

@@ -97,7 +97,7 @@ def _samples(context: Context, results: Results) -> Measured | None:
     """Return the samples that no network was trained on; None if there are none, or no suspects."""
     if context.miner is None or not {"mine", "pretrain"} <= results.keys():
         return None
-    if (samples := samples_outside(context, results)) is None:
+    if (samples := samples_outside(context)) is None:
         return None
     split, among = samples
     return Measured(split, among, results.suspects(split).conflict[among])

@@ -74,18 +74,17 @@ class Measured:
         return int(self.conflict.sum()) >= FEWEST
 
 
-def samples_outside(context: Context, results: Results) -> tuple[str, Tensor] | None:
+def samples_outside(context: Context) -> tuple[str, Tensor] | None:
     """Return the samples that no network of a run was trained on or fitted to; None if there are none."""
-    if "refit" in results and context.recipe.refit.on == "valid":
-        return None
-    return context.selection_samples
+    samples = context.selection_samples
+    return None if samples is None or context.trains_on(samples[0]) else samples
 
 
 def measured_samples(context: Context, results: Results) -> Measured | None:
     """Return the samples to measure the gain on, or None if they have too few suspects."""
     if context.miner is None or "mine" not in results:
         return None
-    kept_out = samples_outside(context, results)
+    kept_out = samples_outside(context)
     parts = [] if kept_out is None else [kept_out]
     if context.splits.test is not None:
         every = results.suspects("test").conflict
