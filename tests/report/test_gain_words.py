@@ -42,7 +42,7 @@ def test_the_summary_begins_with_the_gain_and_its_cost() -> None:
         assert part in lines[0]
     assert "200 other held-out images" in lines[1]
     assert "(−4.0 points, 95 % interval −" in lines[1]
-    assert "Neither model was trained on these images." in lines[2]
+    assert "Neither model was trained on the images of this comparison." in lines[2]
     assert "not significant" not in lines[2]
     assert lines[3] == "The average is on the test split."
 

@@ -391,6 +391,14 @@ def test_small_pictures_are_stored_without_loss():
     assert np.array_equal(np.asarray(image), picture.permute(1, 2, 0).numpy())
 
 
+def test_commands_in_sentences_are_marked_and_escaped():
+    parts = jinja2.Environment(loader=jinja2.FunctionLoader(_asset), autoescape=True)
+    prose = parts.get_template("parts.html.j2").module.prose
+    marked = 'Use <code class="command">unspur export --slim</code>, &lt;b&gt;.'
+    assert str(prose("Use `unspur export --slim`, <b>.")).strip() == marked
+    assert str(prose("a &lt; b")).strip() == "a &amp;lt; b"
+
+
 def test_pictures_of_a_class_that_are_no_suspects_are_explained():
     """A class with few suspects is filled up; the page says so, and what the miner predicts for each."""
 

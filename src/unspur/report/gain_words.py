@@ -32,8 +32,8 @@ def sentences(gain: Mapping[str, Any]) -> list[str]:
 
 
 ORIGIN = (
-    "Neither model was trained on these images. There are no bias labels: which of these images contradict "
-    "the shortcut was decided by small networks that were not trained on them."
+    "Neither model was trained on the images of this comparison. There are no bias labels: which of them "
+    "contradict the shortcut was decided by small networks that were not trained on them."
 )
 REJECTED = (
     "The ordinary model is returned. The debiased model is in the folder debiased/ of this run. To get it as "
