@@ -143,6 +143,7 @@ def as_json(found: Probe) -> dict[str, Any]:
         "margin": MARGIN,
         "headline": headline(found),
         "left_out": list(found.left_out),
+        "doubt": found.doubt,
         "changes": [_change_json(change) for change in found.changes],
     }
 
