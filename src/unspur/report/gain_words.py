@@ -105,7 +105,7 @@ def _sentence(gain: Mapping[str, Any], part: str) -> str:
 
 
 def _points(about: Mapping[str, Any]) -> str:
-    return f"{100 * about['gain']:+.1f} points".replace("-", "−")
+    return f"{100 * about['gain']:+z.1f} points".replace("-", "−")
 
 
 def conclusion(gain: Mapping[str, Any]) -> str:
@@ -138,5 +138,5 @@ def _accuracy(about: Mapping[str, Any], name: str) -> Cell:
 
 
 def _gain(about: Mapping[str, Any]) -> Cell:
-    points = f"{100 * about['gain']:+.1f}".replace("-", "−")
+    points = f"{100 * about['gain']:+z.1f}".replace("-", "−")
     return Cell(points, between((about["low"], about["high"]), signed=True))

@@ -28,7 +28,7 @@ class Change:
 
     @property
     def points(self) -> str:
-        return f"{100 * (self.after - self.before):+.1f} points".replace("-", "−")
+        return f"{100 * (self.after - self.before):+z.1f} points".replace("-", "−")
 
 
 @dataclass(frozen=True)
