@@ -89,7 +89,7 @@ def _settings_text(settings: CheckSettings) -> str:
 def _first_notes(now: Baseline) -> list[str]:
     if now.data.verdict != "shortcut":
         return []
-    return [f"Note that the data of the baseline may have a shortcut. {plain(now.data.text)}"]
+    return [f"Note that the data of the baseline may have a shortcut. {plain(now.data.text)}."]
 
 
 def measure(inputs: CheckInput, before: Baseline | None, place: Place) -> Baseline:
