@@ -143,7 +143,7 @@ def _gain_text(gain: tuple[float, Interval] | None) -> str:
     if gain is None:
         return ""
     low, high = (f"{100 * end:+z.1f}" for end in gain[1])
-    return f"{100 * gain[0]:+z.1f} [{low} to {high}]"
+    return f"{100 * gain[0]:+z.1f} [{low} to {high}]".replace("-", "−")
 
 
 def _between(interval: Interval) -> str:
