@@ -240,6 +240,20 @@ def test_with_a_shortcut_debias_continues_and_reuses_the_audit(tints: Path, tmp_
     assert sorted(each.artifact for each in found.trainings) == trained
 
 
+def test_the_verdict_of_the_audit_is_shown_before_the_stages(plain: Path, tmp_path: Path) -> None:
+    (tmp_path / "network.py").write_text(MODEL)
+    where = ("--out", tmp_path / "out", "--store", tmp_path / "store", "--device", "cpu")
+    command = ["debias", plain, *where, "--model", f"{tmp_path / 'network.py'}:build"]
+    done = CliRunner().invoke(cli.app, [*map(str, command), "--set", "pretrain.steps=4"])
+    assert done.exit_code == 0, done.output
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("The audit is done. ")]
+    assert "The ordinary model is returned." in line
+    audited, trained = done.stderr.rindex("2/2: step"), done.stderr.index("pretrain: step")
+    assert audited < done.stderr.index(line) < trained
+    quiet = CliRunner().invoke(cli.app, [*map(str, command), "--set", "pretrain.steps=4", "-q"])
+    assert "The audit is done" not in quiet.output
+
+
 def test_the_suspects_of_a_run_are_those_of_its_audit(tints: Path, tmp_path: Path) -> None:
     """The flags and scores are the same, from the same trainings."""
     store = tmp_path / "store"

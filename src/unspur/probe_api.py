@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from .data.custom.labelled import LabelledImages, of_dataset, of_splits
 from .data.custom.sources import USUAL_GROUPS
 from .data.splits import Part, Splits
 from .deploy.check_images import find_source
-from .errors import DataError, UsageError
+from .errors import DataError, StoreError, UsageError
 from .probe.findings import Probe
 from .probe.image_changes import Change, ImageFunction, as_change, every_change
 from .probe.measuring import ProbedImages, measure
@@ -24,6 +25,7 @@ from .report.probe_page import save_probe
 from .run_api import open_images
 from .runs.classifier import Classifier
 from .runs.named_models import open_models
+from .runs.training_images import count_training_images
 from .stages.place import pick_device
 
 RATIO = "1pct"  # the variant that is used of a folder in the layout of a benchmark
@@ -121,7 +123,27 @@ def _open(
         opened = _open_source(images, folder, first, root)
     else:
         opened = of_dataset(images, first.classes)
-    return _of_labelled(opened.matched(first.classes), first.classes)
+    doubt = _doubt(Path(model), images, opened) if isinstance(model, Path | str) else ""
+    return replace(_of_labelled(opened.matched(first.classes), first.classes), doubt=doubt)
+
+
+def _doubt(run: Path, images: ProbeSource, opened: LabelledImages) -> str:
+    """Say how many of the images are training images of the run; "" if none is known to be."""
+    try:
+        source = find_source(run)
+    except (DataError, StoreError):
+        source = ""
+    given = str(images) if isinstance(images, Path | str) else source if images is None else ""
+    known, total = count_training_images(run, source, opened, given), len(opened.part)
+    if not known:
+        return ""
+    which = (
+        "All images" if known == total else f"{known:,} of the {total:,} images of {opened.name}"
+    )
+    return (
+        f"{which} are training images of this run. On new images, accuracies are usually lower, and "
+        "effects can differ. To probe other images, name them: unspur probe RUN DATA."
+    )
 
 
 def _dataset(images: ProbeSource) -> Any:

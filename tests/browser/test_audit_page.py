@@ -68,7 +68,7 @@ def test_the_gallery_is_filtered_by_class(open_page):
     assert {label for label, _, _ in everything} == {NASTY, "lies"}
     page.select_option("[name=label]", NASTY)
     assert shown(page) == [row for row in everything if row[0] == NASTY]
-    assert page.text_content("[name=count]") == f"{len(shown(page))} of {len(everything)} shown"
+    assert page.text_content("[name=count]") == f"{len(shown(page))} of {len(everything)} pictures"
 
 
 def test_the_gallery_is_filtered_by_what_networks_say(open_page):

@@ -65,7 +65,7 @@ def test_filtering_by_class(open_page):
     assert {label for label, _, _ in everything} == {"stands", "lies"}
     page.select_option("[name=label]", "lies")
     assert shown(page) == [row for row in everything if row[0] == "lies"]
-    assert page.text_content("[name=count]") == f"{len(shown(page))} of {len(everything)} shown"
+    assert page.text_content("[name=count]") == f"{len(shown(page))} of {len(everything)} pictures"
 
 
 def test_filtering_by_name_takes_text_as_text(open_page):

@@ -20,6 +20,7 @@ from unspur.check.baseline import (
     read_baseline,
     write_baseline,
 )
+from unspur.check.checking import _first_notes
 from unspur.check.ci_output import annotation, junit_xml, markdown_summary
 from unspur.errors import StoreError
 from unspur.reproduce.audit_table import summary
@@ -57,6 +58,12 @@ def test_a_new_shortcut_is_an_alarm_and_an_old_one_is_not() -> None:
     assert kinds(bad, bad) == kinds(bad, clean) == kinds(clean, clean) == []
     assert "already" in compare_with_baseline(bad, bad).notes[0]
     assert ERROR_RATES in compare_with_baseline(clean, bad).alarms[0].reason
+
+
+def test_the_first_note_ends_with_a_full_stop() -> None:
+    assert _first_notes(baseline()) == []
+    (note,) = _first_notes(baseline(verdict="shortcut"))
+    assert note.endswith("may have a shortcut. A shortcut is likely: because.")
 
 
 def test_suspects_of_a_class_must_grow_by_more_than_chance() -> None:

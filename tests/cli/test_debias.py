@@ -91,7 +91,7 @@ def test_debias_writes_a_model_and_prints_its_findings(done: tuple[Result, Path]
     gain = scores["gain"]
     assert gain["split"] == "test"
     assert f"On {gain['suspects']['count']} test images that contradict the shortcut" in said
-    assert "Neither model was trained on these images." in said
+    assert "Neither model was trained on the images of this comparison." in said
     assert next(iter(scores)) == "gain"
 
 

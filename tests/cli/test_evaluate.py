@@ -6,7 +6,7 @@ import pytest
 
 from unspur.cli.evaluate_command import _say
 from unspur.runs.evaluation import AccuracyShare, Evaluation, EvaluationRow
-from unspur.runs.evaluation_files import as_markdown
+from unspur.runs.evaluation_files import _gain_text, as_markdown
 
 
 def evaluation(*names: str) -> Evaluation:
@@ -41,3 +41,7 @@ def test_names_are_escaped_in_markdown() -> None:
     row = EvaluationRow("class", "n/a | <b>\nx", 10, {"debiased": share})
     text = as_markdown(Evaluation("photos", "", 10, ("debiased",), (row,)))
     assert "\n| n/a \\| &lt;b&gt; x | 10 | 50.0 % [40.0 to 60.0] |\n" in text
+
+
+def test_a_loss_has_the_same_minus_as_in_a_report() -> None:
+    assert _gain_text((-0.028, (-0.051, -0.0004))) == "−2.8 [−5.1 to +0.0]"

@@ -307,6 +307,19 @@ def test_exporting_runs_no_code_without_trust(run, tmp_path):
     runs.load(run / "export", trust=True)
 
 
+def test_a_busy_machine_is_measured_with_one_thread(run, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("unspur.stages.threads.is_busy", lambda: True)
+    monkeypatch.setattr("unspur.stages.threads.is_faster_alone", lambda threads: True)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        CliRunner().invoke(cli.app, ["export", str(run), "--slim"], catch_exceptions=False)
+    finally:
+        torch.set_num_threads(before)
+    assert read_json(run / "export" / "export.json")["threads"] == 1
+
+
 def test_a_file_that_computes_something_else_is_refused():
     with pytest.raises(UnspurError, match="differ by up to 1"):
         formats.agree("the file", lambda x: x, lambda x: x + 1, torch.zeros(2, 2))

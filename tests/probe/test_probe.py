@@ -24,6 +24,11 @@ from unspur.report.probe_page import render
 CLASSES = ("wolf", "husky", "fox")
 
 
+def test_a_difference_of_about_nothing_has_no_negative_zero() -> None:
+    assert [wording.points(value) for value in (-0.0004, 0.0, -0.0006)] == ["+0.0", "+0.0", "−0.1"]
+    assert wording.percent(0.62) == "62.0\N{NO-BREAK SPACE}%"
+
+
 def pictures(count: int = 150, *, cue: str = "border", seed: int = 0) -> tuple[Tensor, Tensor]:
     """Return noise of three classes: the class is the brightest channel in the middle and at the cue."""
     g = torch.Generator().manual_seed(seed)

@@ -41,7 +41,22 @@ def test_a_run_is_probed_on_its_own_images(home: Path) -> None:
     page = (home / "run" / "probe" / "probe.html").read_text()
     assert "Change by change" in page
     assert "probe.html for the pictures" in done.output
+    assert numbers["doubt"] == ""
+    assert "training images" not in page + done.output
     unspur.load(home / "run", model=TinyNet(2))  # the folder of the run is still valid
+
+
+def test_training_images_are_not_taken_for_new_ones(home: Path, tmp_path: Path) -> None:
+    """Without a test split a run is probed on its training images, where accuracies are too high."""
+    photos = home / "photos" / "train"
+    done = invoke(home, photos, "--hide", "border", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    doubt = json.loads((tmp_path / "probe.json").read_text())["doubt"]
+    assert doubt.startswith(
+        "All images are training images of this run. On new images, accuracies are usually"
+    )
+    assert doubt in " ".join(done.output.split())
+    assert doubt in (tmp_path / "probe.html").read_text()
 
 
 def test_all_changes_are_tried_by_default(home: Path, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_the_summary_begins_with_the_gain_and_its_cost() -> None:
         assert part in lines[0]
     assert "200 other held-out images" in lines[1]
     assert "(−4.0 points, 95 % interval −" in lines[1]
-    assert "Neither model was trained on these images." in lines[2]
+    assert "Neither model was trained on the images of this comparison." in lines[2]
     assert "not significant" not in lines[2]
     assert lines[3] == "The average is on the test split."
 
@@ -56,6 +56,28 @@ def test_gains_that_are_not_significant_or_negative_get_a_remark(
 ) -> None:
     gain = {"split": "test", "suspects": part(40, before, after)}
     assert said in " ".join(gain_words.sentences(gain))
+
+
+def test_suspects_that_the_average_leaves_out_are_counted() -> None:
+    """With 12 suspects, of which 7 count, the average does not follow from the two accuracies before it."""
+    unseen = {"counts": {"all": 207, "suspects": 7, "others": 200}}
+    gain = {"split": "train", "suspects": part(12, 2, 8), "others": part(200, 198, 190)}
+    found = scores(
+        gain=gain, unseen=unseen, evaluated_on="the training samples kept out of training"
+    )
+    said = [plain(line) for line in summary(found)]
+    assert said[3:5] == [
+        "The average is on held-out training images.",
+        "The average counts 207 images with 7 suspects. The other 5 suspects were kept out of training only "
+        "to measure the gain.",
+    ]
+    check = {"keep": False, "open": False, "suspects": 12, "gain": gain}
+    rejected = {**found, "gain": None, "gain_check": check, "pruned": None}
+    assert gain_words.scope_of_average(rejected) == said[4]
+    assert gain_words.scope_of_average({**found, "evaluated_on": "test"}) == ""
+    assert gain_words.scope_of_average({**found, "unseen": None}) == ""
+    unseen["counts"] |= {"all": 212, "suspects": 12}
+    assert gain_words.scope_of_average(found) == ""
 
 
 def test_the_table_has_the_gain_before_the_average() -> None:

@@ -17,7 +17,7 @@ from tracked import read_scalars
 from unspur import cli, stages, workflow
 from unspur.cli.report_command import report
 from unspur.errors import StoreError, UnspurError
-from unspur.report import page, words
+from unspur.report import headline, page, words
 from unspur.runs.finished import open_run
 from unspur.runs.intervals import Intervals
 from unspur.stages.inspection import inspect
@@ -305,6 +305,11 @@ def test_the_change_has_its_interval(gain, ending):
     text = plain(words.change(scores(), Intervals({}, {"conflicting": gain})))
     assert "from 40.0 % to 80.0 % (+40.0 points, 95 % interval" in text
     assert text.endswith(ending)
+
+
+def test_a_difference_of_about_nothing_has_no_negative_zero():
+    assert words.between((-0.0004, 0.04), signed=True) == "+0.0 to +4.0"
+    assert headline.Change(0.5, 0.4998).points == "+0.0 points"
 
 
 def test_a_lower_accuracy_over_all_images_is_reported():

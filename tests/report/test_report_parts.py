@@ -6,14 +6,16 @@ import base64
 import io
 import xml.etree.ElementTree as ElementTree
 
+import jinja2
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch import nn
 
-from unspur.report import charts, curves, palette, pictures, strips, triptych, words
+from unspur.report import charts, curves, gallery, palette, pictures, strips, triptych, words
 from unspur.report.charts import Line
+from unspur.report.templates import _asset
 from unspur.runs.intervals import DRAWS, bootstrap, share_interval, wilson
 from unspur.stages.inspection import saliency
 from unspur.stages.measured_gain import paired_interval
@@ -387,6 +389,32 @@ def test_small_pictures_are_stored_without_loss():
     head, image = decoded(pictures.uri(picture))
     assert head == "data:image/png;base64"
     assert np.array_equal(np.asarray(image), picture.permute(1, 2, 0).numpy())
+
+
+def test_commands_in_sentences_are_marked_and_escaped():
+    parts = jinja2.Environment(loader=jinja2.FunctionLoader(_asset), autoescape=True)
+    prose = parts.get_template("parts.html.j2").module.prose
+    marked = 'Use <code class="command">unspur export --slim</code>, &lt;b&gt;.'
+    assert str(prose("Use `unspur export --slim`, <b>.")).strip() == marked
+    assert str(prose("a &lt; b")).strip() == "a &amp;lt; b"
+
+
+def test_pictures_of_a_class_that_are_no_suspects_are_explained():
+    """A class with few suspects is filled up; the page says so, and what the miner predicts for each."""
+
+    def page(*, flagged: bool) -> str:
+        suspect = gallery.Card("data:,", "a.png", "cat", "cat", 0.2, flagged, "", {})
+        shelf = gallery.Shelf("cat", 9, int(flagged), [suspect], [])
+        parts = jinja2.Environment(
+            loader=jinja2.FunctionLoader(_asset), autoescape=True
+        ).get_template("parts.html.j2")
+        return " ".join(parts.module.gallery([shelf], gallery.FILTERS, False).split())
+
+    explained = "In a class with few suspects, the images with the next highest scores follow."
+    assert explained in page(flagged=False)
+    assert ">predicted cat</p>" in page(flagged=False)
+    assert "all pictures" in page(flagged=False)
+    assert explained not in page(flagged=True)
 
 
 def test_a_full_gallery_fits_the_page():

@@ -53,7 +53,7 @@ def test_the_answer_counts_changed_predictions_of_both_models(folder):
     assert (ordinary["name"], debiased["name"]) == ("ordinary", "debiased")
     # The mean colour of all images is darker than the threshold of the network: all cats become dogs.
     assert ordinary["sentences"][0].startswith(
-        "Without this region, 20 of 40 predictions change. Accuracy: 100.0 % to 50.0 %, −50.0 points ["
+        "Without this region, 20 of 40 predictions change. Accuracy: 100.0\xa0% to 50.0\xa0%, −50.0 points ["
     )
     assert ordinary["sentences"][1].startswith(
         "20 of 20 correctly classified images of cat become dog (accuracy on cat: −100.0 points [−100.0 to "

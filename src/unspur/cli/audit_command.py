@@ -126,11 +126,15 @@ def audit(
 def _say_cost(context: Context) -> None:
     cost = audit_cost(context)
     workflow.expect_costs(context, cost.parts)
+    trainings = (
+        f"At most {cost.trainings} trainings of {cost.steps} steps, usually about "
+        f"{duration(cost.seconds)} on {context.device}."
+        if cost.trainings
+        else "All trainings are stored."
+    )
     err.print(
         f"{context.splits.name}: {len(context.splits.train)} images of {len(context.splits.classes)} "
-        "classes. At most "
-        f"{cost.trainings} trainings of {cost.steps} steps, usually about "
-        f"{duration(cost.seconds)} on {context.device}.",
+        f"classes. {trainings}",
         markup=False,
         soft_wrap=True,
     )

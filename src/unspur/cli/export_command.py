@@ -15,6 +15,7 @@ from ..deploy.removal_summary import masks_channels, removal_summary
 from ..report import terminal
 from ..report.terminal import err
 from ..runs.named_models import build_network
+from ..stages.threads import choose_threads
 from .options import Root, RunModel, Trust
 
 
@@ -64,6 +65,7 @@ def export(
     if found.missing:
         note = f"The run's data is not available ({found.missing}) The check uses noise."
         err.print(note, markup=False)
+    choose_threads()  # on a busy machine, times with several threads vary by a factor of ten
     done = export_model(
         folder,
         out or folder / "export",

@@ -143,6 +143,8 @@ def _say(found: Probe, out: Path) -> None:
     for reason in found.left_out:
         _print(f"Not tried: {reason}")
     _print(wording.EXPLANATION)
+    if found.doubt:
+        _print(found.doubt)
     pages = f"Open {out / PAGE} for the pictures. " if (out / PAGE).exists() else ""
     _print(f"{pages}The numbers are in {out / NUMBERS}.")
 

@@ -77,7 +77,8 @@ def run(
         if dry_run:
             _say_plan(opened)
             return
-        _finish(opened, out or Path("runs") / f"{recipe.name.replace('/', '-')}-seed{recipe.seed}")
+        named = Path("runs") / f"{recipe.name.replace('/', '-')}-seed{recipe.seed}"
+        _finish(opened, out or named, quiet=quiet)
 
 
 def debias(
@@ -127,7 +128,7 @@ def debias(
         err.print(describe(opened.context.splits), markup=False)
         _say_plan(opened, dry_run=dry_run)
         if not dry_run:
-            _finish(opened, out, source=images.source)
+            _finish(opened, out, source=images.source, quiet=quiet)
 
 
 def _tracker(log_to: str | None, *, dry_run: bool) -> AbstractContextManager[Tracker | None]:
@@ -145,15 +146,17 @@ def demo(
 ) -> None:
     """Train and debias a small network on coloured digits, on the CPU, in about half a minute."""
     place = command_place("cpu", store, show(quiet=quiet), threads)
-    _finish(workflow.open_recipe(recipes.load("demo"), place), out)
+    _finish(workflow.open_recipe(recipes.load("demo"), place), out, quiet=quiet)
 
 
-def _finish(opened: Run, folder: Path, *, source: str = "") -> None:
+def _finish(opened: Run, folder: Path, *, source: str = "", quiet: bool = False) -> None:
     """Run the plan, write the folder and print the results."""
     began = time.perf_counter()
     refuse_folder(folder, "run", source)  # before the audit, which can take long
     opened.check()
     opened.ask_judge()
+    if opened.advice is not None and not quiet:  # the trainings that follow can take hours
+        err.print(f"The audit is done. {opened.advice.text}", markup=False, soft_wrap=True)
     stored = opened.stored
     outcome = workflow.carry_out(
         opened, folder, command=command_line(), source=source, on_scores=_say_scores

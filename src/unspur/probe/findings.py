@@ -79,7 +79,10 @@ class ChangeEffect:
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """The effects of changes on the same images, the largest first."""
+    """The effects of changes on the same images, the largest first.
+
+    `doubt` is a sentence if the models were trained on the images.
+    """
 
     data: str
     images: int
@@ -89,6 +92,7 @@ class Probe:
     labelled: bool
     comparisons: int
     left_out: tuple[str, ...] = ()
+    doubt: str = ""
 
     @property
     def claims(self) -> list[ChangeEffect]:

@@ -24,13 +24,17 @@ FEWEST = 20  # smallest number of images
 
 @dataclass(frozen=True, eq=False)
 class ProbedImages:
-    """The images of a probe; `labels` are indices into `classes`, or None if they are unknown."""
+    """The images of a probe; `labels` are indices into `classes`, or None if they are unknown.
+
+    `doubt` is a sentence if the models were trained on the images.
+    """
 
     images: Tensor
     labels: Tensor | None
     classes: tuple[str, ...]
     names: tuple[str, ...] | None = None
     title: str = "images"
+    doubt: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +87,7 @@ def measure(
         probed.labels is not None,
         comparisons,
         tuple(left_out),
+        probed.doubt,
     )
 
 

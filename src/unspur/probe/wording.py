@@ -16,11 +16,13 @@ EXPLANATION = (
 
 
 def percent(share: float) -> str:
-    return "–" if share != share else f"{100 * share:.1f} %"
+    """Format a share in percent; the percent sign stays on the line of its number."""
+    return "–" if share != share else f"{100 * share:.1f}\N{NO-BREAK SPACE}%"
 
 
 def points(value: float) -> str:
-    return "–" if value != value else f"{100 * value:+.1f}".replace("-", "−")
+    """Format a difference in percentage points, with its sign but without a negative zero."""
+    return "–" if value != value else f"{100 * value:+z.1f}".replace("-", "−")
 
 
 def between(interval: Interval) -> str:
@@ -143,6 +145,7 @@ def as_json(found: Probe) -> dict[str, Any]:
         "margin": MARGIN,
         "headline": headline(found),
         "left_out": list(found.left_out),
+        "doubt": found.doubt,
         "changes": [_change_json(change) for change in found.changes],
     }
 

@@ -159,4 +159,4 @@ def _gain(gains: Mapping[str, tuple[float, Interval]], name: str) -> Cell:
 
 
 def _points(gain: float) -> str:
-    return f"{100 * gain:+.1f}".replace("-", "−")
+    return f"{100 * gain:+z.1f}".replace("-", "−")

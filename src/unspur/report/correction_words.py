@@ -94,5 +94,5 @@ def _table(parts: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _gain(about: Mapping[str, Any]) -> Cell:
-    points = f"{100 * (about['after'] - about['before']):+.1f}".replace("-", "−")
+    points = f"{100 * (about['after'] - about['before']):+z.1f}".replace("-", "−")
     return Cell(points, between((about["low"], about["high"]), signed=True))

@@ -13,6 +13,7 @@ SAMPLES = {
     "valid": "validation images",
     "train": "held-out images",
 }
+HELD_OUT = "the training samples kept out of training"  # as in `evaluated_on` of the scores
 PARTS = {"suspects": "contradict the shortcut", "others": "follow it"}  # after "images that"
 
 
@@ -31,13 +32,30 @@ def sentences(gain: Mapping[str, Any]) -> list[str]:
 
 
 ORIGIN = (
-    "Neither model was trained on these images. There are no bias labels: small networks that were not "
-    "trained on these images either decided which of them contradict the shortcut."
+    "Neither model was trained on the images of this comparison. There are no bias labels: which of them "
+    "contradict the shortcut was decided by small networks that were not trained on them."
 )
 REJECTED = (
     "The ordinary model is returned. The debiased model is in the folder debiased/ of this run. To get it as "
     "the result, use --anyway (Python: anyway=True); nothing is trained again."
 )
+
+
+def scope_of_average(scores: Mapping[str, Any]) -> str:
+    """Say which suspects the average leaves out, so that it does not follow from the gain; "" if none."""
+    gain, unseen = measured(scores), scores.get("unseen")
+    if rejection(scores):
+        gain = scores["gain_check"]["gain"]
+    if not gain or not unseen or scores["evaluated_on"] != HELD_OUT:
+        return ""
+    counts = unseen["counts"]
+    extra = gain["suspects"]["count"] - counts["suspects"]
+    if extra <= 0:
+        return ""
+    return (
+        f"The average counts {counts['all']:,} images with {counts['suspects']:,} suspects. The other "
+        f"{extra:,} suspects were kept out of training only to measure the gain."
+    )
 
 
 def rejection(scores: Mapping[str, Any]) -> list[str]:
@@ -87,7 +105,7 @@ def _sentence(gain: Mapping[str, Any], part: str) -> str:
 
 
 def _points(about: Mapping[str, Any]) -> str:
-    return f"{100 * about['gain']:+.1f} points".replace("-", "−")
+    return f"{100 * about['gain']:+z.1f} points".replace("-", "−")
 
 
 def conclusion(gain: Mapping[str, Any]) -> str:
@@ -120,5 +138,5 @@ def _accuracy(about: Mapping[str, Any], name: str) -> Cell:
 
 
 def _gain(about: Mapping[str, Any]) -> Cell:
-    points = f"{100 * about['gain']:+.1f}".replace("-", "−")
+    points = f"{100 * about['gain']:+z.1f}".replace("-", "−")
     return Cell(points, between((about["low"], about["high"]), signed=True))

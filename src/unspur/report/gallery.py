@@ -15,7 +15,7 @@ Sample = Mapping[str, Any]
 Marks = Callable[[Sample], Sequence[str]]  # returns the filters that a sample matches
 
 # Filters that every gallery has, and those of data with bias labels.
-FILTERS = {"all": "all suspects", "flagged": "flagged"}
+FILTERS = {"all": "all pictures", "flagged": "flagged"}
 TRUTH = {"contradicts": "truly conflicting", "follows": "truly aligned"}
 
 

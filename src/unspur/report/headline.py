@@ -28,7 +28,7 @@ class Change:
 
     @property
     def points(self) -> str:
-        return f"{100 * (self.after - self.before):+.1f} points".replace("-", "−")
+        return f"{100 * (self.after - self.before):+z.1f} points".replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -132,13 +132,13 @@ def cost_sentences(measured: Mapping[str, Any]) -> list[str]:
     if not measured["removed"]:
         return [
             f"Size ({_size(after)} MB) and speed are unchanged: masks on single weights leave nearly every "
-            "channel in use. With --set prune.unit=channel whole channels are removed, and the model becomes "
-            "smaller and faster. The option --packed of unspur export leaves zeros out of the file."
+            "channel in use. With `--set prune.unit=channel` whole channels are removed, and the model "
+            "becomes smaller and faster. `unspur export --packed` leaves zeros out of the file."
         ]
     return [
         f"Without dead channels, which have no effect, the weights take {_size(after)} MB instead of "
         f"{_size(before)} MB, and one image takes {_time(after)} ms instead of {_time(before)} ms "
-        "(torch, on the CPU). The option --slim of unspur export writes the smaller model."
+        "(torch, on the CPU). `unspur export --slim` writes the smaller model."
     ]
 
 

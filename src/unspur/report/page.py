@@ -148,6 +148,7 @@ def content(run: Finished, *, tsne: bool = False) -> dict[str, Any]:
         "unchecked": gain_words.unchecked(run.scores),
         "origin": (gain_words.ORIGIN if rejection else gain_words.conclusion(gain)) if gain else "",
         "notes": _notes(run.record["recipe"], settings),
+        "scope": gain_words.scope_of_average(run.scores),
         "accuracies": words.accuracies(run.scores, names, intervals),
         "gain": gain,
         "gains": gain_words.table(gain) if gain else None,

@@ -146,6 +146,8 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
     yield from gain_words.sentences(gain) if gain else ()
     subject = "The average is" if gain else "Scored"
     yield f"{subject} on {SCORED_ON.get(scores['evaluated_on'], scores['evaluated_on'])}."
+    if scope := gain_words.scope_of_average(scores):
+        yield scope
     if judge := scores.get("judge"):
         yield judge["text"]
     yield from (rejection := gain_words.rejection(scores))

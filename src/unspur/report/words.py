@@ -109,7 +109,7 @@ def between(interval: Interval | None, *, signed: bool = False) -> str:
     """Format an interval in per cent; "" if there is none."""
     if interval is None or interval[0] != interval[0]:
         return ""
-    low, high = (f"{100 * end:+.1f}" if signed else f"{100 * end:.1f}" for end in interval)
+    low, high = (f"{100 * end:+z.1f}" if signed else f"{100 * end:.1f}" for end in interval)
     return f"{low} to {high}".replace("-", "−")
 
 
@@ -136,7 +136,7 @@ def _points(after: Mapping[str, Any], before: Mapping[str, Any], gain: Interval 
     if gain is None:
         return ""
     points = 100 * (after["conflicting"] - before["conflicting"])
-    return f" ({points:+.1f} points, 95 % interval {between(gain, signed=True)})".replace("-", "−")
+    return f" ({points:+z.1f} points, 95 % interval {between(gain, signed=True)})".replace("-", "−")
 
 
 def _change_unseen(unseen: Mapping[str, Any] | None) -> str:
@@ -199,7 +199,7 @@ def _gains(
     cells = []
     for metric in metrics:
         before, after = scores["ordinary"][metric], scores["debiased"][metric]
-        points = "–" if None in (before, after) else f"{100 * (after - before):+.1f}"
+        points = "–" if None in (before, after) else f"{100 * (after - before):+z.1f}"
         interval = intervals.gain.get(metric) if intervals else None
         cells.append(Cell(points.replace("-", "−"), between(interval, signed=True)))
     return [*cells, Cell("")]

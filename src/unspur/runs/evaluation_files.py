@@ -142,8 +142,8 @@ def share_text(share: AccuracyShare) -> str:
 def _gain_text(gain: tuple[float, Interval] | None) -> str:
     if gain is None:
         return ""
-    low, high = (f"{100 * end:+.1f}" for end in gain[1])
-    return f"{100 * gain[0]:+.1f} [{low} to {high}]"
+    low, high = (f"{100 * end:+z.1f}" for end in gain[1])
+    return f"{100 * gain[0]:+z.1f} [{low} to {high}]".replace("-", "−")
 
 
 def _between(interval: Interval) -> str:

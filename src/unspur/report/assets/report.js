@@ -28,7 +28,7 @@
         shown += right ? here : 0;
         total += cards.length;
       }
-      field("count").value = `${shown} of ${total} shown`;
+      field("count").value = `${shown} of ${total} pictures`;
     };
     controls.hidden = false;
     controls.addEventListener("input", update);
