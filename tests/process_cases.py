@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 import toys
+from ports import free_port
 from subjects import SUBJECTS
 from unspur import parallel, stages
 from unspur.audit import auditor
@@ -252,14 +252,11 @@ def start(
     environment: Mapping[str, str] | None = None,
 ) -> list[subprocess.Popen[str]]:
     """Start processes (all, or those of some ranks) as a launcher would, with `python COMMAND` in each."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
     shared = {
         **os.environ,
         **(environment or {}),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
+        "MASTER_PORT": str(free_port()),
         "OMP_NUM_THREADS": "1",
         "WORLD_SIZE": str(count),
         "LOCAL_WORLD_SIZE": str(count),

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
 
+from ports import free_port
 from reviews import make_desk, make_region_desk, make_run, read_rows, serving, write_table
 from unspur.review import debias_job, decision_log, page_orders
 from unspur.review.debias_job import DebiasCommand
@@ -172,9 +173,9 @@ def end(process):
 
 
 @pytest.mark.slow
-def test_kill_and_reopen(visit, tmp_path, free_port):
-    folder = make_run(tmp_path)
-    process, url = start_server(folder, free_port)
+def test_kill_and_reopen(visit, tmp_path):
+    folder, port = make_run(tmp_path), free_port()
+    process, url = start_server(folder, port)
     page = visit(url)
     first = title(page)
     page.keyboard.press("x")
@@ -186,7 +187,7 @@ def test_kill_and_reopen(visit, tmp_path, free_port):
     page.keyboard.press("n")
     wait_for_text(page, "#banner", "1 decision is kept in this browser")
     assert read_rows(folder / "suspects.csv")[second]["flag"] == "suspect"
-    process, url = start_server(folder, free_port)
+    process, url = start_server(folder, port)
     try:
         wait_for_text(page, "#banner", "restarted")
         visit.trouble.clear()  # errors about the server that has ended
@@ -200,15 +201,6 @@ def test_kill_and_reopen(visit, tmp_path, free_port):
         assert [line["kind"] for line in logged[1:]] == ["exclude", "clear"]
     finally:
         end(process)
-
-
-@pytest.fixture
-def free_port():
-    import socket
-
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def test_two_tabs(visit, url, folder):
