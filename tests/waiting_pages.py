@@ -51,7 +51,10 @@ def wait_for_state(desk, state):
 
 
 class Held:
-    """Holds requests of a page to some addresses, or the answers to them, until a test lets them go."""
+    """Holds requests of a page to some addresses, or the answers to them, until a test lets them go.
+
+    The test needs the fixture `requests_can_be_held`, or the first requests may not be held.
+    """
 
     def __init__(self, page, pattern, *, answers=True):
         self.page, self.pattern, self.answers = page, pattern, answers
@@ -59,10 +62,11 @@ class Held:
         page.route(pattern, self._take)
 
     def _take(self, route):
+        answer = route.fetch() if self.holds and self.answers else None
         if self.holds:
-            self.held.append((route, route.fetch() if self.answers else None))
-        else:
-            route.continue_()
+            self.held.append((route, answer))
+        else:  # since the start, or since the answer was asked for
+            _pass_on(route, answer)
 
     def wait(self, count=1):
         until = time.time() + 30
@@ -73,12 +77,16 @@ class Held:
     def let_go(self):
         """Let go what is held, and hold nothing from now on; return after the page has got it."""
         self.holds = False
-        for route, response in self.held:
-            if response is None:
-                route.continue_()
-            else:
-                route.fulfill(response=response)
+        for route, answer in self.held:
+            _pass_on(route, answer)
         settle(self.page)
+
+
+def _pass_on(route, answer):
+    if answer is None:
+        route.continue_()
+    else:
+        route.fulfill(response=answer)
 
 
 def settle(page):

@@ -73,7 +73,7 @@ def visit(browser):
         wait_until(page, "document.querySelector('#image-title').textContent !== '…'")
         return page
 
-    open_.trouble = trouble
+    open_.trouble, open_.contexts = trouble, contexts
     yield open_
     for context in contexts:
         context.close()
@@ -82,5 +82,14 @@ def visit(browser):
 
 def _note(trouble, message):
     """Collect errors of the browser, unless a server has ended before its page was closed."""
+@pytest.fixture
+def requests_can_be_held(visit):
+    """Let all requests of the pages pass through playwright from the start.
+
+    When a page is told to do so later, its next requests can still go to the server directly.
+    """
+    visit.contexts[0].route("**/no-such-address", lambda route: route.abort())
+
+
     if "net::ERR" not in message.text:
         trouble.append(f"{message.text} ({message.location['url']})")
