@@ -432,8 +432,12 @@ def point(page, across, down):
 def open_region_page(visit, url, **how):
     page = visit(url, **how)
     page.wait_for_selector("#draw:visible")
+    wait_for_networks(page)  # nothing on the page moves from now on
     wait_until(page, "document.querySelector('#image').naturalWidth === 16")
     return page
+
+HEIGHT = "name => document.querySelector(name).getBoundingClientRect().height"
+
 
 
 def wait_for_answer(page):
@@ -518,7 +522,6 @@ def test_a_test_of_a_region_shows_progress_and_stops(visit, folder):
     desk, gate = make_region_desk(folder)
     with serving(desk) as url:
         page = open_region_page(visit, url)
-        wait_for_networks(page)
         gate.clear()
         page.click("#draw")
         page.click("#region-ask")
@@ -543,8 +546,8 @@ def test_only_what_the_network_sees_can_be_hidden(visit, folder):
         page.mouse.up()
         wait_for_answer(page)
         assert desk.regions.state()["region"] == [0, 0, 16, 16]
-        mark, frame = (page.locator(f"#{each}").bounding_box() for each in ("rectangle", "frame"))
-        assert mark["height"] / (frame["height"] - 2) == pytest.approx(14 / 16, abs=0.01)
+        mark, frame = page.evaluate(f"['#rectangle', '#frame'].map({HEIGHT})")
+        assert mark / (frame - 2) == pytest.approx(14 / 16, abs=0.01)
 
 
 def test_a_failed_test_says_why_and_names_stay_text(visit, folder, monkeypatch):
