@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import time
 
-from reviews import read_rows
+from reviews import PATIENCE, read_rows
 
 
 def title(page):
     return page.text_content("#image-title")
 
 
-def wait_until(page, question, seconds=30):
+def wait_until(page, question):
     """Evaluate an expression until it is true; the page's policy forbids the waiting of playwright."""
-    until = time.time() + seconds
+    until = time.monotonic() + PATIENCE
     while not page.evaluate(question):
-        assert time.time() < until, question
+        assert time.monotonic() < until, question
         page.wait_for_timeout(30)
 
 
@@ -37,16 +37,16 @@ def wait_for_networks(page):
 
 
 def wait_for_row(folder, name, **values):
-    until = time.time() + 30
+    until = time.monotonic() + PATIENCE
     while not values.items() <= read_rows(folder / "suspects.csv")[name].items():
-        assert time.time() < until, read_rows(folder / "suspects.csv")[name]
+        assert time.monotonic() < until, read_rows(folder / "suspects.csv")[name]
         time.sleep(0.05)
 
 
 def wait_for_state(desk, state):
-    until = time.time() + 30
+    until = time.monotonic() + PATIENCE
     while desk.regions.state()["state"] != state:
-        assert time.time() < until, desk.regions.state()
+        assert time.monotonic() < until, desk.regions.state()
         time.sleep(0.02)
 
 
@@ -69,9 +69,9 @@ class Held:
             _pass_on(route, answer)
 
     def wait(self, count=1):
-        until = time.time() + 30
+        until = time.monotonic() + PATIENCE
         while len(self.held) < count:
-            assert time.time() < until, f"no request for {self.pattern}"
+            assert time.monotonic() < until, f"no request for {self.pattern}"
             self.page.wait_for_timeout(20)
 
     def let_go(self):

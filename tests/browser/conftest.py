@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from reviews import make_desk, serving, write_table
+from reviews import PATIENCE, make_desk, serving, write_table
 from waiting_pages import wait_until
 
 
@@ -17,7 +17,8 @@ def browser():
     if chromium is None:
         pytest.skip("no chromium on this machine")
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        how = {"executable_path": chromium, "args": ["--no-sandbox"]}
+        opened = driver.chromium.launch(**how, timeout=1000 * PATIENCE)
         yield opened
         opened.close()
 
@@ -29,6 +30,7 @@ def open_page(browser, report):
 
     def open_(width=1200, **how):
         page = browser.new_page(viewport={"width": width, "height": 800}, **how)
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("console", lambda message: trouble.append(message.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
@@ -65,7 +67,7 @@ def visit(browser):
         if how:
             contexts.append(browser.new_context(**how))
         page = contexts[-1 if how else 0].new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("console", lambda message: _note(trouble, message))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
@@ -80,8 +82,6 @@ def visit(browser):
     assert trouble == []
 
 
-def _note(trouble, message):
-    """Collect errors of the browser, unless a server has ended before its page was closed."""
 @pytest.fixture
 def requests_can_be_held(visit):
     """Let all requests of the pages pass through playwright from the start.
@@ -91,5 +91,7 @@ def requests_can_be_held(visit):
     visit.contexts[0].route("**/no-such-address", lambda route: route.abort())
 
 
+def _note(trouble, message):
+    """Collect errors of the browser, unless a server has ended before its page was closed."""
     if "net::ERR" not in message.text:
         trouble.append(f"{message.text} ({message.location['url']})")

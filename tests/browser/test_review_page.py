@@ -164,7 +164,6 @@ def test_fifty_thousand_rows(visit, tmp_path):
         page.keyboard.press("n")
         wait_for_text(page, "#progress-text", "^50,000 of 50,000")
         assert {row["flag"] for row in read_rows(folder / "suspects.csv").values()} == {""}
-        began = time.time()
         page.keyboard.press("Home")
         page.keyboard.press("x")
         wait_for_row(folder, "cat/00000.png", flag="exclude")
@@ -395,7 +394,7 @@ def test_the_debias_dialog_runs_the_command_and_links_the_report(visit, tmp_path
         )
         wait_for_text(page, "#debias-command", "^unspur recipes$")
         page.click("#debias-run")
-        page.wait_for_selector("#debias-report:not([hidden])", timeout=60_000)
+        page.wait_for_selector("#debias-report:not([hidden])")
         assert "demo" in page.text_content("#debias-lines")
         with page.context.expect_page() as opened:
             page.click("#debias-report")
@@ -432,12 +431,12 @@ def point(page, across, down):
 def open_region_page(visit, url, **how):
     page = visit(url, **how)
     page.wait_for_selector("#draw:visible")
-    wait_for_networks(page)  # nothing on the page moves from now on
     wait_until(page, "document.querySelector('#image').naturalWidth === 16")
+    wait_for_networks(page)  # nothing on the page moves from now on
     return page
 
-HEIGHT = "name => document.querySelector(name).getBoundingClientRect().height"
 
+HEIGHT = "name => document.querySelector(name).getBoundingClientRect().height"
 
 
 def wait_for_answer(page):
