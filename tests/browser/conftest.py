@@ -61,13 +61,16 @@ def url(folder):
 def visit(browser):
     """Open pages of one browser; fail at the end if a page had an error."""
     trouble = []
-    contexts = [browser.new_context(viewport={"width": 1200, "height": 850})]
+    contexts = []
+
+    def add_context(**how):
+        contexts.append(browser.new_context(**how))
+        contexts[-1].set_default_timeout(1000 * PATIENCE)
 
     def open_(url, **how):
         if how:
-            contexts.append(browser.new_context(**how))
+            add_context(**how)
         page = contexts[-1 if how else 0].new_page()
-        page.set_default_timeout(1000 * PATIENCE)
         page.on("console", lambda message: _note(trouble, message))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
@@ -75,6 +78,7 @@ def visit(browser):
         wait_until(page, "document.querySelector('#image-title').textContent !== '…'")
         return page
 
+    add_context(viewport={"width": 1200, "height": 850})
     open_.trouble, open_.contexts = trouble, contexts
     yield open_
     for context in contexts:
