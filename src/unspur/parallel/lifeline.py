@@ -78,11 +78,9 @@ class Lifeline:
     def find_culprit(self) -> str | None:
         """Wait until it is known which process has failed or died, and describe it; None if all are alive."""
         end = time.monotonic() + LOST + GRACE
-        while time.monotonic() < end:
-            if found := self._failure() or self._loss():
-                return found
+        while not (found := self._failure() or self._loss()) and time.monotonic() < end:
             time.sleep(BEAT / 2)
-        return None
+        return found
 
     def _watch(self) -> None:
         """Send heartbeats and watch the other processes; stop this process if another has ended."""
