@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 import toys
+from ports import free_port
 from subjects import SUBJECTS
 from unspur import parallel, stages
 from unspur.audit import auditor
@@ -251,30 +251,33 @@ def start(
     ranks: Sequence[int] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> list[subprocess.Popen[str]]:
-    """Start processes (all, or those of some ranks) as a launcher would, with `python COMMAND` in each."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    """Start processes (all, or those of some ranks) as a launcher would, with `python COMMAND` in each.
+
+    They are a process group with the id of the first one, as those of a terminal are.
+    """
     shared = {
         **os.environ,
         **(environment or {}),
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
+        "MASTER_PORT": str(free_port()),
         "OMP_NUM_THREADS": "1",
         "WORLD_SIZE": str(count),
         "LOCAL_WORLD_SIZE": str(count),
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
     }
-    return [
-        subprocess.Popen(
-            [sys.executable, *command],
-            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+    started: list[subprocess.Popen[str]] = []
+    for rank in range(count) if ranks is None else ranks:
+        started.append(
+            subprocess.Popen(
+                [sys.executable, *command],
+                env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                process_group=started[0].pid if started else 0,
+            )
         )
-        for rank in (range(count) if ranks is None else ranks)
-    ]
+    return started
 
 
 def finish(
@@ -309,8 +312,8 @@ CHECKPOINTED = (
 
 
 def run_slowly(out: Path) -> None:
-    """Train slowly, with many checkpoints and with errors as a command shows them."""
-    pause = 0.02 if "RANK" in os.environ else 0.0
+    """Train with many checkpoints and with errors as a command shows them; as one of several, slowly."""
+    pause = 1.0 if "RANK" in os.environ else 0.0
     try:
         with parallel.joined():
             context = toys.context(out / "store", CHECKPOINTED)
@@ -322,13 +325,13 @@ def run_slowly(out: Path) -> None:
 
 
 class Slow:
-    """A progress display that waits at every tenth step."""
+    """A progress display that waits at every tenth step, so that a test can stop the training."""
 
     def __init__(self, pause: float):
         self.pause = pause
 
     def update(self, step: int, steps: int, loss: float) -> None:
-        time.sleep(10 * self.pause)
+        time.sleep(self.pause)
 
 
 def main() -> None:

@@ -31,6 +31,7 @@ from unspur.review.review_server import open_server
 from unspur.runs.classifier import Classifier
 from unspur.workflow import Outcome, save_outcome
 
+PATIENCE = 120  # seconds that tests wait for what must come; a busy machine may need many of them
 CLASSES = ("cat", "dog", "<i>owl</i>")
 
 
@@ -88,7 +89,7 @@ class SquareModel(nn.Module):
             self.head.bias.copy_(torch.tensor([-0.8, 0.8]))
 
     def forward(self, x: Tensor) -> Tensor:
-        assert self.gate.wait(20)
+        assert self.gate.wait(PATIENCE)
         square = x[:, :, :4, self.left : self.left + 4]
         return self.head(square.mean((1, 2, 3))[:, None])
 
@@ -154,7 +155,7 @@ def serving(desk: ReviewDesk):
 def request(url: str, method: str = "GET", body: object = None, **headers: str):
     """Send one request; return its status, headers and bytes."""
     where = urlsplit(url)
-    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=20)
+    connection = http.client.HTTPConnection(where.hostname, where.port, timeout=PATIENCE)
     own = {"Host": where.netloc}
     if method == "POST":
         own |= {"Origin": f"http://{where.netloc}", "Content-Type": "application/json"}

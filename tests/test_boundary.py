@@ -82,10 +82,10 @@ def test_labels_that_make_a_million_classes_are_refused_in_seconds() -> None:
         def __getitem__(self, index: int):
             return torch.zeros(3, 8, 8), index * 10**8
 
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(DataError, match=r"700,000,001 classes; there may be at most"):
         UserImages(Sparse(ValueError())).open(8)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import signal
-import threading
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -236,8 +236,11 @@ def test_data_check_takes_own_images(splits: Splits, tmp_path: Path) -> None:
 
 
 def test_the_message_after_ctrl_c_names_the_stage(splits: Splits, tmp_path: Path) -> None:
+    class Pressing:
+        def update(self, step: int, steps: int, loss: float) -> None:
+            signal.raise_signal(signal.SIGINT)
+
     context = toys.context(tmp_path, ["mine.steps=100000"], splits=splits)
-    timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
-    timer.start()
+    context = replace(context, show=lambda stage: nullcontext(Pressing()))
     with pytest.raises(Interrupted, match=r"^mine: stopped at step \d+ of 100000"):
         stages.run(context)

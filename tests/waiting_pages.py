@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import time
 
-from reviews import read_rows
+from reviews import PATIENCE, read_rows
 
 
 def title(page):
     return page.text_content("#image-title")
 
 
-def wait_until(page, question, seconds=30):
+def wait_until(page, question):
     """Evaluate an expression until it is true; the page's policy forbids the waiting of playwright."""
-    until = time.time() + seconds
+    until = time.monotonic() + PATIENCE
     while not page.evaluate(question):
-        assert time.time() < until, question
+        assert time.monotonic() < until, question
         page.wait_for_timeout(30)
 
 
@@ -37,21 +37,24 @@ def wait_for_networks(page):
 
 
 def wait_for_row(folder, name, **values):
-    until = time.time() + 30
+    until = time.monotonic() + PATIENCE
     while not values.items() <= read_rows(folder / "suspects.csv")[name].items():
-        assert time.time() < until, read_rows(folder / "suspects.csv")[name]
+        assert time.monotonic() < until, read_rows(folder / "suspects.csv")[name]
         time.sleep(0.05)
 
 
 def wait_for_state(desk, state):
-    until = time.time() + 30
+    until = time.monotonic() + PATIENCE
     while desk.regions.state()["state"] != state:
-        assert time.time() < until, desk.regions.state()
+        assert time.monotonic() < until, desk.regions.state()
         time.sleep(0.02)
 
 
 class Held:
-    """Holds requests of a page to some addresses, or the answers to them, until a test lets them go."""
+    """Holds requests of a page to some addresses, or the answers to them, until a test lets them go.
+
+    The test needs the fixture `requests_can_be_held`, or the first requests may not be held.
+    """
 
     def __init__(self, page, pattern, *, answers=True):
         self.page, self.pattern, self.answers = page, pattern, answers
@@ -59,26 +62,31 @@ class Held:
         page.route(pattern, self._take)
 
     def _take(self, route):
+        answer = route.fetch() if self.holds and self.answers else None
         if self.holds:
-            self.held.append((route, route.fetch() if self.answers else None))
-        else:
-            route.continue_()
+            self.held.append((route, answer))
+        else:  # since the start, or since the answer was asked for
+            _pass_on(route, answer)
 
     def wait(self, count=1):
-        until = time.time() + 30
+        until = time.monotonic() + PATIENCE
         while len(self.held) < count:
-            assert time.time() < until, f"no request for {self.pattern}"
+            assert time.monotonic() < until, f"no request for {self.pattern}"
             self.page.wait_for_timeout(20)
 
     def let_go(self):
         """Let go what is held, and hold nothing from now on; return after the page has got it."""
         self.holds = False
-        for route, response in self.held:
-            if response is None:
-                route.continue_()
-            else:
-                route.fulfill(response=response)
+        for route, answer in self.held:
+            _pass_on(route, answer)
         settle(self.page)
+
+
+def _pass_on(route, answer):
+    if answer is None:
+        route.continue_()
+    else:
+        route.fulfill(response=answer)
 
 
 def settle(page):

@@ -7,6 +7,7 @@ Notebooks are kept as Python files, in which cells start with `# %%`; Jupyter op
 
 from __future__ import annotations
 
+import importlib
 import resource
 import sys
 import tempfile
@@ -34,6 +35,8 @@ def execute(source: Path) -> tuple[Any, float]:
         "display_name": "Python 3",
         "language": "python",
     }
+    # Builds the list of fonts, if it is missing, before a cell would: a cell that waits for it warns of it.
+    importlib.import_module("matplotlib.font_manager")
     before = _child_seconds()
     with tempfile.TemporaryDirectory() as folder:
         place = {"metadata": {"path": folder}}

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from reviews import make_desk, serving, write_table
+from reviews import PATIENCE, make_desk, serving, write_table
 from waiting_pages import wait_until
 
 
@@ -17,7 +17,8 @@ def browser():
     if chromium is None:
         pytest.skip("no chromium on this machine")
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        how = {"executable_path": chromium, "args": ["--no-sandbox"]}
+        opened = driver.chromium.launch(**how, timeout=1000 * PATIENCE)
         yield opened
         opened.close()
 
@@ -29,6 +30,7 @@ def open_page(browser, report):
 
     def open_(width=1200, **how):
         page = browser.new_page(viewport={"width": width, "height": 800}, **how)
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("console", lambda message: trouble.append(message.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
@@ -59,13 +61,16 @@ def url(folder):
 def visit(browser):
     """Open pages of one browser; fail at the end if a page had an error."""
     trouble = []
-    contexts = [browser.new_context(viewport={"width": 1200, "height": 850})]
+    contexts = []
+
+    def add_context(**how):
+        contexts.append(browser.new_context(**how))
+        contexts[-1].set_default_timeout(1000 * PATIENCE)
 
     def open_(url, **how):
         if how:
-            contexts.append(browser.new_context(**how))
+            add_context(**how)
         page = contexts[-1 if how else 0].new_page()
-        page.set_default_timeout(30_000)
         page.on("console", lambda message: _note(trouble, message))
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
@@ -73,11 +78,21 @@ def visit(browser):
         wait_until(page, "document.querySelector('#image-title').textContent !== '…'")
         return page
 
-    open_.trouble = trouble
+    add_context(viewport={"width": 1200, "height": 850})
+    open_.trouble, open_.contexts = trouble, contexts
     yield open_
     for context in contexts:
         context.close()
     assert trouble == []
+
+
+@pytest.fixture
+def requests_can_be_held(visit):
+    """Let all requests of the pages pass through playwright from the start.
+
+    When a page is told to do so later, its next requests can still go to the server directly.
+    """
+    visit.contexts[0].route("**/no-such-address", lambda route: route.abort())
 
 
 def _note(trouble, message):

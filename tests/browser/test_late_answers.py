@@ -17,6 +17,8 @@ from waiting_pages import (
     wait_until,
 )
 
+pytestmark = pytest.mark.usefixtures("requests_can_be_held")
+
 # Requests for other decisions come by a timer; a test of them asks at once.
 ASK_CHANGES = "document.dispatchEvent(new Event('visibilitychange'))"
 

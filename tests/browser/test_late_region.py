@@ -9,6 +9,8 @@ pytest.importorskip("uvicorn", reason="the review is served with the extra 'revi
 from reviews import make_region_desk, serving
 from waiting_pages import Held, settle, wait_for_networks, wait_for_state, wait_until
 
+pytestmark = pytest.mark.usefixtures("requests_can_be_held")
+
 
 def start_region(visit, url):
     page = visit(url)

@@ -117,7 +117,7 @@ def shell(*arguments: str, columns: int = 100) -> subprocess.CompletedProcess[st
         [sys.executable, "-m", "unspur", *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         env={**os.environ, "COLUMNS": str(columns), "OMP_NUM_THREADS": "1"},
     )
 

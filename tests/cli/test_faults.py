@@ -267,9 +267,9 @@ def test_results_in_use_are_not_removed(say, desk) -> None:
     (path,) = (p for p in Store(Path("store")).artifacts() if p.name.startswith("pretrain"))
     shutil.move(path, path.with_suffix(".partial"))
     with atomic.locked(path):
-        if os.fork() == 0:  # another process, without this one's lock
+        if (child := os.fork()) == 0:  # another process, without this one's lock
             os._exit(say("runs", "rm", "pretrain", "--store", "store")[0])
-        assert os.waitstatus_to_exitcode(os.wait()[1]) == 1
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
         assert path.with_suffix(".partial").exists()
         assert say("runs", "rm", "pretrain", "--force", "--store", "store") == (
             0,

@@ -70,7 +70,9 @@ def test_the_same_command_without_a_part_uses_the_results_of_the_parts(
 
 def test_a_record_of_other_data_is_not_used(desk: BenchDesk, tmp_path: Path) -> None:
     other = open_desk(tmp_path)
-    shutil.copytree(desk.root / "parts.runs", tmp_path / "new.runs")
+    for part in ("1/2", "2/2"):
+        desk.run(*desk.command("--out", "known.json", "-q", "--part", part))
+    shutil.copytree(desk.root / "known.runs", tmp_path / "new.runs")
     conflicting = sorted((tmp_path / "bars" / "1pct" / "align").rglob("*.png"))
     conflicting[0].unlink()
     other.run(*other.command("--out", "new.json", "-q"))

@@ -33,7 +33,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> BenchDesk:
 
 def wait_for(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
     """Wait until a condition holds while a process is running."""
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while not condition():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until, "nothing happened"
@@ -56,8 +56,15 @@ def workers(folder: Path) -> list[int]:
 def kill_one_worker(desk: BenchDesk, process: subprocess.Popen[str]) -> None:
     """Kill a worker as soon as there is a checkpoint that it could have written."""
     wait_for(lambda: [*(desk.root / "store").glob("*.partial/checkpoint.safetensors")], process)
-    wait_for(lambda: workers(desk.root), process)
-    os.kill(workers(desk.root)[0], signal.SIGKILL)
+
+    def is_killed() -> bool:
+        try:
+            os.kill(workers(desk.root)[0], signal.SIGKILL)
+        except (IndexError, ProcessLookupError):  # between two tasks there is none
+            return False
+        return True
+
+    wait_for(is_killed, process)
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc to find the workers")
@@ -77,7 +84,7 @@ def test_a_killed_worker_and_a_killed_driver_lose_nothing(desk: BenchDesk) -> No
     }
 
     process = desk.start(*command)
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate(timeout=900)
     assert process.returncode == 0, out + err
     assert desk.numbers("ray.json") == desk.numbers("serial.json")
     assert "done 6, failed 0" in err

@@ -4,7 +4,6 @@ Two processes share one card here, so tensors travel by gloo. NCCL takes one pro
 a team of one, which no command makes.
 """
 
-import os
 import warnings
 
 import pytest
@@ -12,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 import process_cases
+from ports import free_port
 from unspur.parallel.team import Team, working_in
 
 pytestmark = [
@@ -44,8 +44,9 @@ def test_two_processes_on_one_card_train_as_one(alone, tmp_path):
     assert_equal(found["resnet"], alone)
 
 
-def test_a_step_with_nccl_is_captured(alone, tmp_path):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29577"}
+def test_a_step_with_nccl_is_captured(alone, tmp_path, monkeypatch):
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", str(free_port()))
     dist.init_process_group("cpu:gloo,cuda:nccl", rank=0, world_size=1)
     try:
         control = dist.new_group(backend="gloo")

@@ -47,10 +47,10 @@ def test_a_line_of_a_gigabyte_is_refused_quickly(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.write(b"path,label\n")
         file.truncate(2**30)  # zeros that need no disk space
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(ValueError, match="line 2 is longer than"):
         read_text(path)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])

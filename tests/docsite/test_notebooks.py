@@ -9,6 +9,7 @@ import pytest
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("jupytext")
 pytest.importorskip("nbconvert")
+pytest.importorskip("matplotlib")
 
 from run_notebook import check, execute, write  # noqa: E402
 

@@ -69,7 +69,7 @@ def run_arguments(out: str = "out", *, seed: int = 0) -> list[str]:
     return ["run", "bars.toml", *where, "--seed", str(seed), "-q"]
 
 
-def end(process: subprocess.Popen[str], seconds: float = 300) -> tuple[int, str]:
+def end(process: subprocess.Popen[str], seconds: float = 900) -> tuple[int, str]:
     """Wait for a command; return its exit code and its output."""
     said, _ = process.communicate(timeout=seconds)
     return process.returncode, said

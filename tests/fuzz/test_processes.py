@@ -98,4 +98,4 @@ def test_the_lock_of_a_dead_owner_is_free(tmp_path: Path) -> None:
     assert (tmp_path / LOCK).exists()
     began = time.monotonic()
     with claim(tmp_path):
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30

@@ -15,7 +15,7 @@ from PIL import Image
 pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
 
 from audits import page_of, tinted
-from reviews import make_run, read_rows
+from reviews import PATIENCE, make_run, read_rows
 from unspur import load
 from unspur.errors import DataError, StoreError, UsageError
 from unspur.review import page_orders
@@ -38,12 +38,19 @@ def run(small_run, tmp_path):
     return tmp_path / "all" / "run"
 
 
-def wait(question, seconds=20):
-    until = time.time() + seconds
+def wait(question):
+    until = time.monotonic() + PATIENCE
     while (found := question()).get("wait") is not None:
-        assert time.time() < until
+        assert time.monotonic() < until
         time.sleep(0.05)
     return found
+
+
+def wait_for_end(job, seconds=PATIENCE):
+    until = time.monotonic() + seconds
+    while job.state()["state"] == "running":
+        assert time.monotonic() < until, job.state()
+        time.sleep(0.05)
 
 
 def test_images_of_a_run_are_found(run):
@@ -79,9 +86,9 @@ def test_a_region_is_hidden_for_the_networks_of_a_run(run):
     assert desk.regions.about() == {"high": 8, "wide": 8, "share": None, "most": 300}
     before = sorted(path for path in run.rglob("*") if path.is_file())
     page_orders.start_region(desk, {"region": [0, 0, 8, 8]})
-    until = time.time() + 20
+    until = time.monotonic() + PATIENCE
     while (job := desk.regions.state())["state"] == "running":
-        assert time.time() < until
+        assert time.monotonic() < until
         time.sleep(0.05)
     assert [each["name"] for each in job["answer"]["models"]] == ["ordinary", "debiased"]
     assert "predictions change" in job["answer"]["models"][1]["sentences"][0]
@@ -179,9 +186,7 @@ def test_debiasing_uses_the_decisions_and_reports_them(run, monkeypatch):
     job.start()
     with pytest.raises(UsageError, match="already running"):
         job.start()
-    while job.state()["state"] == "running":
-        time.sleep(0.2)
-    time.sleep(0.2)
+    wait_for_end(job, 5 * PATIENCE)
     assert job.state()["state"] == "done", job.state()["lines"]
     record = json.loads((run.parent / "run-reviewed" / "run.json").read_text())["corrections"]
     assert (record["relabelled"], record["excluded"], record["notes"]) == (1, 1, 1)
@@ -202,30 +207,27 @@ def test_a_command_can_be_stopped(run, monkeypatch):
     assert job.state() == {"state": "none"}
     job.start()
     job.stop()
-    until = time.time() + 30
-    while job.state()["state"] == "running" and time.time() < until:
-        time.sleep(0.1)
+    wait_for_end(job)
     assert job.state()["state"] == "failed"
     assert job.report() is None
 
 
 def test_a_second_stop_ends_a_command_that_ignores_ctrl_c(run, monkeypatch):
     program = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-    program += "print('ready', flush=True); time.sleep(60)"
+    program += "print('ready', flush=True); time.sleep(600)"
     job = DebiasJob(run)
     start = subprocess.Popen
     line = [sys.executable, "-c", program]
     monkeypatch.setattr(subprocess, "Popen", lambda command, **options: start(line, **options))
     job.start()
-    until = time.time() + 30
-    while "ready" not in job.state()["lines"] and time.time() < until:
+    until = time.monotonic() + PATIENCE
+    while "ready" not in job.state()["lines"] and time.monotonic() < until:
         time.sleep(0.02)
     job.stop()
     time.sleep(0.2)
     assert job.state()["state"] == "running"
     job.stop()
-    while job.state()["state"] == "running" and time.time() < until:
-        time.sleep(0.02)
+    wait_for_end(job)
     assert job.state()["state"] == "failed"
 
 

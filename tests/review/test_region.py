@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the review is served with the extra 'review'")
 
-from reviews import make_desk, make_region_desk, request, serving, write_table
+from reviews import PATIENCE, make_desk, make_region_desk, request, serving, write_table
 from unspur.review.image_sources import NoImages
 from unspur.review.region_sample import sample_rows
 from unspur.review.replay import Replay
@@ -29,11 +29,11 @@ def send(url, path, body=None):
     return status, json.loads(content)
 
 
-def finish(url, seconds=20):
+def finish(url):
     """Return the state of the test when it has ended."""
-    until = time.time() + seconds
+    until = time.monotonic() + PATIENCE
     while (job := send(url, "api/region")[1]["job"])["state"] == "running":
-        assert time.time() < until
+        assert time.monotonic() < until
         time.sleep(0.02)
     return job
 

@@ -197,7 +197,7 @@ def test_processes_at_the_same_time_never_mix_their_files(tmp_path: Path) -> Non
     ]
     for each in started:
         assert each.stdout.readline() == "ready\n"
-    said = [each.communicate("go\n", timeout=120) for each in started]
+    said = [each.communicate("go\n", timeout=600) for each in started]
     assert [each.returncode for each in started] == [0, 0], said
     done = [text for text, _ in said if not text]
     refused = [text for text, _ in said if "is being written by process" in text]

@@ -135,7 +135,7 @@ def test_being_killed_at_any_write_does_not_change_the_result(tmp_path, whole):
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 3
@@ -156,17 +156,27 @@ import toys
 from unspur import stages, store
 from unspur.store import atomic
 
+root, pattern = Path(sys.argv[1]), sys.argv[2]
 log = store.Workspace.log
-store.Workspace.log = lambda self, row: (log(self, row), time.sleep(0.05))  # leave time to be killed
-stages.run(toys.context(Path(sys.argv[1]), sys.argv[2:]))
+
+
+def slowly(self, row):  # leaves time to be killed: much of it once there is the file
+    there = any(root.glob(pattern))
+    log(self, row)
+    time.sleep(600 if there else 0.05)
+
+
+store.Workspace.log = slowly
+stages.run(toys.context(root, sys.argv[3:]))
 """
 
 
-def kill_when(store, condition):
-    """Start the run and kill it once a condition holds; return whether it was still running."""
-    process = subprocess.Popen([sys.executable, "-c", RUN, str(store), *CHANGES], env=environment())
-    end = time.monotonic() + 60
-    while process.poll() is None and not condition():
+def kill_at(store, pattern):
+    """Start the run and kill it once there is a file; return whether it was still running."""
+    command = [sys.executable, "-c", RUN, str(store), pattern, *CHANGES]
+    process = subprocess.Popen(command, env=environment())
+    end = time.monotonic() + 300
+    while process.poll() is None and not any(store.glob(pattern)):
         assert time.monotonic() < end
         time.sleep(0.002)
     process.kill()
@@ -177,7 +187,7 @@ def test_being_killed_by_another_process_does_not_change_the_result(tmp_path, wh
     store = tmp_path / "store"
     for stage, name in [("mine", "log.jsonl"), ("prune", "checkpoint.safetensors")]:
         pattern = f"{stage}-*.partial/{name}"
-        assert kill_when(store, lambda pattern=pattern: any(store.glob(pattern)))
+        assert kill_at(store, pattern)
         assert any(store.glob(f"{stage}-*.partial"))
     stages.run(toys.context(store, CHANGES))
     assert_same(store, whole)

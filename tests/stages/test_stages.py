@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -35,11 +36,17 @@ ACCURACIES = {
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory):
-    """Return a store that holds one plain run."""
-    folder = tmp_path_factory.mktemp("stored")
+def plain_run(tmp_path_factory):
+    """Return the store of one plain run, which no test changes."""
+    folder = tmp_path_factory.mktemp("plain")
     stages.run(toys.context(folder))
     return folder
+
+
+@pytest.fixture
+def stored(plain_run, tmp_path):
+    """Return a store that holds one plain run, and nothing of other tests."""
+    return shutil.copytree(plain_run, tmp_path / "stored")
 
 
 def run_and_list_stages(context):

@@ -30,11 +30,11 @@ store, ingredients = Store(Path(sys.argv[1])), {"stage": "mine", "device": "cpu"
 if sys.argv[2] == "makes":
     with store.open_artifacts([ingredients]):
         print("ready", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 else:
     artifact = store.find(ingredients)
     print("ready", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

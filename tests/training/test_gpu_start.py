@@ -25,7 +25,7 @@ def test_a_gpu_is_started_once_and_waited_for(monkeypatch):
     calls, release = [], threading.Event()
 
     def work(device):
-        release.wait(10)
+        assert release.wait(300)
         calls.append(device)
 
     monkeypatch.setattr(gpu_start, "_first_step", work)

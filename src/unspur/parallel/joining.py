@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..errors import TrainingError
+from ..errors import Interrupted, TrainingError
 from .agreement import any_of
 from .launch import is_launched
 from .lifeline import Lifeline
@@ -67,9 +67,15 @@ def _explain(error: BaseException, lifeline: Lifeline, team: Team) -> TrainingEr
         return None if culprit is None else TrainingError(culprit)
     lifeline.report(str(error) or type(error).__name__)
     if team.rank and isinstance(error, Exception) and not lifeline.has_first_left():
+        _show(error, team)
+    return None
+
+
+def _show(error: Exception, team: Team) -> None:
+    """Print the error of a process that is not the first, except the stop by Ctrl-C that all have."""
+    if not isinstance(error, Interrupted):
         text = f"process {team.rank} of {team.size}: {type(error).__name__}: {error}"
         print(text, file=sys.stderr, flush=True)
-    return None
 
 
 def _is_broken(error: BaseException) -> bool:

@@ -57,7 +57,7 @@ class Lifeline:
 
     def report(self, text: str) -> None:
         """Tell the other processes that this one ends with an error."""
-        with self.lock:
+        with self.lock, contextlib.suppress(RuntimeError):  # the store's process may have ended
             if not self.store.check([f"unspur/{self.scope}/failed"]):
                 self.store.set(f"unspur/{self.scope}/failed", f"{self.rank} {text}")
             self.store.add(self._key("left", self.rank), 1)
@@ -66,20 +66,21 @@ class Lifeline:
         """Wait a few seconds, and return whether the first process has ended, with an error or without."""
         end = time.monotonic() + GRACE / 2
         while time.monotonic() < end:
-            with self.lock:
-                if self.store.add(self._key("left", 0), 0):
-                    return True
+            try:
+                with self.lock:
+                    if self.store.add(self._key("left", 0), 0):
+                        return True
+            except RuntimeError:  # it has ended, and the store with it
+                return True
             time.sleep(BEAT / 10)
         return False
 
     def find_culprit(self) -> str | None:
         """Wait until it is known which process has failed or died, and describe it; None if all are alive."""
         end = time.monotonic() + LOST + GRACE
-        while time.monotonic() < end:
-            if found := self._failure() or self._loss():
-                return found
+        while not (found := self._failure() or self._loss()) and time.monotonic() < end:
             time.sleep(BEAT / 2)
-        return None
+        return found
 
     def _watch(self) -> None:
         """Send heartbeats and watch the other processes; stop this process if another has ended."""

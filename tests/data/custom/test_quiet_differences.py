@@ -71,18 +71,18 @@ def test_an_endless_line_is_refused_quickly(tmp_path: Path) -> None:
     with (tmp_path / "t.csv").open("wb") as file:
         file.write(b"path,label\n")
         file.truncate(2**30)
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(DataError, match="line 2 is longer than"):
         table.list_images(tmp_path / "t.csv")
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_a_million_classes_are_refused_in_seconds() -> None:
     rows = [listing.ListedImage(Path("a.png"), str(number)) for number in range(1_000_000)]
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(DataError, match=r"t has 1,000,000 classes; there may be at most 32,768"):
         listing.check(listing.Listing("t", Path(), rows))
-    assert time.perf_counter() - began < 20
+    assert time.process_time() - began < 20
 
 
 def test_many_folders_are_counted_before_they_are_listed(tmp_path: Path, monkeypatch) -> None:
