@@ -45,3 +45,12 @@ def _first_copies(part: Split) -> Tensor | None:
     different = torch.bincount(targets[is_first], minlength=int(targets.max()) + 1)
     present = torch.bincount(targets) > 0
     return first if int(different[present].min()) >= FEWEST_DIFFERENT else None
+
+
+def without_divided(chosen: Tensor, first: Tensor | None) -> Tensor:
+    """Return the chosen images whose copies are all chosen; `first` has the first copy of each image."""
+    if first is None:
+        return chosen
+    divided = torch.zeros_like(chosen)
+    divided[first[~chosen]] = True
+    return chosen & ~divided[first]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from .. import noise
 from ..data.batches import Preprocess, Resident, Source
-from ..data.copies import first_copies
+from ..data.copies import first_copies, without_divided
 from ..data.splits import Part, Split, Splits, fast_layout
 from ..data.streaming import Streaming, fits_on
 from ..errors import Interrupted, RecipeError
@@ -185,14 +185,6 @@ class Context:
         """Return random numbers of the training samples, the same for all copies of an image."""
         return numbers if self.first_copies is None else numbers[self.first_copies]
 
-    def _with_all_copies(self, chosen: Tensor) -> Tensor:
-        """Return the chosen training samples of which no copy, as one with another label, is left out."""
-        if self.first_copies is None:
-            return chosen
-        divided = torch.zeros_like(chosen)
-        divided[self.first_copies[~chosen]] = True
-        return chosen & ~divided[self.first_copies]
-
     @cached_property
     def held_out(self) -> Tensor:
         """Held-out training samples, which are used for selection only; a function of (seed, index)."""
@@ -223,7 +215,8 @@ class Context:
             return torch.zeros(n, dtype=torch.bool)
         conflict = self.miner()["train"].conflict  # corrected flags would change the ordinary model
         u = self._alike_for_copies(noise.uniform(self.seed("reserve"), 0, noise.HOLD_OUT, (n,)))
-        reserved = self._with_all_copies(conflict & (u < RESERVED) & ~self._kept_out_before)
+        chosen = conflict & (u < RESERVED) & ~self._kept_out_before
+        reserved = without_divided(chosen, self.first_copies)
         targets = self.splits.train.targets.cpu()
         for c in torch.unique(targets[reserved]).tolist():  # train on one sample of each class
             if bool((reserved | self._kept_out_before)[targets == c].all()):
