@@ -193,8 +193,10 @@ def test_copies_that_a_person_has_made_of_an_export_are_kept(run):
     for end in ("old", "partial", "backup"):
         exported(run).out.rename(run / f"export.{end}")
     exported(run)
-    for end in ("old", "partial", "backup"):
-        runs.load(run / f"export.{end}")
+    kept = [run / f"export.{end}" for end in ("backup", "old", "partial")]
+    assert sorted(run.glob("export.*")) == kept
+    for each in kept:
+        runs.load(each)  # raises if a file is missing or damaged
 
 
 def test_an_export_through_a_link_replaces_what_the_link_names(run, tmp_path):
