@@ -66,7 +66,7 @@ def test_a_training_finds_the_compiled_kernels(device, on):
     assert len(every_kind) == 4  # keys of both signs
     for stream in range(20):
         keys = noise.stream_keys(0, stream)
-        kernels.sample(weight, logits, step, *keys, on == "logit").sum().backward()
+        kernels.sample(weight, logits, step, *keys, on == "logit")[0].sum().backward()
         kernels.thin(weight, logits > 0, step, *keys, 0.3)
     assert [compiled(k) for k in (code._sample, code._slope, code._thin)] == [1, 1, 1]
 

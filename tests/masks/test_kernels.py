@@ -230,9 +230,17 @@ def check_kernels(device):
             )  # the kernel does not support trainable weights
             (expected,) = torch.autograd.grad(plain, mask.logits, grad)
             keys = noise.stream_keys(mask.seed, mask.stream)
-            fused = kernels.sample(weight, mask.logits, mask.step, *keys, on == "logit")
-            (found,) = torch.autograd.grad(fused, mask.logits, grad)
+            fused, sums = kernels.sample(weight, mask.logits, mask.step, *keys, on == "logit")
             assert torch.equal(fused, plain)
+            torch.testing.assert_close(sums.sum(), mask.logits.sum())
+            both = torch.autograd.grad([fused, 0.3 * sums.sum()], mask.logits, [grad, None], True)
+            torch.testing.assert_close(both[0], expected + 0.3, rtol=1e-4, atol=1e-6)
+            each = torch.rand_like(sums)
+            (of_sums,) = torch.autograd.grad(sums, mask.logits, each, True)
+            in_blocks = of_sums.permute(0, 2, 3, 1) if channels_last else of_sums
+            blocks = in_blocks.reshape(-1).split(1024)
+            assert [set(block.tolist()) for block in blocks] == [{x} for x in each.tolist()]
+            (found,) = torch.autograd.grad(fused, mask.logits, grad)
             torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
             assert found.stride() == weight.stride()
         thinned = masks.FixedMask(torch.rand_like(weight) > 0.4, drop=0.2, seed=7, stream=1001)
@@ -283,7 +291,7 @@ def test_the_kernels_of_a_plain_step_do_not_import_the_compiler(device):
         "from unspur.masks import kernels\n"
         "weight, logits = (torch.ones(3, 4, device='cuda', requires_grad=b) for b in (False, True))\n"
         "step = torch.tensor(1, device='cuda')\n"
-        "kernels.sample(weight, logits, step, 1, 2, True).sum().backward()\n"
+        "kernels.sample(weight, logits, step, 1, 2, True)[0].sum().backward()\n"
         "kernels.thin(logits, weight > 0, step, 1, 2, 0.5).sum().backward()\n"
         "torch.cuda.synchronize()\n"
         "assert 'torch._dynamo' not in sys.modules\n"

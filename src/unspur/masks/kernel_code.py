@@ -4,6 +4,9 @@ The plain operations in `layers.py` are the definition. Here one Triton kernel c
 random bits, the noise, the straight-through sample and the product. Nothing between is written to memory, and
 the backward pass computes the noise again instead of storing it. `fits` says which weights are supported.
 
+The kernel reads every logit, so it also adds them up, in blocks. A penalty on the sum of all logits then
+needs no further pass over them, forward or backward.
+
 The noise of a weight depends on its logical position, not on the memory layout. `inner` and `outer` describe
 the layout: `inner` channels lie side by side, `outer` is that times the size of the kernel window.
 """
@@ -43,20 +46,22 @@ def _soft(theta, u, on_logit: tl.constexpr):
 
 @triton.jit(do_not_specialize=_PLAIN)
 def _sample(
-    out, weight, logits, step, n, first, second, inner, outer,
+    out, sums, weight, logits, step, n, first, second, inner, outer,
     on_logit: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0) * block + tl.arange(0, block)
     there = at < n
     u = _uniform(at, tl.load(step), first, second, inner, outer)
-    soft, _ = _soft(tl.load(logits + at, mask=there, other=0.0), u, on_logit)
+    theta = tl.load(logits + at, mask=there, other=0.0)
+    tl.store(sums + tl.program_id(0), tl.sum(theta))
+    soft, _ = _soft(theta, u, on_logit)
     w = tl.load(weight + at, mask=there, other=0.0)
     tl.store(out + at, tl.where(soft > 0.5, w, 0.0), mask=there)
 
 
-@triton.jit(do_not_specialize=_PLAIN)
+@triton.jit(do_not_specialize=[*_PLAIN, "every"])
 def _slope(
-    out, grad, weight, logits, step, n, first, second, inner, outer,
+    out, grad, pull, weight, logits, step, every, n, first, second, inner, outer,
     on_logit: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0) * block + tl.arange(0, block)
@@ -65,7 +70,8 @@ def _slope(
     soft, slope = _soft(tl.load(logits + at, mask=there, other=0.0), u, on_logit)
     w = tl.load(weight + at, mask=there, other=0.0)
     g = tl.load(grad + at, mask=there, other=0.0)
-    tl.store(out + at, g * w * (soft * (1.0 - soft)) * slope, mask=there)
+    added = tl.load(pull + tl.program_id(0) * every)
+    tl.store(out + at, g * w * (soft * (1.0 - soft)) * slope + added, mask=there)
 
 
 @triton.jit(do_not_specialize=_PLAIN)
@@ -89,24 +95,35 @@ def fits(weight: Tensor, other: Tensor) -> bool:
 
 def sample(
     weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
-) -> Tensor:
-    """Compute `masks.LearnedMask` in training mode for a frozen weight; `first`, `second`: stream keys."""
-    out = torch.empty_like(weight)
+) -> tuple[Tensor, Tensor]:
+    """Compute `masks.LearnedMask` in training mode for a frozen weight, and sums of blocks of its logits.
+
+    `first` and `second` are the keys of the noise stream.
+    """
+    out, sums = torch.empty_like(weight), new_sums(weight)
     n, *layout = _sizes(out)
     keys = signed(first, second)
-    _sample[_grid(n)](out, weight, logits, step, n, *keys, *layout, on_logit, block=_BLOCK)
-    return out
+    _sample[_grid(n)](out, sums, weight, logits, step, n, *keys, *layout, on_logit, block=_BLOCK)
+    return out, sums
 
 
 def slope(
-    grad: Tensor, weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
+    grad: Tensor, pull: Tensor, weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int,
+    on_logit: bool,
 ) -> Tensor:  # fmt: skip
-    """Compute the gradient of `sample` in the logits."""
+    """Compute the gradient of `sample` in the logits, from those in its results."""
     out = torch.empty_like(weight)
     n, *layout = _sizes(out)
     grad, keys = _match_layout(grad, weight), signed(first, second)
-    _slope[_grid(n)](out, grad, weight, logits, step, n, *keys, *layout, on_logit, block=_BLOCK)
+    # The gradient of a sum is one number, which `pull` repeats without a copy: its stride is 0.
+    tensors = (out, grad, pull, weight, logits, step, pull.stride(0))
+    _slope[_grid(n)](*tensors, n, *keys, *layout, on_logit, block=_BLOCK)
     return out
+
+
+def new_sums(weight: Tensor) -> Tensor:
+    """Return memory for the sums of all blocks of a weight's logits."""
+    return weight.new_empty(_grid(weight.numel()))
 
 
 def thin(x: Tensor, keep: Tensor, step: Tensor, first: int, second: int, drop: float) -> Tensor:
@@ -129,8 +146,9 @@ def compile_for(use: str) -> None:
     if use == "drop":
         calls = [(_thin, (x, x, torch.bool, *counts, *keys, *layout, 0.5))]
     else:
-        further = (x, *counts, *keys, *layout, use == "logit")
-        calls = [(_sample, (x, x, *further)), (_slope, (x, x, x, *further))]
+        step, *count = counts
+        further = (*count, *keys, *layout, use == "logit")
+        calls = [(_sample, (x, x, x, x, step, *further)), (_slope, (*[x] * 5, step, 0, *further))]
     for kernel, arguments in calls:  # data types stand for tensors
         found = kernel.warmup(*arguments, grid=(1,), block=_BLOCK)
         # The code that launches the kernel is cached on disk.

@@ -16,8 +16,11 @@ __all__ = ["compile_for", "fits", "sample", "thin"]
 
 def sample(
     weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int, on_logit: bool
-) -> Tensor:
-    """Compute `masks.LearnedMask` in training mode for a frozen weight; `first`, `second`: stream keys."""
+) -> tuple[Tensor, Tensor]:
+    """Compute `masks.LearnedMask` in training mode for a frozen weight, and sums of blocks of its logits.
+
+    `first` and `second` are the keys of the noise stream.
+    """
     if torch.compiler.is_compiling():
         return _sample(weight, logits, step, first, second, on_logit)
     return _Sample.apply(weight, logits, step, first, second, on_logit)
@@ -43,9 +46,9 @@ class _Sample(torch.autograd.Function):
     setup_context = staticmethod(_remember)
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx, grad, pull):
         weight, logits, step = ctx.saved_tensors
-        back = kernel_code.slope(grad, weight, logits, step, ctx.first, ctx.second, ctx.how)
+        back = kernel_code.slope(grad, pull, weight, logits, step, ctx.first, ctx.second, ctx.how)
         return None, back, None, None, None, None
 
 
@@ -69,11 +72,11 @@ _thin = torch.library.custom_op("unspur::thin", kernel_code.thin, mutates_args=(
 
 @_sample.register_fake
 def _(weight, logits, step, first, second, on_logit):
-    return torch.empty_like(weight)
+    return torch.empty_like(weight), kernel_code.new_sums(weight)
 
 
 @_slope.register_fake
-def _(grad, weight, logits, step, first, second, on_logit):
+def _(grad, pull, weight, logits, step, first, second, on_logit):
     return torch.empty_like(weight)
 
 
@@ -82,8 +85,8 @@ def _(x, keep, step, first, second, drop):
     return torch.empty_like(keep, dtype=x.dtype)
 
 
-def _sample_backward(ctx, grad):
-    gradient = _slope(grad, *ctx.saved_tensors, ctx.first, ctx.second, ctx.how)
+def _sample_backward(ctx, grad, pull):
+    gradient = _slope(grad, pull, *ctx.saved_tensors, ctx.first, ctx.second, ctx.how)
     return None, gradient, None, None, None, None
 
 

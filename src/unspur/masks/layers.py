@@ -42,7 +42,8 @@ def straight_through(soft: Tensor) -> Tensor:
 class LearnedMask(nn.Module):
     """A parametrization that multiplies a weight by a learned mask.
 
-    `cost` is the weight of an entry in the sparsity loss; None counts as 1.
+    `cost` is the weight of an entry in the sparsity loss; None counts as 1. With `adds_up`, `sums` are the
+    sums of blocks of the logits after a step for which one kernel computes them together with the mask.
     """
 
     cost: Tensor | None
@@ -57,6 +58,8 @@ class LearnedMask(nn.Module):
         self.keep_zero = keep_zero
         self.seed, self.stream = seed, stream
         self.step: int | Tensor = 0
+        self.adds_up = False
+        self.sums: Tensor | None = None
 
     def keep(self) -> Tensor:
         """Return the thresholded mask, as booleans."""
@@ -68,7 +71,9 @@ class LearnedMask(nn.Module):
             return weight * self.keep()
         if not weight.requires_grad and (fused := _fused(weight, self.logits, self.step)):
             keys = noise.stream_keys(self.seed, self.stream)
-            return fused.sample(weight, self.logits, self.step, *keys, self.on == "logit")
+            masked, sums = fused.sample(weight, self.logits, self.step, *keys, self.on == "logit")
+            self.sums = sums if self.adds_up else None
+            return masked
         if not weight.requires_grad and blockwise.fits(weight, self.logits):
             at = noise.step_keys(self.seed, self.step, self.stream)
             if at is not None:
@@ -136,7 +141,7 @@ class Fused(Protocol):
 
     def sample(
         self, weight: Tensor, logits: Tensor, step: Any, first: int, second: int, on_logit: bool, /
-    ) -> Tensor: ...
+    ) -> tuple[Tensor, Tensor]: ...
     def thin(
         self, x: Tensor, keep: Tensor, step: Any, first: int, second: int, drop: float, /
     ) -> Tensor: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from .. import masks
@@ -70,16 +71,31 @@ class MaskSearch(Debiased):
         model.requires_grad_(False)
         self.masks = tuple(masks.learned(model).values())
         self.logits = tuple(mask.logits for mask in self.masks)
-        for logits in self.logits:
-            logits.requires_grad_(True)
+        for mask in self.masks:
+            mask.logits.requires_grad_(True)
+            mask.adds_up = penalty == "sum" and mask.cost is None
 
     def players(self) -> tuple[Player, ...]:
         return (Player("masks", self.logits),)
 
     def forward(self, batch: Batch, player: str) -> dict[str, Tensor]:
-        costs = [mask.cost for mask in self.masks]
-        pressure = self.sparsity * losses.sparsity(self.logits, kind=self.penalty, costs=costs)
-        return {**super().forward(batch, player), "sparsity": pressure}
+        self._forget_sums()  # of a pass outside this step
+        debiasing = super().forward(batch, player)
+        pressure = self.sparsity * self._penalty()
+        self._forget_sums()  # a module with tensors that have gradients cannot be copied
+        return {**debiasing, "sparsity": pressure}
+
+    def _penalty(self) -> Tensor:
+        """Return the penalty on all logits. Masks whose logits a kernel has added up are not read again."""
+        sums = [mask.sums for mask in self.masks if mask.sums is not None]
+        others = [mask for mask in self.masks if mask.sums is None]
+        terms = [*([torch.cat(sums)] if sums else []), *(mask.logits for mask in others)]
+        costs = [*([None] if sums else []), *(mask.cost for mask in others)]
+        return losses.sparsity(terms, kind=self.penalty, costs=costs)
+
+    def _forget_sums(self) -> None:
+        for mask in self.masks:
+            mask.sums = None
 
 
 STAGES = ("mine", "pretrain", "prune", "finetune")
