@@ -38,8 +38,9 @@ from .timing import photographs
 Row = dict[str, Any]
 SIDE, BATCH = 64, 64
 ON_CPU, ON_GPU = ("processes", "readers", "decoding"), ("steps",)
-STEPS = 200  # steps of the training that is timed
+STEPS = 200  # steps of the training of `processes` that is timed
 ROUNDS = 3  # of which the fastest is kept
+ONCE = ("python, eager", "torchrun, 2 processes")  # far slower than the others, so one round tells
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
 
 
@@ -77,8 +78,10 @@ def steps(device: str) -> list[Row]:
         "torchrun, 2 processes": ((*TORCHRUN, "2"), ()),
     }
     rows: dict[str, Row] = {}
-    for _ in range(ROUNDS):  # in turn, so that a slower phase of the machine affects all alike
+    for turn in range(ROUNDS):  # so that a slower phase of the machine affects all alike
         for name, (launch, options) in ways.items():
+            if turn and name in ONCE:
+                continue
             row = {"launch": name, **_divided_step(device, launch, options)}
             rows[name] = min(rows.get(name, row), row, key=lambda each: float(each["step_us"]))
     plain = rows["python"]["step_us"]

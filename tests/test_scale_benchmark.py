@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 scale = pytest.importorskip("benchmarks.scale", reason="not run from a source tree")
 
 
-def test_the_fastest_round_of_every_way_is_kept(monkeypatch, tmp_path):
-    times = iter([20.0, 22.0, 30.0, 40.0, 90.0, 10.0, 11.0, 31.0, 41.0, 80.0])
+def test_the_fastest_round_is_kept_and_slow_ways_have_one_round(monkeypatch, tmp_path):
+    times = iter([20.0, 22.0, 30.0, 40.0, 80.0, 10.0, 11.0, 31.0])
     asked = []
 
     def measure(device, launch, options):
