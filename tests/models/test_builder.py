@@ -109,6 +109,27 @@ def test_unknown_option() -> None:
         models.builder("convnet", 3, {"widht": 4}).build(0)
 
 
+def test_building_a_network_does_not_import_the_compiler() -> None:
+    code = (
+        "import sys\n"
+        "from unspur import models\n"
+        "for name in models.BUILTIN:\n"
+        "    models.builder(name, 3).build(0)\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+def test_the_weights_of_a_network_that_is_too_large_are_counted(name: str) -> None:
+    small = sum(p.numel() for p in models.builder(name, 1).build(0).parameters())
+    features = list(models.builder(name, 1).build(0).parameters())[-2].shape[1]
+    classes = 10**8
+    count = small + (classes - 1) * (features + 1)
+    with pytest.raises(ModelError, match=f"has {count:,} weights; at most"):
+        models.builder(name, classes).build(0)
+
+
 # -- from a file --------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
+from torch.overrides import TorchFunctionMode
 
 from ..boundary import explain_faults
 from ..errors import ModelError
@@ -178,13 +179,32 @@ def _check_size(
     if name not in BUILTIN:
         return
     with explain_faults(f"{name} cannot be called with {_arguments(classes, options)}", ModelError):
-        with torch.device("meta"):
+        with torch.device("meta"), _WithoutDraws():
             count = sum(weight.numel() for weight in make(classes=classes, **options).parameters())
         if count > MOST_WEIGHTS:
             raise ModelError(
                 f"{name} with {classes} classes and {options} has {count:,} weights; at most "
                 f"{MOST_WEIGHTS:,} are allowed. Make it narrower."
             )
+
+
+class _WithoutDraws(TorchFunctionMode):
+    """Skip draws from a normal distribution, which have no effect on the meta device.
+
+    For them torch would import its compiler there, which takes seconds.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "").endswith("normal_"):  # of a tensor, or of nn.init
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 def _load_weights(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.Module]:
