@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import DataError
@@ -57,7 +58,9 @@ def read(root: Path, *, records: int = RECORDS) -> Cifar:
     _check_names(contents.get(NAMES_FILE), source)
     parts = [_parse(contents[name], f"{source / name}", records) for name in FILES]
     images, labels = zip(*parts, strict=True)
-    return Cifar(torch.cat(images[:-1]), torch.cat(labels[:-1]), images[-1], labels[-1])
+    pixels = [np.concatenate(images[:-1]), images[-1].copy()]
+    train, test = (torch.from_numpy(part) for part in pixels)
+    return Cifar(train, torch.cat(labels[:-1]), test, labels[-1])
 
 
 def load_plain(root: Path, seed: int = 0, *, records: int = RECORDS) -> Splits:
@@ -123,8 +126,8 @@ def _check_names(content: bytes | None, source: Path) -> None:
         )
 
 
-def _parse(content: bytes, name: str, records: int) -> tuple[Tensor, Tensor]:
-    """Return images and labels of one file."""
+def _parse(content: bytes, name: str, records: int) -> tuple[NDArray[np.uint8], Tensor]:
+    """Return images (a view of the content) and labels of one file."""
     if len(content) != records * RECORD:
         raise DataError(
             f"{name} is {'truncated' if len(content) < records * RECORD else 'too long'}: {records} "
@@ -137,5 +140,4 @@ def _parse(content: bytes, name: str, records: int) -> tuple[Tensor, Tensor]:
             f"{name} is damaged: it has a label {highest}, outside 0..{len(CLASSES) - 1}. "
             f"Get {ARCHIVE} again."
         )
-    images = torch.from_numpy(table[:, 1:].reshape(records, *IMAGE).copy())
-    return images, torch.from_numpy(table[:, 0].astype(np.int64))
+    return table[:, 1:].reshape(records, *IMAGE), torch.from_numpy(table[:, 0].astype(np.int64))

@@ -140,9 +140,8 @@ def generate(
         raise DataError(f"{name}: there is no severity {severity}. Choose one of 1, 2, 3, 4, 5.")
     parts, kinds = _draw(images, aligned, conflicting, seed, name)
     frosts = frost.procedural() if textures is None else frost.photographs(textures)
-    pictures = torch.cat([images.train_images, images.test_images])
     index = torch.cat(list(parts.values()))
-    pixels = _corrupt_all(pictures, kinds, index, seed, severity, frosts, cache, name)
+    pixels = _corrupt_all(images, kinds, index, seed, severity, frosts, cache, name)
     splits = _split_pixels(pixels, torch.cat([images.train_labels, images.test_labels]), parts)
     return Splits(
         train=splits["train"],
@@ -165,7 +164,7 @@ def _split_pixels(pixels: Tensor, labels: Tensor, parts: dict[str, Tensor]) -> d
 
 
 def _corrupt_all(
-    pictures: Tensor,
+    images: Cifar,
     kinds: Tensor,
     index: Tensor,
     seed: int,
@@ -175,15 +174,17 @@ def _corrupt_all(
     name: str,
 ) -> Tensor:
     """Return the corrupted images `index`, from the cache if they are stored there."""
+    originals = (images.train_images, images.test_images)
 
     def blocks() -> Iterator[Bytes]:
+        pictures = torch.cat(originals)
         for rows in torch.split(index, BLOCK):
-            images, corruptions = pictures[rows], kinds[rows]
             yield corrupt(
-                images, corruptions, rows, seed=seed, severity=severity, textures=frosts
+                pictures[rows], kinds[rows], rows, seed=seed, severity=severity, textures=frosts
             ).numpy()
 
-    about = digest(f"{VERSION} {seed} {severity}", pictures, kinds, index, *frosts) if cache else ""
+    facts = f"{VERSION} {seed} {severity}"
+    about = digest(facts, *originals, kinds, index, *frosts) if cache else ""
     return cached_pixels(
         blocks, (len(index), *IMAGE), cache=cache, name=name.replace("/", "-"), about=about
     )
