@@ -117,3 +117,22 @@ def test_a_store_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("")
     with pytest.raises(StoreError, match="A file is where a folder should be"):
         unspur.debias(shapes_set(), model=TinyNet(), anyway=True, store=tmp_path / "store")
+
+
+class Failing(nn.Module):
+    """A network in which the GPU reports an error, as it does at any call after its failure."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError(
+            "CUDA error: an illegal memory access was encountered\nFor debugging ..."
+        )
+
+
+def test_a_failed_gpu_is_not_a_fault_of_the_network() -> None:
+    failed = pytest.raises(TrainingError, match=r"the GPU failed .*illegal memory access")
+    with failed as info, explain_system():
+        Failing()(torch.zeros(1))
+    assert "Run the same command again" in str(info.value)
+    assert "For debugging" not in str(info.value)
+    assert "in forward" in info.value.traceback
+    assert isinstance(info.value.__cause__, RuntimeError)

@@ -1,4 +1,4 @@
-"""Turn errors of the operating system, of a user's data set and of a user's network into unspur errors.
+"""Turn errors of the operating system, of a GPU, of a user's data set and of a user's network into ours.
 
 The original error is the cause of ours. The command line shows its traceback below our message.
 """
@@ -15,6 +15,7 @@ from types import TracebackType
 from .errors import DataError, ModelError, StoreError, TrainingError, UnspurError
 
 OURS = str(Path(__file__).parent)
+GPU_ERROR = "CUDA error:"  # how torch begins the messages of a GPU's errors
 ADVICE = {
     errno.ENOENT: "Was it removed while it was in use?",
     errno.EEXIST: "A file is where a folder should be.",
@@ -42,13 +43,13 @@ def explain_faults(what: str, kind: type[UnspurError] = DataError) -> Iterator[N
 
 @contextmanager
 def explain_system() -> Iterator[None]:
-    """Turn errors of the operating system or of a network into ours; any other error is a bug in unspur."""
+    """Turn errors of the operating system, a GPU or a network into ours; any other one is a bug in unspur."""
     try:
         yield
     except UnspurError:
         raise
     except Exception as error:
-        fault = _memory(error) or _system(error) or _network(error)
+        fault = _memory(error) or _gpu(error) or _system(error) or _network(error)
         if fault is None:
             raise
         raise fault from error
@@ -64,6 +65,19 @@ def _memory(error: Exception) -> UnspurError | None:
         f"there is not enough memory ({_line(error)}). Lower batch, data.size or the network's width; "
         "finished stages and the last checkpoint are kept."
     )
+
+
+def _gpu(error: Exception) -> UnspurError | None:
+    """Explain that a GPU has failed. It reports this at any later call, also within a network."""
+    if not isinstance(error, RuntimeError) or not str(error).startswith(GPU_ERROR):
+        return None
+    explained = TrainingError(
+        f"the GPU failed ({_line(error)}). Finished stages and the last checkpoint are kept. Run the same "
+        "command again to continue. Another program on the GPU, its driver or its hardware can be the cause; "
+        "if it fails at the same step again, please report the lines below."
+    )
+    explained.traceback = _format(error, error.__traceback__)
+    return explained
 
 
 def _system(error: Exception) -> UnspurError | None:

@@ -6,7 +6,7 @@
     ├── DataError       a file, image or label is missing, damaged or out of range
     ├── ModelError      a network has no usable head, or the wrong number of outputs
     ├── MaskError       a weight cannot be masked, or masks do not fit a network
-    ├── TrainingError   a loss, a weight or a score is not finite, or there is not enough memory
+    ├── TrainingError   a number is not finite, there is not enough memory, or the GPU failed
     ├── StoreError      a result cannot be written, or a stored one is damaged
     └── Interrupted     stopped by the user; the work so far is kept
 
@@ -47,7 +47,7 @@ class MaskError(UnspurError):
 
 
 class TrainingError(UnspurError):
-    """A loss, a weight or a score is not finite, or there is not enough memory."""
+    """A loss, a weight or a score is not finite, there is not enough memory, or the GPU failed."""
 
 
 class StoreError(UnspurError):
