@@ -579,6 +579,12 @@ def test_the_recipe_says_whether_masks_were_on_channels(tmp_path):
     assert masks_channels(tmp_path)
 
 
+def test_latencies_stop_after_the_largest_number_of_passes():
+    calls = []
+    latencies({"a": calls.append}, torch.zeros(1, 2), seconds=60.0, batches=(1,), most=12)
+    assert len(calls) == 1 + 12  # the first one warms up
+
+
 def test_latencies_are_medians_of_alternating_passes(monkeypatch):
     clock = SimpleNamespace(now=0.0)
     monkeypatch.setattr("time.perf_counter", lambda: clock.now)

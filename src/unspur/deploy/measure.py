@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 from ..masks.multiply_adds import multiply_adds
 
 BATCHES = (1, 32)
+FEWEST = 9  # forward passes of a median
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,12 @@ def latencies(
     *,
     seconds: float = 1.0,
     batches: Sequence[int] = (),
+    most: float = math.inf,
 ) -> dict[str, dict[int, float]]:
     """Return the median milliseconds of a forward pass at each batch size.
 
     The models run alternately, so that other load on the machine affects all of them. Each runs for about
-    `seconds` at each batch size (by default BATCHES), and at least nine times.
+    `seconds` at each batch size (by default BATCHES), at least FEWEST and at most `most` times.
     """
     medians: dict[str, dict[int, float]] = {name: {} for name in runs}
     for batch in batches or BATCHES:
@@ -67,7 +71,9 @@ def latencies(
         for run in runs.values():
             run(images)  # warm-up
         end = time.perf_counter() + seconds * len(runs)
-        while time.perf_counter() < end or len(next(iter(times.values()))) < 9:
+        for count in itertools.count():
+            if count >= most or (count >= FEWEST and time.perf_counter() >= end):
+                break
             for name, run in runs.items():
                 began = time.perf_counter()
                 run(images)
