@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from unspur.reproduce.own_data_tables import (
-    augmentation_table,
     check_table,
     clean_table,
     coverage_table,
@@ -15,6 +14,7 @@ from unspur.reproduce.own_data_tables import (
     mean_error,
     method_comparison,
     rejected,
+    variants_table,
 )
 from unspur.reproduce.prose_numbers import ProseNumbers
 from unspur.reproduce.speed_table import speed_table
@@ -150,8 +150,11 @@ def test_kinds_of_mixing_are_means_over_seeds_beside_the_views_of_the_audit() ->
     runs.append({"set": "digits", "seed": 0, "variant": "all", "test": clean})
     views = [{"set": "digits: colour", "seed": seed, "views": ["grey"]} for seed in (0, 1)]
     views.append({"set": "digits", "seed": 0, "views": []})
-    rows = augmentation_table(runs, views).splitlines()[2:]
+    rows = variants_table(runs, views).splitlines()[2:]
     assert rows == [
         "| digits: colour | 2 | grey | 90.0 / 10.0 | 90.0 / 75.0 | 90.0 / 40.0 |",
         "| digits | 1 | – | 90.0 | 85.0 | – |",
     ]
+    header, _, *rows = variants_table(runs).splitlines()
+    assert header == "| set | seeds | ordinary model | all | none |"
+    assert rows[0] == "| digits: colour | 2 | 90.0 / 10.0 | 90.0 / 75.0 | 90.0 / 40.0 |"

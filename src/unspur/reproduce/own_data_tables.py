@@ -165,10 +165,11 @@ def method_comparison(runs: Sequence[Run]) -> str:
     return "\n".join(markdown_table(header, rows))
 
 
-def augmentation_table(runs: Sequence[Run], views: Sequence[Run]) -> str:
-    """Format kinds of mixing by set: the audit's views, and accuracies as means over the seeds."""
+def variants_table(runs: Sequence[Run], views: Sequence[Run] = ()) -> str:
+    """Format variants by set: the audit's views, if given, and accuracies as means over the seeds."""
     variants = list(dict.fromkeys(run["variant"] for run in runs))
-    header = ["set", "seeds", "views of the audit", "ordinary model", *variants]
+    of_audit = ["views of the audit"] if views else []
+    header = ["set", "seeds", *of_audit, "ordinary model", *variants]
     rows = []
     for name in dict.fromkeys(run["set"] for run in runs):
         of_set = [run for run in runs if run["set"] == name]
@@ -181,7 +182,8 @@ def augmentation_table(runs: Sequence[Run], views: Sequence[Run]) -> str:
             ", ".join(v["views"]) or DASH for v in views if v["set"] == name and v["seed"] in seeds
         ]
         cells = [_mean_accuracies(found) for found in (ordinary, *by_variant.values())]
-        rows.append([name, str(len(seeds)), "; ".join(dict.fromkeys(shown)), *cells])
+        seen = ["; ".join(dict.fromkeys(shown))] if views else []
+        rows.append([name, str(len(seeds)), *seen, *cells])
     return "\n".join(markdown_table(header, rows))
 
 

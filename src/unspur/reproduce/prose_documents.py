@@ -16,7 +16,6 @@ from .audit_table import audit_page, recall_table
 from .code_tables import folder_table, method_table
 from .loop_tables import loop_text
 from .own_data_tables import (
-    augmentation_table,
     check_table,
     clean_table,
     coverage_table,
@@ -27,6 +26,7 @@ from .own_data_tables import (
     network_table,
     preset_table,
     rejected,
+    variants_table,
 )
 from .recorded_values import recorded_value
 from .search_table import search_table, settings_table
@@ -194,7 +194,11 @@ class ProseDocuments:
     def own_augmentation(self) -> str:
         """Return the table of kinds of mixing on users' own images."""
         found = read_document(self.folder / "own-augmentation.json.gz")
-        return augmentation_table(found["runs"], found["views"])
+        return variants_table(found["runs"], found["views"])
+
+    def own_cells(self) -> str:
+        """Return the table of own images with suspects sampled by flag and by cells."""
+        return variants_table(read_document(self.folder / "own-cells.json.gz")["runs"])
 
     def loop(self, name: str) -> str:
         """Return a table or number about probes and checks."""

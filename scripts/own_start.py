@@ -1,0 +1,110 @@
+"""Compare the preset from random weights with a start from self-supervision on the same images.
+
+    python scripts/own_start.py --out results/own-start.json.gz --data-root DIR
+
+DIR holds MNIST and CIFAR-10. The sets are those of `own_augmentation.py` that have a planted shortcut. Before
+the run, the network learns without labels to tell images apart (SimCLR, Chen et al., 2020): two views of an
+image, which are random crops with exchanged spectra and styles, shall have similar features, and views of
+other images different ones. All stages of the preset then start from these weights. The self-supervision
+takes as many steps as pretraining, with twice the images. Runs that are already in the record are not
+repeated. `make pages` writes the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from gain_check import CASES, SETTINGS, measure
+from own_augmentation import wanted
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from unspur import models
+from unspur.data.augmentation import augment_images
+from unspur.data.benchmarks import mnist
+from unspur.data.mixing import mix_spectrum, mix_style
+from unspur.data.splits import Splits
+from unspur.report import terminal
+from unspur.stages.place import temporary_place
+from unspur.store import environment, read_document, write_document
+
+STEPS, BATCH, RATE, TEMPERATURE = 470, 64, 1e-3, 0.2  # steps of pretraining for 1,500 images
+VARIANTS = ("random weights", "self-supervision")
+
+
+def learn_without_labels(splits: Splits, seed: int) -> dict[str, Tensor]:
+    """Return the weights of the preset's network after self-supervision, with its initial head."""
+    options = SETTINGS["model.options"]
+    model = models.builder("convnet", len(splits.classes), options).build(seed)
+    name = next(n for n, m in reversed(list(model.named_modules())) if isinstance(m, nn.Linear))
+    head = model.get_submodule(name)
+    model.set_submodule(name, nn.Identity())
+    width = head.in_features
+    project = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 64))
+    parameters = [*model.parameters(), *project.parameters()]
+    optimiser = torch.optim.Adam(parameters, RATE)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
+    generator = torch.Generator().manual_seed(seed)
+    for step in range(STEPS):
+        index = torch.randint(len(splits.train), (BATCH,), generator=generator)
+        images = splits.train.take(index)
+        views = [view(images, 2 * seed + number, torch.tensor(step)) for number in (0, 1)]
+        optimiser.zero_grad()
+        contrast(project(model(torch.cat(views)))).backward()
+        optimiser.step()
+        schedule.step()
+    model.set_submodule(name, head)
+    return {key: value.contiguous() for key, value in model.state_dict().items()}
+
+
+def view(images: Tensor, seed: int, step: Tensor) -> Tensor:
+    """Return crops of images as network input, with exchanged spectra and styles."""
+    crops = augment_images(images, "resized-crop-flip", seed=seed, step=step)
+    x = (crops.float() / 255 - 0.5) / 0.5
+    return mix_style(mix_spectrum(x, 0.5, seed=seed, step=step), 1.0, seed=seed, step=step)
+
+
+def contrast(features: Tensor) -> Tensor:
+    """Return the NT-Xent loss of two views of each image, the first views first."""
+    z = F.normalize(features, dim=1)
+    similar = (z @ z.T / TEMPERATURE).masked_fill(torch.eye(len(z), dtype=torch.bool), -torch.inf)
+    return F.cross_entropy(similar, torch.arange(len(z)).roll(len(z) // 2))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("results/own-start.json.gz"))
+    parser.add_argument("--data-root", type=Path, help="folder with the data")
+    parser.add_argument("--only", default="*: *", help="names of sets, such as 'digits: *'")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    runs = read_document(options.out)["runs"] if options.out.exists() else []
+    root = mnist.find_root(options.data_root)
+    for name, seed in wanted(options.only, options.seeds):
+        done = {run["variant"] for run in runs if (run["set"], run["seed"]) == (name, seed)}
+        make, which = CASES[name]
+        pair = make(root, which, seed)
+        for variant in (each for each in VARIANTS if each not in done):
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                temporary_place("cpu", terminal.show(quiet=True)) as place,
+            ):
+                changes = {}
+                if variant == "self-supervision":
+                    changes["model.init"] = f"{folder}/start.safetensors"
+                    save_file(learn_without_labels(pair.train, seed), changes["model.init"])
+                found = measure(pair, seed, place, changes)
+            runs.append({"set": name, "seed": seed, "variant": variant, **found})
+            write_document(options.out, {"with": environment(), "runs": runs})
+            print(name, seed, variant, found["test"], found["seconds"], flush=True)
+
+
+if __name__ == "__main__":
+    main()
