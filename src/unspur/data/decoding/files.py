@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +22,8 @@ from . import pixels
 from .pixels import CROPS, Bytes, Crop, UnreadableImage
 
 BLOCK = 64  # files a thread reads at a time: single files would be slower than no threads at all
+TRIAL, TRIAL_SECONDS = 32, 0.02  # the most files that are read first, and for how long
+QUICK, FEW_THREADS = 0.0005, 2  # seconds for a file below which few threads are faster than many
 VERSION = 3  # of the decoding; increase it whenever the pixels change
 
 T = TypeVar("T")
@@ -99,13 +103,35 @@ def unreadable(path: Path | str, error: Exception) -> DataError:
 
 
 def in_threads(function: Callable[[P], T], paths: Sequence[P]) -> list[T]:
-    """Call a function on every path in threads; return the results in order."""
+    """Call a function on every path in threads; return the results in order.
+
+    A small file is mostly work for Python, whose threads then wait for each other. So a few files are read
+    first, to see how long one takes.
+    """
+    done, each = _timed(function, paths[:TRIAL])
 
     def block(start: int) -> list[T]:
         return [function(path) for path in paths[start : start + BLOCK]]
 
-    with ThreadPoolExecutor() as pool:
-        return [result for part in pool.map(block, range(0, len(paths), BLOCK)) for result in part]
+    starts = range(len(done), len(paths), BLOCK)
+    with ThreadPoolExecutor(FEW_THREADS if each < QUICK else None) as pool:
+        return [*done, *(result for part in pool.map(block, starts) for result in part)]
+
+
+def _timed(function: Callable[[P], T], paths: Sequence[P]) -> tuple[list[T], float]:
+    """Return the results for the first paths, until TRIAL_SECONDS have passed, and the seconds of each.
+
+    The first call is not timed, because it may import something.
+    """
+    done: list[T] = []
+    began = ended = time.perf_counter()
+    for path in paths:
+        done.append(function(path))
+        ended = time.perf_counter()
+        began = ended if len(done) == 1 else began
+        if ended - began > TRIAL_SECONDS:
+            break
+    return done, (ended - began) / (len(done) - 1) if len(done) > 1 else math.inf
 
 
 def _hash(path: Path) -> str:
