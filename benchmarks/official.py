@@ -227,5 +227,5 @@ def notes(steps: int, train: int, changes: Sequence[str]) -> list[str]:
         "training images. Seconds are for the published numbers of steps and images.",
         "Their steps of `mine` and `pretrain` train two networks, ours one. Their images are loaded by four "
         "processes, which is their default.",
-        *[f"Changed from outside to run their code: {change}" for change in changes],
+        *([f"To run their code without editing it, {'; '.join(changes)}."] if changes else []),
     ]

@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-NAMES = "the search for suspects gets the names of files as a list, which it expects, on a CPU too."
+NAMES = "the search for suspects gets the names of files as a list, which it expects"
 # Packages that the code imports, but whose functions the timed stages do not call.
 UNUSED = ("imageio", "matplotlib.pyplot", "pandas", "sklearn.manifold", "tqdm")
 
@@ -53,12 +53,12 @@ def _replace_missing() -> list[str]:
     found = []
     if not _is_installed("munch"):
         _put("munch").Munch = Munch  # type: ignore[attr-defined]
-        found.append("munch is not installed: a dictionary with attributes replaces it.")
+        found.append("munch, which is missing, is replaced by a dictionary with attributes")
     for name in UNUSED:
         if not _is_installed(name):
             _put(name)
             package = name.partition(".")[0]
-            found.append(f"{package} is not installed: an empty module replaces it.")
+            found.append(f"{package}, which is missing, is replaced by an empty module")
     return found
 
 
@@ -90,5 +90,5 @@ def _rename_tsne_option() -> list[str]:
         usual(n_iter=3000)
     except TypeError:
         manifold.TSNE = lambda *args, n_iter=1000, **more: usual(*args, max_iter=n_iter, **more)
-        return ["scikit-learn's TSNE has renamed n_iter: it is passed on as max_iter."]
+        return ["n_iter is passed to scikit-learn's TSNE under its new name, max_iter"]
     return []

@@ -2,7 +2,7 @@
 
 python -m benchmarks scale                                   print the tables
 python -m benchmarks scale --out results/scale.json.gz       keep them in a record as well
-python -m benchmarks scale --device cuda                     a step in one and two processes on a GPU
+python -m benchmarks scale --device cuda --out results/scale-cuda.json.gz    a step on a GPU
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ SIDE, BATCH = 64, 64
 ON_CPU, ON_GPU = ("processes", "readers", "decoding"), ("steps",)
 STEPS = 200  # steps of the training of `processes` that is timed
 ROUNDS = 3  # of which the fastest is kept
-ONCE = ("python, eager", "torchrun, 2 processes")  # far slower than the others, so one round tells
+ONCE = (
+    "python, eager",
+    "torchrun, 2 processes",
+)  # far from the time of the first row: one round tells
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
 
 
@@ -78,7 +81,7 @@ def steps(device: str) -> list[Row]:
         "torchrun, 2 processes": ((*TORCHRUN, "2"), ()),
     }
     rows: dict[str, Row] = {}
-    for turn in range(ROUNDS):  # so that a slower phase of the machine affects all alike
+    for turn in range(ROUNDS):  # so that a slower phase of the machine affects the other ways alike
         for name, (launch, options) in ways.items():
             if turn and name in ONCE:
                 continue

@@ -6,8 +6,9 @@ DIR holds MNIST and CIFAR-10. The sets are those of `own_augmentation.py` that h
 the run, the network learns without labels to tell images apart (SimCLR, Chen et al., 2020): two views of an
 image, which are random crops with exchanged spectra and styles, shall have similar features, and views of
 other images different ones. All stages of the preset then start from these weights. The self-supervision
-takes as many steps as pretraining, with twice the images. Runs that are already in the record are not
-repeated. `make pages` writes the table.
+takes as many steps as pretraining, with twice the images. A third variant spends these steps on the stage
+`adapt` instead, from random weights. Runs that are already in the record are not repeated. `make pages`
+writes the table.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from unspur.stages.place import temporary_place
 from unspur.store import environment, read_document, write_document
 
 STEPS, BATCH, RATE, TEMPERATURE = 470, 64, 1e-3, 0.2  # steps of pretraining for 1,500 images
-VARIANTS = ("random weights", "self-supervision")
+LONGER = {"adapt.steps": 3 * STEPS}
+VARIANTS = ("random weights", "random weights, longer", "self-supervision")
 
 
 def learn_without_labels(splits: Splits, seed: int) -> dict[str, Tensor]:
@@ -96,7 +98,7 @@ def main() -> None:
                 tempfile.TemporaryDirectory() as folder,
                 temporary_place("cpu", terminal.show(quiet=True)) as place,
             ):
-                changes = {}
+                changes = {**LONGER} if variant == "random weights, longer" else {}
                 if variant == "self-supervision":
                     changes["model.init"] = f"{folder}/start.safetensors"
                     save_file(learn_without_labels(pair.train, seed), changes["model.init"])

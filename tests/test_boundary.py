@@ -122,17 +122,26 @@ def test_a_store_that_is_a_file(tmp_path: Path) -> None:
 class Failing(nn.Module):
     """A network in which the GPU reports an error, as it does at any call after its failure."""
 
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        raise RuntimeError(
-            "CUDA error: an illegal memory access was encountered\nFor debugging ..."
-        )
+        raise RuntimeError(f"CUDA error: {self.reason}\nFor debugging ...")
 
 
-def test_a_failed_gpu_is_not_a_fault_of_the_network() -> None:
-    failed = pytest.raises(TrainingError, match=r"the GPU failed .*illegal memory access")
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("an illegal memory access was encountered", "Run the same command again to continue"),
+        ("device-side assert triggered", "index is probably out of range"),
+        ("no kernel image is available for execution on the device", "Install another one"),
+    ],
+)
+def test_a_failed_gpu_is_not_a_fault_of_the_network(reason: str, advice: str) -> None:
+    failed = pytest.raises(TrainingError, match=rf"the GPU failed \(.*{reason}\)\. .*{advice}")
     with failed as info, explain_system():
-        Failing()(torch.zeros(1))
-    assert "Run the same command again" in str(info.value)
+        Failing(reason)(torch.zeros(1))
     assert "For debugging" not in str(info.value)
     assert "in forward" in info.value.traceback
     assert isinstance(info.value.__cause__, RuntimeError)

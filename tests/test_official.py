@@ -243,7 +243,7 @@ def test_missing_packages_get_stand_ins(monkeypatch):
     for name in ("munch", "imageio"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    assert [text.partition(" ")[0] for text in shims._replace_missing()] == ["munch", "imageio"]
+    assert [text.partition(",")[0] for text in shims._replace_missing()] == ["munch", "imageio"]
     entry = sys.modules["munch"].Munch(a=1)
     entry.b = 2
     assert (entry.a, entry["b"]) == (1, 2)

@@ -1,5 +1,6 @@
 """The experiments on own images: odds of cells, and the loss of self-supervision."""
 
+import inspect
 import math
 import sys
 from pathlib import Path
@@ -7,21 +8,28 @@ from pathlib import Path
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "scripts"))
-own_cells = pytest.importorskip("own_cells", reason="not run from a source tree")
-own_start = pytest.importorskip("own_start", reason="not run from a source tree")
+from unspur.stages import trainings
+
+SCRIPTS = Path(__file__).parent.parent / "scripts"
+if not SCRIPTS.is_dir():
+    pytest.skip("not run from a source tree", allow_module_level=True)
+sys.path.insert(0, str(SCRIPTS))
+import own_cells  # noqa: E402
+import own_start  # noqa: E402
+
+ROOTS = 8 / (math.sqrt(6) + math.sqrt(2))
 
 
-@pytest.mark.parametrize(("power", "shares"), [(1.0, (6, 2)), (0.5, (0, 0)), (0.0, (4, 4))])
+@pytest.mark.parametrize(
+    ("power", "shares"),
+    [(1.0, (6, 2)), (0.5, (ROOTS * math.sqrt(6), ROOTS * math.sqrt(2))), (0.0, (4, 4))],
+)
 def test_cells_share_the_draws_of_the_suspects_of_their_class(power, shares):
     targets = torch.tensor([0, 0, 0, 0, 1, 1])
     suspects = torch.tensor([True, True, True, False, True, False])
     seen = torch.tensor([1, 1, 2, 0, 0, 1])
     odds = torch.tensor([4.0, 2.0, 2.0, 1.0, 5.0, 1.0], dtype=torch.float64)
     found = own_cells.balance(odds, targets, suspects, seen, power)
-    if power == 0.5:
-        whole = math.sqrt(6) + math.sqrt(2)
-        shares = (8 * math.sqrt(6) / whole, 8 * math.sqrt(2) / whole)
     first, second = shares
     expected = [first * 4 / 6, first * 2 / 6, second, 1, 5, 1]
     assert found.tolist() == pytest.approx(expected)
@@ -34,7 +42,7 @@ def test_images_that_are_held_out_are_not_drawn():
     assert found.tolist() == pytest.approx([0, 2, 2, 1])
 
 
-def test_two_views_of_an_image_are_told_from_all_others():
+def test_contrast_is_the_nt_xent_loss():
     torch.manual_seed(0)
     features = torch.randn(6, 4)
     unit = features / features.norm(dim=1, keepdim=True)
@@ -44,3 +52,11 @@ def test_two_views_of_an_image_are_told_from_all_others():
         partner = float(unit[a] @ unit[(a + 3) % 6]) / own_start.TEMPERATURE
         losses.append(math.log(sum(map(math.exp, scores))) - partner)
     assert float(own_start.contrast(features)) == pytest.approx(sum(losses) / 6, rel=1e-5)
+
+
+def test_the_stages_sample_by_cells_within_the_block():
+    usual = trainings._odds
+    with own_cells.sampled_by_cells(0.0):
+        assert trainings._odds is not usual
+        assert "_odds(" in inspect.getsource(trainings.oversample)  # looked up when it is called
+    assert trainings._odds is usual

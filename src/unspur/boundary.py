@@ -16,6 +16,17 @@ from .errors import DataError, ModelError, StoreError, TrainingError, UnspurErro
 
 OURS = str(Path(__file__).parent)
 GPU_ERROR = "CUDA error:"  # how torch begins the messages of a GPU's errors
+GPU_FAILED = (
+    "Finished stages and the last checkpoint are kept. Run the same command again to continue. Another "
+    "program on the GPU, its driver or its hardware can be the cause; if it fails at the same step again, "
+    "please report the lines below."
+)
+GPU_ADVICE = {
+    "device-side assert": "An index is probably out of range, in the network or in its labels. Run with "
+    "--device cpu to see where.",
+    "no kernel image": "This build of torch has no code for the GPU. Install another one, or run with "
+    "--device cpu.",
+}
 ADVICE = {
     errno.ENOENT: "Was it removed while it was in use?",
     errno.EEXIST: "A file is where a folder should be.",
@@ -71,11 +82,8 @@ def _gpu(error: Exception) -> UnspurError | None:
     """Explain that a GPU has failed. It reports this at any later call, also within a network."""
     if not isinstance(error, RuntimeError) or not str(error).startswith(GPU_ERROR):
         return None
-    explained = TrainingError(
-        f"the GPU failed ({_line(error)}). Finished stages and the last checkpoint are kept. Run the same "
-        "command again to continue. Another program on the GPU, its driver or its hardware can be the cause; "
-        "if it fails at the same step again, please report the lines below."
-    )
+    advice = next((text for part, text in GPU_ADVICE.items() if part in str(error)), GPU_FAILED)
+    explained = TrainingError(f"the GPU failed ({_line(error)}). {advice}")
     explained.traceback = _format(error, error.__traceback__)
     return explained
 

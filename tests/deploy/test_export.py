@@ -581,7 +581,7 @@ def test_the_recipe_says_whether_masks_were_on_channels(tmp_path):
 
 def test_latencies_stop_after_the_largest_number_of_passes():
     calls = []
-    latencies({"a": calls.append}, torch.zeros(1, 2), seconds=60.0, batches=(1,), most=12)
+    latencies({"a": calls.append}, torch.zeros(1, 2), seconds=60.0, batches=(1,), most_passes=12)
     assert len(calls) == 1 + 12  # the first one warms up
 
 

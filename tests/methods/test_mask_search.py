@@ -28,22 +28,15 @@ def search(penalty):
     return method.train()
 
 
-def in_one_kernel(calls):
+def in_one_kernel(known):
     """Return what the GPU kernel computes: the masked weight, and sums of blocks of its logits."""
 
     def sample(weight, logits, step, first, second, on_logit):
-        calls.append(len(calls))
-        mask = next(m for m in calls.masks if m.logits is logits)
+        mask = next(m for m in known if m.logits is logits)
         plain = layers.LearnedMask.forward(mask, weight.clone().requires_grad_())
         return plain, torch.stack([block.sum() for block in logits.flatten().split(10)])
 
     return types.SimpleNamespace(sample=sample)
-
-
-class Calls(list):
-    """The calls of a kernel, and the masks it may be called for."""
-
-    masks = ()
 
 
 def losses_and_gradients(method):
@@ -52,12 +45,11 @@ def losses_and_gradients(method):
     return losses, [logits.grad for logits in method.logits]
 
 
-@pytest.mark.parametrize(("penalty", "adds_up"), [("sum", True), ("absolute", False)])
-def test_sums_of_a_kernel_give_the_same_penalty(monkeypatch, penalty, adds_up):
+@pytest.mark.parametrize(("penalty", "keeps"), [("sum", True), ("absolute", False)])
+def test_sums_of_a_kernel_give_the_same_penalty(monkeypatch, penalty, keeps):
     expected, gradients = losses_and_gradients(search(penalty))
-    method, calls = search(penalty), Calls()
-    calls.masks = method.masks
-    kernel = in_one_kernel(calls)
+    method = search(penalty)
+    kernel = in_one_kernel(method.masks)
     fused = lambda weight, *_: None if weight.requires_grad else kernel  # noqa: E731
     monkeypatch.setattr(layers, "_fused", fused)
     seen = []
@@ -66,8 +58,7 @@ def test_sums_of_a_kernel_give_the_same_penalty(monkeypatch, penalty, adds_up):
         seen.append([m.sums is not None for m in method.masks]) or penalty_of()
     )
     found, others = losses_and_gradients(method)
-    assert calls
-    assert seen == [[adds_up] * len(method.masks)]
+    assert seen == [[keeps] * len(method.masks)]
     for name, loss in expected.items():
         torch.testing.assert_close(found[name], loss)
     for mine, theirs in zip(others, gradients, strict=True):
@@ -75,9 +66,8 @@ def test_sums_of_a_kernel_give_the_same_penalty(monkeypatch, penalty, adds_up):
 
 
 def test_sums_are_those_of_one_step(monkeypatch):
-    method, calls = search("sum"), Calls()
-    calls.masks = method.masks
-    kernel = in_one_kernel(calls)
+    method = search("sum")
+    kernel = in_one_kernel(method.masks)
     fused = lambda weight, *_: None if weight.requires_grad else kernel  # noqa: E731
     monkeypatch.setattr(layers, "_fused", fused)
     method(batch(), "masks")
@@ -91,3 +81,23 @@ def test_sums_are_those_of_one_step(monkeypatch):
     moved = method(batch(), "masks")["sparsity"]
     total = 0.01 * sum(logits.sum() for logits in method.logits)
     torch.testing.assert_close(moved, total)
+
+
+def test_masks_with_costs_are_read_beside_sums(monkeypatch):
+    def mixed():
+        method = search("sum")
+        method.masks[0].cost = torch.full_like(method.masks[0].logits, 2.0)
+        method.masks[0].keeps_sums = False
+        return method
+
+    expected, gradients = losses_and_gradients(mixed())
+    method = mixed()
+    kernel = in_one_kernel(method.masks)
+    fused = lambda weight, *_: None if weight.requires_grad else kernel  # noqa: E731
+    monkeypatch.setattr(layers, "_fused", fused)
+    found, others = losses_and_gradients(method)
+    first, *rest = (logits.sum() for logits in method.logits)
+    torch.testing.assert_close(found["sparsity"], 0.01 * (2 * first + sum(rest)))
+    torch.testing.assert_close(found["sparsity"], expected["sparsity"])
+    for mine, theirs in zip(others, gradients, strict=True):
+        torch.testing.assert_close(mine, theirs)

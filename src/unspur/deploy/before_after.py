@@ -12,7 +12,7 @@ from ..masks.channels import slim
 from .export import BLOCK
 from .measure import latencies
 
-ENOUGH = 101  # forward passes of a median; a small network would make hundreds in the time
+MOST_PASSES = 101  # a small network could make hundreds in the time
 WHOLE_CHANNELS = (
     "Masks on single weights remove hardly any whole channel. With --set prune.unit=channel whole channels "
     "are removed, and `unspur export --slim` writes a smaller and faster model. `unspur export --packed` "
@@ -66,7 +66,7 @@ def compare(
     if _has_empty_rows(slimmed):  # otherwise skip the search for dead channels, which takes seconds
         removed = sum(gone for gone, _ in slim(slimmed, x, multiple=BLOCK).removed.values())
     models = {"before": whole, "after": slimmed}
-    times = latencies(models, x, seconds=seconds, batches=(1,), most=ENOUGH)
+    times = latencies(models, x, seconds=seconds, batches=(1,), most_passes=MOST_PASSES)
     found = {name: SizeAndSpeed(_bytes(model), times[name][1]) for name, model in models.items()}
     return BeforeAfter(**found, removed=removed)
 

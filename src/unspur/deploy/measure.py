@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..masks.multiply_adds import multiply_adds
 
 BATCHES = (1, 32)
-FEWEST = 9  # forward passes of a median
+LEAST_PASSES = 9  # of a median
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ def latencies(
     *,
     seconds: float = 1.0,
     batches: Sequence[int] = (),
-    most: float = math.inf,
+    most_passes: float = math.inf,
 ) -> dict[str, dict[int, float]]:
     """Return the median milliseconds of a forward pass at each batch size.
 
     The models run alternately, so that other load on the machine affects all of them. Each runs for about
-    `seconds` at each batch size (by default BATCHES), at least FEWEST and at most `most` times.
+    `seconds` at each batch size (by default BATCHES), at least LEAST_PASSES and at most `most_passes` times.
     """
     medians: dict[str, dict[int, float]] = {name: {} for name in runs}
     for batch in batches or BATCHES:
@@ -72,7 +72,7 @@ def latencies(
             run(images)  # warm-up
         end = time.perf_counter() + seconds * len(runs)
         for count in itertools.count():
-            if count >= most or (count >= FEWEST and time.perf_counter() >= end):
+            if count >= most_passes or (count >= LEAST_PASSES and time.perf_counter() >= end):
                 break
             for name, run in runs.items():
                 began = time.perf_counter()

@@ -59,9 +59,9 @@ def _sample(
     tl.store(out + at, tl.where(soft > 0.5, w, 0.0), mask=there)
 
 
-@triton.jit(do_not_specialize=[*_PLAIN, "every"])
+@triton.jit(do_not_specialize=[*_PLAIN, "stride"])
 def _slope(
-    out, grad, pull, weight, logits, step, every, n, first, second, inner, outer,
+    out, grad, grad_sums, weight, logits, step, stride, n, first, second, inner, outer,
     on_logit: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0) * block + tl.arange(0, block)
@@ -70,7 +70,7 @@ def _slope(
     soft, slope = _soft(tl.load(logits + at, mask=there, other=0.0), u, on_logit)
     w = tl.load(weight + at, mask=there, other=0.0)
     g = tl.load(grad + at, mask=there, other=0.0)
-    added = tl.load(pull + tl.program_id(0) * every)
+    added = tl.load(grad_sums + tl.program_id(0) * stride)
     tl.store(out + at, g * w * (soft * (1.0 - soft)) * slope + added, mask=there)
 
 
@@ -108,16 +108,16 @@ def sample(
 
 
 def slope(
-    grad: Tensor, pull: Tensor, weight: Tensor, logits: Tensor, step: Tensor, first: int, second: int,
-    on_logit: bool,
+    grad: Tensor, grad_sums: Tensor, weight: Tensor, logits: Tensor, step: Tensor, first: int,
+    second: int, on_logit: bool,
 ) -> Tensor:  # fmt: skip
     """Compute the gradient of `sample` in the logits, from those in its results."""
     out = torch.empty_like(weight)
     n, *layout = _sizes(out)
     grad, keys = _match_layout(grad, weight), signed(first, second)
-    # The gradient of a sum is one number, which `pull` repeats without a copy: its stride is 0.
-    tensors = (out, grad, pull, weight, logits, step, pull.stride(0))
-    _slope[_grid(n)](*tensors, n, *keys, *layout, on_logit, block=_BLOCK)
+    # The gradient of a sum is one number, which `grad_sums` may repeat without a copy, with a stride of 0.
+    first_arguments = (out, grad, grad_sums, weight, logits, step, grad_sums.stride(0))
+    _slope[_grid(n)](*first_arguments, n, *keys, *layout, on_logit, block=_BLOCK)
     return out
 
 

@@ -46,9 +46,11 @@ class _Sample(torch.autograd.Function):
     setup_context = staticmethod(_remember)
 
     @staticmethod
-    def backward(ctx, grad, pull):
+    def backward(ctx, grad, grad_sums):
         weight, logits, step = ctx.saved_tensors
-        back = kernel_code.slope(grad, pull, weight, logits, step, ctx.first, ctx.second, ctx.how)
+        back = kernel_code.slope(
+            grad, grad_sums, weight, logits, step, ctx.first, ctx.second, ctx.how
+        )
         return None, back, None, None, None, None
 
 
@@ -76,7 +78,7 @@ def _(weight, logits, step, first, second, on_logit):
 
 
 @_slope.register_fake
-def _(grad, pull, weight, logits, step, first, second, on_logit):
+def _(grad, grad_sums, weight, logits, step, first, second, on_logit):
     return torch.empty_like(weight)
 
 
@@ -85,8 +87,8 @@ def _(x, keep, step, first, second, drop):
     return torch.empty_like(keep, dtype=x.dtype)
 
 
-def _sample_backward(ctx, grad, pull):
-    gradient = _slope(grad, pull, *ctx.saved_tensors, ctx.first, ctx.second, ctx.how)
+def _sample_backward(ctx, grad, grad_sums):
+    gradient = _slope(grad, grad_sums, *ctx.saved_tensors, ctx.first, ctx.second, ctx.how)
     return None, gradient, None, None, None, None
 
 

@@ -42,8 +42,8 @@ def straight_through(soft: Tensor) -> Tensor:
 class LearnedMask(nn.Module):
     """A parametrization that multiplies a weight by a learned mask.
 
-    `cost` is the weight of an entry in the sparsity loss; None counts as 1. With `adds_up`, `sums` are the
-    sums of blocks of the logits after a step for which one kernel computes them together with the mask.
+    `cost` is the weight of an entry in the sparsity loss; None counts as 1. If
+    `keeps_sums` is set and a GPU kernel computes the mask, `sums` are the sums of blocks of the logits.
     """
 
     cost: Tensor | None
@@ -58,7 +58,7 @@ class LearnedMask(nn.Module):
         self.keep_zero = keep_zero
         self.seed, self.stream = seed, stream
         self.step: int | Tensor = 0
-        self.adds_up = False
+        self.keeps_sums = False
         self.sums: Tensor | None = None
 
     def keep(self) -> Tensor:
@@ -72,7 +72,7 @@ class LearnedMask(nn.Module):
         if not weight.requires_grad and (fused := _fused(weight, self.logits, self.step)):
             keys = noise.stream_keys(self.seed, self.stream)
             masked, sums = fused.sample(weight, self.logits, self.step, *keys, self.on == "logit")
-            self.sums = sums if self.adds_up else None
+            self.sums = sums if self.keeps_sums else None
             return masked
         if not weight.requires_grad and blockwise.fits(weight, self.logits):
             at = noise.step_keys(self.seed, self.step, self.stream)

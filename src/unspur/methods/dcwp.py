@@ -73,7 +73,7 @@ class MaskSearch(Debiased):
         self.logits = tuple(mask.logits for mask in self.masks)
         for mask in self.masks:
             mask.logits.requires_grad_(True)
-            mask.adds_up = penalty == "sum" and mask.cost is None
+            mask.keeps_sums = penalty == "sum" and mask.cost is None
 
     def players(self) -> tuple[Player, ...]:
         return (Player("masks", self.logits),)

@@ -179,7 +179,7 @@ def _check_size(
     if name not in BUILTIN:
         return
     with explain_faults(f"{name} cannot be called with {_arguments(classes, options)}", ModelError):
-        with torch.device("meta"), _WithoutDraws():
+        with torch.device("meta"), _WithoutNormalDraws():
             count = sum(weight.numel() for weight in make(classes=classes, **options).parameters())
         if count > MOST_WEIGHTS:
             raise ModelError(
@@ -188,10 +188,10 @@ def _check_size(
             )
 
 
-class _WithoutDraws(TorchFunctionMode):
+class _WithoutNormalDraws(TorchFunctionMode):
     """Skip draws from a normal distribution, which have no effect on the meta device.
 
-    For them torch would import its compiler there, which takes seconds.
+    For them torch would import its compiler there, which takes a second or more.
     """
 
     def __torch_function__(
