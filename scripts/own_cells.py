@@ -12,21 +12,17 @@ already in the record are not repeated. `make pages` writes the table.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import torch
-from gain_check import CASES, measure
-from own_augmentation import wanted
+from gain_check import measure
+from own_trials import trials
 from torch import Tensor
 
-from unspur.data.benchmarks import mnist
 from unspur.report import terminal
 from unspur.stages import trainings
 from unspur.stages.place import temporary_place
-from unspur.store import environment, read_document, write_document
 
 POWER = {"flag": 1.0, "root": 0.5, "equal": 0.0}  # of the share that a cell has in the preset
 GRADED = 2.0  # as in the preset
@@ -65,35 +61,14 @@ def sampled_by_cells(power: float) -> Iterator[None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path("results/own-cells.json.gz"))
-    parser.add_argument("--data-root", type=Path, help="folder with the data")
-    parser.add_argument("--only", default="*: *", help="names of sets, such as 'digits: *'")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    runs = read_document(options.out)["runs"] if options.out.exists() else []
-    root = mnist.find_root(options.data_root)
-    for name, seed in wanted(options.only, options.seeds):
-        done = {run["variant"] for run in runs if (run["set"], run["seed"]) == (name, seed)}
-        if done == POWER.keys():
-            continue
-        make, which = CASES[name]
-        pair = make(root, which, seed)
+    for trial in trials(__doc__, "results/own-cells.json.gz", [*POWER]):
         with temporary_place("cpu", terminal.show(quiet=True)) as place:  # stages are shared
-            for number, (variant, power) in enumerate(POWER.items()):
-                if variant in done:
-                    continue
+            for variant in trial.variants:
                 # The key of a stage does not know of the cells: a tiny change of a setting tells them apart.
-                graded = GRADED + 1e-9 * number
+                graded = GRADED + 1e-9 * [*POWER].index(variant)
                 changes = {"prune.graded": graded, "finetune.graded": graded}
-                with sampled_by_cells(power):
-                    found = measure(pair, seed, place, changes)
-                runs.append({"set": name, "seed": seed, "variant": variant, **found})
-                write_document(options.out, {"with": environment(), "runs": runs})
-                print(runs[-1]["set"], seed, variant, found["test"], found["mining"], flush=True)
+                with sampled_by_cells(POWER[variant]):
+                    trial.record(variant, measure(trial.pair, trial.seed, place, changes))
 
 
 if __name__ == "__main__":

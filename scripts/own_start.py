@@ -4,38 +4,34 @@
 
 DIR holds MNIST and CIFAR-10. The sets are those of `own_augmentation.py` that have a planted shortcut. Before
 the run, the network learns without labels to tell images apart (SimCLR, Chen et al., 2020): two views of an
-image, which are random crops with exchanged spectra and styles, shall have similar features, and views of
-other images different ones. All stages of the preset then start from these weights. The self-supervision
-takes as many steps as pretraining, with twice the images. A third variant spends these steps on the stage
-`adapt` instead, from random weights. Runs that are already in the record are not repeated. `make pages`
-writes the table.
+image, which are random crops with exchanged spectra and styles, are trained to have similar features, and
+views of other images different ones. All stages of the preset then start from these weights. The
+self-supervision takes as many steps as pretraining, with twice the images. A third variant spends these
+steps on the stage `adapt` instead, from random weights. Runs that are already in the record are not
+repeated. `make pages` writes the table.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from gain_check import CASES, SETTINGS, measure
-from own_augmentation import wanted
+from gain_check import SETTINGS, measure
+from own_trials import trials
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from unspur import models
 from unspur.data.augmentation import augment_images
-from unspur.data.benchmarks import mnist
 from unspur.data.mixing import mix_spectrum, mix_style
 from unspur.data.splits import Splits
 from unspur.report import terminal
 from unspur.stages.place import temporary_place
-from unspur.store import environment, read_document, write_document
 
 STEPS, BATCH, RATE, TEMPERATURE = 470, 64, 1e-3, 0.2  # steps of pretraining for 1,500 images
-LONGER = {"adapt.steps": 3 * STEPS}
-VARIANTS = ("random weights", "random weights, longer", "self-supervision")
+LONGER, SELF_SUPERVISED = "random weights, longer", "self-supervision"
+VARIANTS = ("random weights", LONGER, SELF_SUPERVISED)
 
 
 def learn_without_labels(splits: Splits, seed: int) -> dict[str, Tensor]:
@@ -78,34 +74,20 @@ def contrast(features: Tensor) -> Tensor:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path("results/own-start.json.gz"))
-    parser.add_argument("--data-root", type=Path, help="folder with the data")
-    parser.add_argument("--only", default="*: *", help="names of sets, such as 'digits: *'")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    runs = read_document(options.out)["runs"] if options.out.exists() else []
-    root = mnist.find_root(options.data_root)
-    for name, seed in wanted(options.only, options.seeds):
-        done = {run["variant"] for run in runs if (run["set"], run["seed"]) == (name, seed)}
-        make, which = CASES[name]
-        pair = make(root, which, seed)
-        for variant in (each for each in VARIANTS if each not in done):
+    for trial in trials(__doc__, "results/own-start.json.gz", VARIANTS):
+        for variant in trial.variants:
             with (
                 tempfile.TemporaryDirectory() as folder,
                 temporary_place("cpu", terminal.show(quiet=True)) as place,
             ):
-                changes = {**LONGER} if variant == "random weights, longer" else {}
-                if variant == "self-supervision":
+                changes: dict[str, object] = {}
+                if variant == LONGER:
+                    changes["adapt.steps"] = 3 * STEPS
+                if variant == SELF_SUPERVISED:
                     changes["model.init"] = f"{folder}/start.safetensors"
-                    save_file(learn_without_labels(pair.train, seed), changes["model.init"])
-                found = measure(pair, seed, place, changes)
-            runs.append({"set": name, "seed": seed, "variant": variant, **found})
-            write_document(options.out, {"with": environment(), "runs": runs})
-            print(name, seed, variant, found["test"], found["seconds"], flush=True)
+                    weights = learn_without_labels(trial.pair.train, trial.seed)
+                    save_file(weights, changes["model.init"])
+                trial.record(variant, measure(trial.pair, trial.seed, place, changes))
 
 
 if __name__ == "__main__":
