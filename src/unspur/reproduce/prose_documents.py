@@ -196,9 +196,9 @@ class ProseDocuments:
         found = read_document(self.folder / "own-augmentation.json.gz")
         return variants_table(found["runs"], found["views"])
 
-    def own_cells(self) -> str:
-        """Return the table of own images with suspects sampled by flag and by cells."""
-        return variants_table(read_document(self.folder / "own-cells.json.gz")["runs"])
+    def own_trial(self, name: str) -> str:
+        """Return the table of a trial on users' own images: cells of suspects, or starts of the network."""
+        return variants_table(read_document(self.folder / f"own-{name}.json.gz")["runs"])
 
     def loop(self, name: str) -> str:
         """Return a table or number about probes and checks."""
