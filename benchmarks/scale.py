@@ -40,10 +40,8 @@ SIDE, BATCH = 64, 64
 ON_CPU, ON_GPU = ("processes", "readers", "decoding"), ("steps",)
 STEPS = 200  # steps of the training of `processes` that is timed
 ROUNDS = 3  # of which the fastest is kept
-ONCE = (
-    "python, eager",
-    "torchrun, 2 processes",
-)  # far from the time of the first row: one round tells
+# Far from the time of the first row, so that one round tells.
+ONCE = ("python, eager", "torchrun, 2 processes")
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
 
 
