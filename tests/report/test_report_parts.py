@@ -269,6 +269,17 @@ def test_a_cloud_names_only_groups_that_form_clusters():
     assert labels == [["<0>", "<1>", "<2>", "<3>"], []]
 
 
+def test_the_names_in_a_cloud_stay_inside_the_picture():
+    name = "a longer name"
+    names = {0: name, 1: name, 2: "x" * 200}
+    places = [(0.0, 0.0), (0.1, 0.0), (9.9, 9.0), (10.0, 9.0), (5.0, 1.0), (5.1, 1.0)]
+    drawn = charts.cloud(places, [0, 0, 1, 1, 2, 2], names, words="w")
+    texts = [text for text in ElementTree.fromstring(drawn).iter("text") if text.text == name]
+    half = 4 * len(name)  # letters are at most eight wide
+    assert len(texts) == 2
+    assert all(half <= float(text.get("x")) <= 320 - half for text in texts)
+
+
 def test_a_cloud_of_one_point():
     assert "<path" in charts.cloud([(1.0, 1.0)], [0], {0: "only"}, words="w")
 

@@ -96,17 +96,18 @@ def cloud(
     }
     colours = colours or {}
     marks = [_marks(points, group, colours.get(group)) for group, points in by_group.items()]
-    return svg([*marks, *_labels(by_group, names, _width(fitted))], side, side, words)
+    return svg([*marks, *_labels(by_group, names, _width(fitted), side)], side, side, words)
 
 
 def _labels(
-    by_group: Mapping[int, Sequence[Point]], names: Mapping[int, str], width: float
+    by_group: Mapping[int, Sequence[Point]], names: Mapping[int, str], width: float, side: float
 ) -> Iterable[str]:
-    """Yield the names of compact groups, where there is room for them."""
+    """Yield the names of compact groups, where there is room for them, inside a square."""
     taken: list[tuple[float, float, float]] = []
     for group, points in by_group.items():
         x, y = _middle(points)
         half = 4 * len(names[group]) + 2
+        x = max(min(x, side - half), half)
         free = all(abs(x - tx) > half + th or abs(y - ty) > 14 for tx, ty, th in taken)
         if free and _width(points) < 0.7 * width:
             taken.append((x, y, half))
