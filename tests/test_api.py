@@ -433,11 +433,16 @@ def test_a_module_must_be_passed_again(splits: Splits) -> None:
     quick(TinyNet(), splits, out="out", store="store")
     with pytest.raises(
         ModelError,
-        match=r"made with an nn.Module \(unspur\.testing\.tiny\.TinyNet\).*model=\.\.\.",
+        match=r"made with an nn.Module \(unspur\.testing\.tiny\.TinyNet\).*model=\.\.\. in Python, "
+        r"--model file\.py:builder on the command line",
     ):
         unspur.load("out")
-    with pytest.raises(ModelError, match="the weights in out do not fit the model"):
+    misfit = (
+        r"the weights in out do not fit the model: \S+ is \(.*\), not \(3.*Give the network that"
+    )
+    with pytest.raises(ModelError, match=misfit) as caught:
         unspur.load("out", model=TinyNet(3))
+    assert "\n" not in str(caught.value)
 
 
 def test_a_store_is_reused(splits: Splits) -> None:

@@ -7,6 +7,7 @@ from .builder import BUILTIN, Builder, builder, copy_builder, in_file, paired
 from .libraries import TIMM
 from .logits_output import build_with_logits, find_logits, restore_output, return_logits
 from .starting_point import StartingPoint
+from .weight_files import describe_differences
 from .weight_limit import limit_weights
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "build_with_logits",
     "builder",
     "copy_builder",
+    "describe_differences",
     "find_logits",
     "in_file",
     "limit_weights",

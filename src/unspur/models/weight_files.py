@@ -61,7 +61,9 @@ def select_weights(
     heads = {name.rpartition(".")[0] for name in (*wrong, *missing)}
     head = heads.pop() if len(heads) == 1 else None
     if extra or ((wrong or missing) and (head is None or not _is_head(model, head))):
-        raise ModelError(f"{path} does not fit the model: {_differences(expected, weights)}.")
+        raise ModelError(
+            f"{path} does not fit the model: {describe_differences(expected, weights)}."
+        )
     if head is not None:
         warnings.warn(
             f"{path}: its classifier head {head!r} does not fit; a new one is trained.",
@@ -82,7 +84,7 @@ def _is_head(model: nn.Module, name: str) -> bool:
     return bool(linear) and linear[-1] == name
 
 
-def _differences(expected: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> str:
+def describe_differences(expected: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> str:
     """Return the first few differences as text."""
     problems = [
         f"{k} is {tuple(weights[k].shape)}, not {tuple(expected[k].shape)}"

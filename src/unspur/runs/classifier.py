@@ -120,12 +120,22 @@ def load(folder: Path | str, model: nn.Module | None = None, *, trust: bool = Fa
             network = _build(about, folder, model, trust=trust)
         if slim := about.get("slim"):
             resize(network, weights, slim["heads"])
+        _refuse_misfit(network, weights, folder)
         network.load_state_dict(weights)
     except MISFITS as error:
         raise ModelError(f"the weights in {folder} do not fit the model: {error}") from error
     except ModelError as error:
         raise _name_file(error, folder / MODEL) from error.__cause__
     return Classifier(network, about)
+
+
+def _refuse_misfit(network: nn.Module, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Raise ModelError with the first differences if the weights are those of another network."""
+    if differences := models.describe_differences(network.state_dict(), weights):
+        raise ModelError(
+            f"the weights in {folder} do not fit the model: {differences}. Give the network that the run was "
+            "made with, with as many classes."
+        )
 
 
 def _name_file(error: ModelError, path: Path) -> ModelError:
@@ -179,8 +189,8 @@ def _build(
         )
     if how.get("given"):
         raise ModelError(
-            f"{folder} was made with an nn.Module ({how['name']}). Build it again and pass it: "
-            "unspur.load(folder, model=...)."
+            f"{folder} was made with an nn.Module ({how['name']}). Build it again and pass it: model=... in "
+            "Python, --model file.py:builder on the command line."
         )
     _refuse_code(how, folder, trust=trust)
     options = {name: each for name, each in how["options"].items() if name not in WEIGHT_OPTIONS}
