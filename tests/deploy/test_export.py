@@ -17,7 +17,7 @@ from unspur.deploy import card, formats, staging
 from unspur.deploy.check_images import check_images, find_source
 from unspur.deploy.export import export
 from unspur.deploy.measure import latencies
-from unspur.deploy.removal_summary import masks_channels, removal_summary
+from unspur.deploy.removal_summary import removal_summary, what_was_masked
 from unspur.errors import ModelError, StoreError, TrainingError, UnspurError, UsageError
 from unspur.masks.channels import Slimmed, removable
 from unspur.masks.channels.gates import unit_masks
@@ -557,13 +557,15 @@ def test_the_command_says_why_nothing_was_removed(alive):
 
 
 def test_the_advice_depends_on_why_nothing_was_removed():
-    def said(*, units=8, on_channels=False, carried=0, filled=0, reasons=()):
+    def said(*, units=8, masked="weights", carried=0, filled=0, reasons=()):
         slimmed = Slimmed({"a.weight": (0, units)}, {}, carried, dict(reasons), filled)
-        return " ".join(removal_summary(slimmed, on_channels=on_channels))
+        return " ".join(removal_summary(slimmed, masked))
 
     assert "prune.unit=channel" in said()
-    assert "prune.keep=0.3" in said(on_channels=True)
-    assert "prune.unit" not in said(on_channels=True)
+    assert "prune.keep=0.3" in said(masked="channels")
+    assert "prune.unit" not in said(masked="channels")
+    assert "this model was not pruned" in said(masked="nothing")
+    assert "--set" not in said(masked="nothing")
     fixed = said(units=0, reasons={"a.weight": "cumsum in body"}.items())
     assert "no channels that can be removed" in fixed
     assert "The channels of a were kept: cumsum in body." in fixed
@@ -572,11 +574,18 @@ def test_the_advice_depends_on_why_nothing_was_removed():
     assert "prune.unit" not in said(filled=3) + said(carried=1)
 
 
-def test_the_recipe_says_whether_masks_were_on_channels(tmp_path):
-    assert not masks_channels(tmp_path)
-    recipe = recipes.load("cmnist/1pct-slim")
-    (tmp_path / "recipe.toml").write_text(recipes.dump(recipe))
-    assert masks_channels(tmp_path)
+def test_the_folder_says_what_the_masks_were_on(tmp_path):
+    def masked(name, **scores):
+        (tmp_path / "recipe.toml").write_text(recipes.dump(recipes.load(name)))
+        (tmp_path / "scores.json").write_text(json.dumps({**SCORES, **scores}))
+        return what_was_masked(tmp_path)
+
+    assert what_was_masked(tmp_path) == "weights"
+    assert masked("cmnist/1pct-slim") == "channels"
+    assert masked("cmnist/1pct-dcwp") == "weights"
+    assert masked("cmnist/1pct-jtt") == "nothing"
+    assert masked("cmnist/1pct-slim", judge={"debias": False}) == "nothing"
+    assert masked("cmnist/1pct-slim", ordinary=ACCURACY) == "nothing"
 
 
 def test_latencies_stop_after_the_largest_number_of_passes():

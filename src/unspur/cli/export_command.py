@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from ..deploy.check_images import check_images
 from ..deploy.export import BLOCK, FORMATS, Exported
 from ..deploy.export import export as export_model
-from ..deploy.removal_summary import masks_channels, removal_summary
+from ..deploy.removal_summary import removal_summary, what_was_masked
 from ..report import terminal
 from ..report.terminal import err
 from ..runs.named_models import build_network
@@ -100,5 +100,5 @@ def _lines(done: Exported, folder: Path, checked: str) -> list[str]:
         if name != "read back"
     ]
     if done.slimmed is not None:
-        lines += removal_summary(done.slimmed, on_channels=masks_channels(folder))
+        lines += removal_summary(done.slimmed, what_was_masked(folder))
     return lines

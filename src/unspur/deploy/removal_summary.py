@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from .. import recipes
 from ..errors import UnspurError
 from ..masks.channels import Slimmed
+from ..runs.named_models import returns_ordinary
+from ..store import read_json
+
+Masked = Literal["nothing", "weights", "channels"]  # what the masks of a run were on
 
 NONE_EMPTIED = (
     "no channel is dead. Masks on single weights rarely remove a whole channel. Train with "
@@ -16,26 +21,33 @@ NONE_CLOSED = (
     "no channel is dead: the masks on channels removed none. Keep a smaller share, for example with "
     "--set prune.cut=share --set prune.keep=0.3, and export that run."
 )
+NEVER_PRUNED = (
+    "this model was not pruned: it is the ordinary model, or its method does not prune. A debiased model is "
+    "smaller; `unspur debias --anyway` with the default method gives one in any case, which may cost accuracy."
+)
 
 
-def masks_channels(folder: Path) -> bool:
-    """Return whether the recipe of a run puts its masks on whole channels."""
+def what_was_masked(folder: Path) -> Masked:
+    """Return what the masks of a run, or of its ordinary model, were on."""
     try:
-        return recipes.load(str(folder / "recipe.toml")).prune.unit == "channel"
-    except UnspurError:  # no recipe, or one of another version: the run can be exported anyway
-        return False
+        recipe = recipes.load(str(folder / "recipe.toml"))
+        if "prune" not in recipe.stages or returns_ordinary(read_json(folder / "scores.json")):
+            return "nothing"
+    except UnspurError:  # a file is missing or of another version: the run can be exported anyway
+        return "weights"
+    return "channels" if recipe.prune.unit == "channel" else "weights"
 
 
-def removal_summary(slimmed: Slimmed, *, on_channels: bool = False) -> list[str]:
+def removal_summary(slimmed: Slimmed, masked: Masked = "weights") -> list[str]:
     """Return sentences about what was removed, what was kept and why.
 
-    `on_channels` is whether the run had masks on whole channels.
+    `masked` is what the masks of the run were on.
     """
     removed = sum(gone for gone, _ in slimmed.removed.values())
     units = sum(count for _, count in slimmed.removed.values())
     lines = [f"Removed {removed} of {units} channels and heads."]
     if not removed:
-        lines.append(f"Nothing was removed: {_why_nothing(slimmed, units, on_channels)}")
+        lines.append(f"Nothing was removed: {_why_nothing(slimmed, units, masked)}")
     if slimmed.filled:
         lines.append(
             f"{slimmed.filled} more are dead and were kept, so that layers have a multiple of channels "
@@ -49,14 +61,15 @@ def removal_summary(slimmed: Slimmed, *, on_channels: bool = False) -> list[str]
     return [*lines, *_unremovable(slimmed)]
 
 
-def _why_nothing(slimmed: Slimmed, units: int, on_channels: bool) -> str:
+def _why_nothing(slimmed: Slimmed, units: int, masked: Masked) -> str:
     if not units:
         return (
             "this network has no channels that can be removed without changing its other outputs."
         )
     if slimmed.filled or slimmed.carried:
         return "all dead channels have to be kept."
-    return NONE_CLOSED if on_channels else NONE_EMPTIED
+    advice = {"nothing": NEVER_PRUNED, "weights": NONE_EMPTIED, "channels": NONE_CLOSED}
+    return advice[masked]
 
 
 def _unremovable(slimmed: Slimmed) -> list[str]:
