@@ -22,8 +22,9 @@ NONE_CLOSED = (
     "--set prune.cut=share --set prune.keep=0.3, and export that run."
 )
 NEVER_PRUNED = (
-    "this model was not pruned: it is the ordinary model, or its method does not prune. A debiased model is "
-    "smaller; `unspur debias --anyway` with the default method gives one in any case, which may cost accuracy."
+    "this model was not pruned: it is the ordinary model, or its method does not prune. A debiased model "
+    "is smaller. `unspur debias --anyway` with the default method gives one in any case, which may cost "
+    "accuracy."
 )
 
 
