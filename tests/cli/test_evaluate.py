@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from unspur.cli.evaluate_command import _say
@@ -41,6 +43,20 @@ def test_names_are_escaped_in_markdown() -> None:
     row = EvaluationRow("class", "n/a | <b>\nx", 10, {"debiased": share})
     text = as_markdown(Evaluation("photos", "", 10, ("debiased",), (row,)))
     assert "\n| n/a \\| &lt;b&gt; x | 10 | 50.0 % [40.0 to 60.0] |\n" in text
+
+
+def test_the_markdown_file_explains_the_scores_as_the_command_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = evaluation("average", "aligned", "conflicting")
+    share = AccuracyShare(0.5, (0.4, 0.6))
+    group = EvaluationRow("group", "cat, red", 10, {"debiased": share})
+    found = replace(found, rows=(*found.rows, group))
+    _say(found, None)
+    said, text = (" ".join(each.split()) for each in (capsys.readouterr().out, as_markdown(found)))
+    for each in (said, text):
+        assert "unbiased: the mean over groups. worst group: the group with the lowest" in each
+        assert "among the training images of photos." in each
 
 
 def test_a_loss_has_the_same_minus_as_in_a_report() -> None:

@@ -11,15 +11,10 @@ from rich.table import Column, Table
 from .. import run_api
 from ..report import terminal
 from ..runs.evaluation import Evaluation
-from ..runs.evaluation_files import describe_evaluation, table_of
+from ..runs.evaluation_files import describe_evaluation, table_notes, table_of
 from .options import Device, Pattern, Root, RunModel, Trust
 
 MOST_ROWS = 40  # rows of a table in the terminal
-GROUPED = "unbiased: the mean over groups. worst group: the group with the lowest accuracy."
-DIVIDED = (
-    "aligned, conflicting: images whose group is common or rare in their class, among the training images of "
-    "{}. If the model was trained on other images, its shortcut may be another one."
-)
 
 
 def evaluate(
@@ -67,11 +62,8 @@ def _say(found: Evaluation, out: Path | None) -> None:
         header, *rows = table_of(found, kind)
         if rows:
             _print_table(header, rows)
-    terminal.out.print("Brackets: 95 % intervals over images.", markup=False)
-    if any(row.kind == "group" for row in found.rows):
-        terminal.out.print(GROUPED, markup=False)
-    if any(row.name == "conflicting" for row in found.rows if row.kind == "overall"):
-        terminal.out.print(DIVIDED.format(found.data), markup=False)
+    for note in table_notes(found):
+        terminal.out.print(note, markup=False)
     if out is not None:
         base = out.with_suffix("") if out.suffix in (".json", ".csv", ".md") else out
         text = f"The numbers are in {base}.json and {base}.csv, the tables in {base}.md."

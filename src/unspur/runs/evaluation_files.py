@@ -17,6 +17,12 @@ from .intervals import Interval
 from .tables import markdown_table
 
 SUFFIXES = (".json", ".csv", ".md")
+BRACKETS = "Brackets: 95 % intervals over images."
+GROUPED = "unbiased: the mean over groups. worst group: the group with the lowest accuracy."
+DIVIDED = (
+    "aligned, conflicting: images whose group is common or rare in their class, among the training images of "
+    "{}. If the model was trained on other images, its shortcut may be another one."
+)
 
 
 def save_evaluation(found: Evaluation, path: Path) -> list[Path]:
@@ -103,7 +109,18 @@ def as_markdown(found: Evaluation) -> str:
         if rows:
             cells = [list(map(_in_markdown, row)) for row in rows]
             lines += [*markdown_table(header, cells), ""]
-    return "\n".join([*lines, "Brackets: 95 % intervals over images.", ""])
+    notes = [_in_markdown(note) for note in table_notes(found)]
+    return "\n".join([*lines, *notes, ""])
+
+
+def table_notes(found: Evaluation) -> list[str]:
+    """Return the sentences below the tables, which say what their numbers are."""
+    notes = [BRACKETS]
+    if any(row.kind == "group" for row in found.rows):
+        notes.append(GROUPED)
+    if any(row.name == "conflicting" for row in found.rows if row.kind == "overall"):
+        notes.append(DIVIDED.format(found.data))
+    return notes
 
 
 def _in_markdown(text: str) -> str:
