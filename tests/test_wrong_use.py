@@ -87,6 +87,14 @@ def test_an_evaluation_replaces_no_file_but_an_earlier_evaluation(run: Path, out
     assert (home / "scores.json").exists()
 
 
+def test_an_evaluation_does_not_begin_if_its_folder_cannot_be_created(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unspur.run_api.open_models", lambda *_, **__: pytest.fail("it begins"))
+    with pytest.raises(StoreError, match=r"test\.csv is a file\. Name another folder"):
+        unspur.evaluate(run, run.parent / "test.csv", out=run.parent / "test.csv" / "scores")
+
+
 @pytest.mark.parametrize("out", ["run/scores.json", "test.csv", "photos"])
 def test_a_report_replaces_nothing_but_a_page(run: Path, out: str) -> None:
     home = run.parent

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..data.csv_text import escape_cell
 from ..errors import StoreError
-from ..store import read_json, write_bytes
+from ..store import read_json, refuse_file, write_bytes
 from .evaluation import AccuracyShare, Evaluation, EvaluationRow, Kind
 from .intervals import Interval
 from .tables import markdown_table
@@ -40,6 +40,7 @@ def evaluation_files(path: Path) -> list[Path]:
 
     The table that is scored may have the name of one of them. An earlier evaluation is replaced.
     """
+    refuse_file(path.parent)
     base = path.with_suffix("") if path.suffix in SUFFIXES else path
     files = [base.with_name(base.name + suffix) for suffix in SUFFIXES]
     existing = [file for file in files if file.exists()]
