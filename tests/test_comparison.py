@@ -22,6 +22,7 @@ from unspur.recipes import budget
 from unspur.recipes.own_methods import method_changes, own_methods
 from unspur.recipes.settings import recipe_class
 from unspur.report import comparison_page
+from unspur.report.words import network_titles
 from unspur.runs.comparison_record import unseen_gains
 
 SETTINGS = {
@@ -170,7 +171,8 @@ def test_every_method_has_the_budget_of_ordinary_training() -> None:
     preset = budget.settings(2000, TESTED, name="x", model="resnet18")
     for name, entry in own_methods().items():
         recipe = recipes.change(preset, method_changes(name, preset))
-        assert recipe.plan == entry.plan_name
+        assert recipe.plan == entry.plan_for_users
+        assert {"mine", "finetune"}.isdisjoint(recipe.stages) or "pretrain" in recipe.stages
         assert bool(recipe.data.style) == (name == "unspur")  # the others are as published
         assert (recipe.mine, recipe.pretrain) == (preset.mine, preset.pretrain)
         assert recipe.select.share == preset.select.share  # the same images are held out
@@ -180,6 +182,7 @@ def test_every_method_has_the_budget_of_ordinary_training() -> None:
             assert own.rate == preset.pretrain.rate  # type: ignore[attr-defined]
     jtt = recipes.change(preset, method_changes("jtt", preset)).finetune
     assert (jtt.steps, jtt.rate, jtt.align, jtt.drop) == (625, 1e-3, 0.0, 0.0)
+    assert jtt.start == "initial"
     assert method_changes("unspur", preset) == {}
 
 
@@ -190,6 +193,24 @@ def test_every_method_has_the_budget_of_ordinary_training() -> None:
 def test_a_method_that_cannot_be_chosen(splits: Splits, name: str, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
         unspur.debias(splits, model=model(), method=name)
+
+
+def test_an_audit_is_asked_before_jtt(splits: Splits, tmp_path: Path) -> None:
+    images, targets = splits.train.take(torch.arange(60)), splits.train.targets[:60]
+    few = replace(splits, train=unspur.Split(images, targets), bias={})
+    with pytest.warns(UserWarning, match="no audit checked whether there is a shortcut"):
+        unspur.debias(few, model=model(), method="jtt", settings=SETTINGS, store=tmp_path)
+
+
+def test_jtt_is_compared_with_the_ordinary_model(splits: Splits, tmp_path: Path) -> None:
+    out, store = tmp_path / "jtt", tmp_path / "store"
+    unspur.debias(
+        splits, model=model(), method="jtt", settings=SETTINGS, anyway=True, out=out, store=store
+    )
+    assert (out / "ordinary" / "model.safetensors").is_file()
+    scores = json.loads((out / "scores.json").read_text())
+    assert {"ordinary", "debiased"} <= scores["unseen"].keys()
+    assert network_titles(scores, "jtt-own")["debiased"] == "JTT"
 
 
 def test_a_method_and_a_whole_recipe(splits: Splits) -> None:
@@ -221,15 +242,15 @@ def test_the_commands(splits: Splits, tmp_path: Path) -> None:
         return done.output
 
     planned = invoke("compare", photos, "--methods", "erm,jtt", "--out", out, "--dry-run")
-    assert "3 stages for 2 methods" in " ".join(planned.split())
+    assert "4 stages for 2 methods" in " ".join(planned.split())
     assert not Path(out).exists()
     shown = invoke("compare", photos, "--methods", "erm,jtt", "--out", out)
     assert "jtt" in shown
     assert all(len(line) <= 80 for line in shown.splitlines() if "jtt" in line)
     assert (Path(out) / "comparison.html").exists()
     shown = invoke("debias", photos, "--method", "dfr-mined", "--anyway", "--out", f"{out}/dfr")
-    # Its ordinary model is trained without the suspects that the gain is measured on; that of ERM is not.
-    assert "Reused from the store: mine." in shown
+    # Its ordinary model, like that of JTT, is trained without the suspects that the gain is measured on.
+    assert "Reused from the store: mine, pretrain." in shown
     scores = json.loads((Path(out) / "dfr" / "scores.json").read_text())
     assert scores["debiased"]["worst_group"] is not None  # the groups come from the file names
 

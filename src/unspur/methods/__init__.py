@@ -9,7 +9,7 @@ from ..lazy import lazy_names
 
 if TYPE_CHECKING:
     from .amplified import Amplified
-    from .catalogue import all_methods, own_stages, plans
+    from .catalogue import all_methods, method_of_plan, own_stages, plans
     from .confident import Confident
     from .dcwp import Debiased, MaskSearch
     from .entry import MethodEntry, OwnStage
@@ -19,7 +19,7 @@ else:
         __name__,
         {
             "amplified": "Amplified",
-            "catalogue": "all_methods own_stages plans",
+            "catalogue": "all_methods method_of_plan own_stages plans",
             "confident": "Confident",
             "dcwp": "Debiased MaskSearch",
             "entry": "MethodEntry OwnStage",
@@ -36,6 +36,7 @@ __all__ = [
     "MethodEntry",
     "OwnStage",
     "all_methods",
+    "method_of_plan",
     "own_stages",
     "plans",
 ]

@@ -82,7 +82,15 @@ def _stage_problem(entry: MethodEntry) -> str:
 @cache
 def plans() -> dict[str, tuple[str, ...]]:
     """Return the stages of every plan, in order, by the name a recipe gives it."""
-    return {entry.plan_name: entry.stages for entry in all_methods().values()}
+    entries = all_methods().values()
+    for_users = {e.plan_for_users: e.stages_for_users for e in entries if e.stages_for_users}
+    return {entry.plan_name: entry.stages for entry in entries} | for_users
+
+
+def method_of_plan(plan: str) -> MethodEntry | None:
+    """Return the method with the name of a plan, or with this plan for a user's own images."""
+    known = (each for each in all_methods().values() if plan in (each.name, each.plan_for_users))
+    return next(known, None)
 
 
 @cache

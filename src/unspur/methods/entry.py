@@ -45,7 +45,9 @@ class OwnStage:
 class MethodEntry:
     """A method: its plan (the stages that it runs), the supervision it needs, its source.
 
-    `title` is its name in tables, `source` its publication, `networks` how many networks it trains.
+    `title` is its name in tables, `source` its publication, `networks` how many networks it trains. On a
+    user's own images its stages are `stages_for_users`, if there are any: a run on these needs the ordinary
+    model, to compare with and as its result if there is no shortcut.
     """
 
     name: str
@@ -56,8 +58,14 @@ class MethodEntry:
     plan: str = ""  # the name of its plan in a recipe; the name of the method by default
     supervision: Supervision = "nothing"
     own_stage: OwnStage | None = None
+    stages_for_users: tuple[str, ...] = ()
 
     @property
     def plan_name(self) -> str:
         """The name of its plan in a recipe."""
         return self.plan or self.name
+
+    @property
+    def plan_for_users(self) -> str:
+        """The name of its plan for a user's own images."""
+        return f"{self.plan_name}-own" if self.stages_for_users else self.plan_name

@@ -41,7 +41,7 @@ def method_changes(name: str, recipe: Recipe) -> dict[str, Any]:
         )
     if name == DEFAULT:
         return {}
-    plan = {"plan": known[name].plan_name, **WITHOUT_MIXING}
+    plan = {"plan": known[name].plan_for_users, **WITHOUT_MIXING}
     if name in OF_SHARED_STAGES:
         return plan | OF_SHARED_STAGES[name](recipe)
     own = {f"{name}.{key}": getattr(recipe.pretrain, key) for key in BUDGET}
@@ -55,11 +55,12 @@ def _no_changes(recipe: Recipe) -> dict[str, Any]:
 def _jtt(recipe: Recipe) -> dict[str, Any]:
     """Return the changes of JTT: train a new network on all images as long as the ordinary model.
 
-    Suspects are sampled more often.
+    Suspects are sampled more often. The ordinary model is trained for comparison, and is not its start.
     """
     own = {f"finetune.{key}": getattr(recipe.pretrain, key) for key in BUDGET}
     every = max(1, recipe.pretrain.steps // 20)
-    return own | {"finetune.align": 0.0, "finetune.drop": 0.0, "select.every": every}
+    plain = {"finetune.start": "initial", "finetune.align": 0.0, "finetune.drop": 0.0}
+    return own | plain | {"select.every": every}
 
 
 def _disent(recipe: Recipe) -> dict[str, Any]:

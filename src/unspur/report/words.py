@@ -8,7 +8,7 @@ from typing import Any
 
 from ..audit.formatting import percent as percent
 from ..audit.formatting import unbroken
-from ..methods import all_methods
+from ..methods import method_of_plan
 from ..runs.intervals import Interval, Intervals, share_interval
 from ..runs.named_models import is_only_ordinary
 from .palette import on, ramp
@@ -55,7 +55,7 @@ def verdict(scores: Mapping[str, Any], plan: str) -> PageVerdict:
     """Return the verdict of a run: the judge's if there was one, otherwise the miner's."""
     answer = scores.get("judge") or scores["mining"]
     if not answer:
-        about = all_methods().get(plan)
+        about = method_of_plan(plan)
         title = about.title if about else plan
         return PageVerdict(
             "none", f"{title}: scores of a run", "This method does not look for suspects."
@@ -74,8 +74,9 @@ def page_verdict(answer: Mapping[str, Any]) -> PageVerdict:
 def network_titles(scores: Mapping[str, Any], plan: str) -> dict[str, str]:
     """Return the titles of the networks of a run, without a result that equals the ordinary model."""
     names = {"ordinary": "ordinary model", "pruned": "pruned model", "debiased": "debiased model"}
-    if plan in all_methods() and plan not in ("dcwp", "unspur"):
-        names["debiased"] = all_methods()[plan].title
+    method = method_of_plan(plan)
+    if method is not None and method.name not in ("dcwp", "unspur"):
+        names["debiased"] = method.title
     titles = {name: names[name] for name in MODELS if scores[name]}
     if is_only_ordinary(scores):
         titles.pop("debiased", None)
