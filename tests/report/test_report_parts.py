@@ -13,7 +13,17 @@ import torch
 from PIL import Image
 from torch import nn
 
-from unspur.report import charts, curves, gallery, palette, pictures, strips, triptych, words
+from unspur.report import (
+    charts,
+    curves,
+    gallery,
+    palette,
+    pictures,
+    strips,
+    terminal,
+    triptych,
+    words,
+)
 from unspur.report.charts import Line
 from unspur.report.templates import _asset
 from unspur.runs.intervals import DRAWS, bootstrap, share_interval, wilson
@@ -251,6 +261,32 @@ def test_marks_stay_on_the_axis(value):
     picture = strips.strip([strips.Mark("a", value, "x")], AXIS, words="w")
     (circle,) = ElementTree.fromstring(picture).findall("circle")
     assert strips.EDGE <= float(circle.attrib["cx"]) <= charts.WIDE - strips.EDGE
+
+
+def test_the_terminal_does_not_speak_of_a_debiased_model_that_there_is_not():
+    parts = {"all": 0.9, "suspects": None, "others": 0.9}
+    ordinary = {"unbiased": None, "average": 0.9}
+    scores = {
+        "evaluated_on": "train",
+        "ordinary": ordinary,
+        "pruned": None,
+        "debiased": ordinary,
+        "mining": None,
+        "selection": {"rule": "last"},
+        "unseen": {
+            "split": "validation",
+            "counts": {"all": 5, "suspects": 0, "others": 5},
+            "ordinary": parts,
+            "debiased": parts,
+        },
+    }
+    assert "debiased" not in " ".join(terminal.summary(scores))
+    other = {**scores, "debiased": {"unbiased": None, "average": 0.8}}
+    assert "  all (5): ordinary 90.0 %, debiased 90.0 %" in plain_lines(other)
+
+
+def plain_lines(scores):
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in terminal.summary(scores)]
 
 
 def test_a_cloud_names_only_groups_that_form_clusters():

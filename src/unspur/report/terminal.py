@@ -120,14 +120,18 @@ def score_table(scores: dict[str, Any]) -> Table:
     parts = [part for part in gain_words.PARTS if part in gain]
     for name in [*(f"{part} ({gain[part]['count']})" for part in parts), *columns, "weights kept"]:
         table.add_column(name.replace("_", " "), justify="right")
-    shown = ("ordinary",) if is_only_ordinary(scores) else MODELS
-    for row in shown:
+    for row in _shown(scores):
         if scores[row] is not None:
             share = 1.0 if row == "ordinary" else scores["density"]["overall"]
             cells = [gain[part].get(row) for part in parts]
             cells += [scores[row][column] for column in columns]
             table.add_row(row, *map(percent, cells), percent(share))
     return table
+
+
+def _shown(scores: dict[str, Any]) -> tuple[str, ...]:
+    """Return the models that a run has; without a debiased model, its scores are the ordinary one's."""
+    return ("ordinary",) if is_only_ordinary(scores) else MODELS
 
 
 WORSE = 0.05  # a warning is shown if accuracy drops by more than this
@@ -165,7 +169,8 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
         yield crowded
     measured = gain or rejection or scores["debiased"]["unbiased"] is not None
     if (unseen := scores.get("unseen")) and not measured:
-        yield from _unseen_lines(unseen, chosen=scores["selection"]["rule"] == "heldout")
+        heldout = scores["selection"]["rule"] == "heldout"
+        yield from _unseen_lines(unseen, _shown(scores), chosen=heldout)
     chosen = scores["selection"]
     if "step" in chosen:
         how = "lowest loss on held-out suspects and other held-out images"
@@ -179,18 +184,15 @@ def summary(scores: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _unseen_lines(unseen: dict[str, Any], *, chosen: bool) -> Iterator[str]:
+def _unseen_lines(unseen: dict[str, Any], shown: tuple[str, ...], *, chosen: bool) -> Iterator[str]:
     """Yield the scores for data without bias labels; `chosen` says if they selected the training step."""
     but = " (they were used to select the training step)" * chosen
     yield f"Accuracy on {held_out(unseen['split'])}{but}:"
     titles = {"all": "all", "suspects": "suspects of the miner", "others": "the others"}
     for part, name in titles.items():
-        values = [
-            f"{model} {percent(unseen[model][part])}"
-            for model in ("ordinary", "debiased")
-            if model in unseen
-        ]
+        values = [f"{model} {percent(unseen[model][part])}" for model in shown if model in unseen]
         yield f"  {name} ({unseen['counts'][part]}): {', '.join(values)}"
-    if "ordinary" in unseen and unseen["debiased"]["all"] < unseen["ordinary"]["all"] - WORSE:
+    compared = "debiased" in shown and "ordinary" in unseen
+    if compared and unseen["debiased"]["all"] < unseen["ordinary"]["all"] - WORSE:
         yield "  The debiased model is worse here than the ordinary one: check it before you use it."
     yield "  (There are no bias labels. The miner only estimates which images are conflicting.)"
