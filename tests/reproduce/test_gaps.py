@@ -74,6 +74,17 @@ def test_end_is_explained_only_if_little_is_missing_at_every_ratio() -> None:
     assert "A gap of 10.3 / 1.0 / 0.5 / 0.5 points remains" in far
 
 
+def test_end_is_compared_with_erm_only_where_erm_was_run() -> None:
+    found = ends([74.0, 94.0, 96.5, 97.5], [60.0, 80.0, 89.0, 95.0])
+    del found["end", "ERM", "2pct"], found["end", "ERM", "5pct"]
+    some = gaps_answers.end(results(found))
+    assert "ERM with the same optimiser has 60.0 / 80.0 at 0.5 / 1 %" in some
+    assert "the gain is 14.0 / 14.0 points" in some
+    none = gaps_answers.end(results({key: value for key, value in found.items() if "both" in key}))
+    assert "EnD has 74.0 / 94.0 / 96.5 / 97.5" in none
+    assert "ERM" not in none
+
+
 @pytest.mark.parametrize(
     ("last", "best", "words"),
     [

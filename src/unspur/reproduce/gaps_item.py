@@ -151,7 +151,7 @@ REMARKS = (
     "## Not settled by runs here",
     "- The miner of CIFAR10-C scores images without augmentation; the released code scores augmented ones "
     '(`mine.how = "augmented-ensemble"`). [Ten seeds of every miner](miners.md) compares both once they are '
-    "run. Whether frost was procedural is recorded from now on; the runs on record do not say it.\n"
+    "run. Records up to 2026-11-16 do not say whether frost was procedural.\n"
     "- CelebA: the paper has 256 pixels and flips only. Its number of training images, 74,512, is four "
     "fifths of the 93,141 that the official split gives with 2,000 women who are not blond.\n"
     "- Mining and pruning on CIFAR10-C were not repeated from ImageNet weights of a ResNet-18, which are "

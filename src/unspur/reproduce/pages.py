@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -216,10 +216,25 @@ def _hardware(runs: list[Run]) -> str:
 
 
 def _frost(runs: list[Run]) -> str:
-    """Say how the frost of CIFAR10-C was made, one of its ten corruptions; earlier records do not say it."""
-    data = [run["run"]["data"] for run in runs if run["run"]["data"]["name"].startswith("cifar10c")]
-    kinds = {"procedural" if each.get("generated") else "not recorded" for each in data}
-    return f"frost of CIFAR10-C: {' or '.join(sorted(kinds))}; " if data else ""
+    """Say how the frost of CIFAR10-C was made, one of its ten corruptions; name the runs of each kind."""
+    names: dict[str, set[str]] = {}
+    for run in runs:
+        if run["run"]["data"]["name"].startswith("cifar10c"):
+            names.setdefault(_frost_kind(run["run"]["data"]), set()).add(
+                f"`{run['run']['recipe']}`"
+            )
+    if not names:
+        return ""
+    usual = max(names, key=lambda kind: len(names[kind]))
+    others = [f"{kind} in {_joined(names[kind])}" for kind in sorted(names) if kind != usual]
+    return f"frost of CIFAR10-C: {', '.join([usual, *others])}; "
+
+
+def _frost_kind(data: Mapping[str, Any]) -> str:
+    """Return the kind of frost; records without the digest of the training images do not say it."""
+    if data.get("generated"):
+        return "procedural"
+    return "photographs" if "train" in data else "not recorded"
 
 
 def _versions(runs: list[Run]) -> str:
