@@ -17,12 +17,15 @@ PARTS = {"miner 1/2": 20.0, "miner 2/2": 20.0, "deprived 1/2": 80.0}
 
 
 def test_the_shortest_time_is_said_only_if_it_is_another_one() -> None:
-    usual = Announcement(STAGES, AuditCost(9, 22, PARTS, {}), closing=0.0)
+    more = [*STAGES, Estimate("finetune", 9, False, 300.0, 0)]
+    usual = Announcement(more, AuditCost(9, 22, PARTS, {}), closing=0.0)
     assert _if_clean(usual) == (
         ", 4 minutes if the audit finds no shortcut, or 2 minutes if it soon sees that there is none"
     )
-    stored = Announcement(STAGES, AuditCost(9, 0, {}, {}), closing=0.0)
+    stored = Announcement(more, AuditCost(9, 0, {}, {}), closing=0.0)
     assert _if_clean(stored) == ", 100 s if the audit finds no shortcut"
+    nothing_more = Announcement(STAGES, AuditCost(9, 0, {}, {}), closing=0.0)
+    assert _if_clean(nothing_more) == ""
 
 
 def test_an_audit_says_if_nothing_has_to_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,10 +203,12 @@ def _say_plan(opened: Run, *, dry_run: bool = True) -> None:
 
 
 def _if_clean(found: Announcement) -> str:
-    """Say how long a run takes without a shortcut; "" if there is no audit that could say so."""
+    """Say how long a run takes without a shortcut; "" if no audit could say so, or it takes as long."""
     if found.audit is None:
         return ""
     usual, least = duration(found.ordinary_seconds), duration(found.least_seconds)
+    if usual == duration(found.seconds):
+        return ""
     soon = f", or {least} if it soon sees that there is none" if least != usual else ""
     return f", {usual} if the audit finds no shortcut{soon}"
 
