@@ -130,6 +130,7 @@ def test_the_report_of_an_audit_refuses_what_only_a_run_has(run: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:no audit checked")
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["run", "dry run"])
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
@@ -140,7 +141,7 @@ def test_the_report_of_an_audit_refuses_what_only_a_run_has(run: Path) -> None:
     ],
 )
 def test_a_folder_is_refused_before_anything_is_trained(
-    run: Path, words: list[str], reason: str, monkeypatch: pytest.MonkeyPatch
+    run: Path, words: list[str], reason: str, dry: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fit(*given: object, **options: object) -> None:
         raise AssertionError("something was trained")
@@ -151,7 +152,8 @@ def test_a_folder_is_refused_before_anything_is_trained(
         Path(folder, "audit.json").write_text("{}")
     monkeypatch.setattr("unspur.workflow.debiasing.stages.run_together", fit)
     monkeypatch.setattr("unspur.stages.driver.Run.ask_judge", fit)
-    done = CliRunner().invoke(cli.app, [*words, "--set", "mine.how=gce", "--device", "cpu", "-q"])
+    options = ["--set", "mine.how=gce", "--device", "cpu", "-q", *dry]
+    done = CliRunner().invoke(cli.app, [*words, *options])
     assert isinstance(done.exception, StoreError), done.exception
     assert reason in str(done.exception)
 

@@ -61,10 +61,12 @@ def compare(
 ) -> None:
     """Train several methods on your own images, and compare their scores."""
     images = UserImages(source, bias=bias)
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    workflow.refuse_folders(out, names, images.source)
     runs_by_method = workflow.open_comparison(
         images,
         command_place(device, store, show(quiet=quiet), threads),
-        [name.strip() for name in methods.split(",") if name.strip()],
+        names,
         model=model,
         init=init,
         pretrained=pretrained,

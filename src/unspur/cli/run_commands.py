@@ -108,6 +108,7 @@ def debias(
 ) -> None:
     """Train a classifier on your own images, and remove the shortcut if there is one."""
     images = UserImages(source, bias=bias)
+    refuse_folder(out, "run", images.source)
     with _tracker(log_to, dry_run=dry_run) as on_log:
         opened = workflow.open_debias(
             images,

@@ -18,7 +18,7 @@ store.
 
 from .announcing import Announcement, announce, expect_costs
 from .auditing import carry_out_audit, open_audit
-from .comparing import METHODS, carry_out_comparison, open_comparison
+from .comparing import METHODS, carry_out_comparison, open_comparison, refuse_folders
 from .contexts import AUDIT_PIXELS
 from .debiasing import carry_out, open_debias, open_recipe, save_outcome
 from .many_runs import FinishedRuns, ListPart, ManyRuns, Site, run_here, run_on_cluster
@@ -42,6 +42,7 @@ __all__ = [
     "open_comparison",
     "open_debias",
     "open_recipe",
+    "refuse_folders",
     "run_here",
     "run_on_cluster",
     "save_outcome",

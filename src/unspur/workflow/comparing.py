@@ -7,7 +7,7 @@ have the same network, seed, number of steps and held-out images, so that only t
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,13 @@ def open_comparison(
     return runs_by_method
 
 
+def refuse_folders(out: Path, methods: Iterable[str], source: str = "") -> None:
+    """Raise StoreError if the results of a comparison cannot be written to a folder."""
+    refuse_source(out, source)
+    for name in methods:
+        refuse_folder(out / name, "run")
+
+
 def carry_out_comparison(
     runs_by_method: Mapping[str, stages.Run],
     out: Path | None = None,
@@ -88,9 +95,7 @@ def carry_out_comparison(
 ) -> MethodComparison:
     """Run every method and compare the scores; with `out`, write a folder for each method and a page."""
     if out is not None:
-        refuse_source(out, source)
-        for name in runs_by_method:
-            refuse_folder(out / name, "run")
+        refuse_folders(out, runs_by_method, source)
     outcomes = {
         name: carry_out(run, out / name if out else None, command=command, source=source)
         for name, run in runs_by_method.items()
