@@ -130,6 +130,57 @@ def test_the_weights_of_a_network_that_is_too_large_are_counted(name: str) -> No
         models.builder(name, classes).build(0)
 
 
+# -- with weights that replace the initial ones -------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", models.BUILTIN)
+def test_a_loaded_network_is_the_one_that_draws_its_weights_first(name: str) -> None:
+    builder = models.builder(name, 3, {"inputs": 12} if name == "mlp" else {})
+    weights = builder.build(5).state_dict()
+    usual = builder.build(6)
+    usual.load_state_dict(weights)
+    loaded = builder.build_loaded(weights, 6)
+    assert same(loaded, usual)
+    assert str(loaded) == str(usual)
+    assert [p.requires_grad for p in loaded.parameters()] == [
+        p.requires_grad for p in usual.parameters()
+    ]
+
+
+@pytest.mark.parametrize("name", ["convnet", "resnet18", "mobilenet_v2"])
+def test_a_loaded_network_draws_no_random_numbers(name: str) -> None:
+    builder = models.builder(name, 3)
+    weights = builder.build(5).state_dict()
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    builder.build_loaded(weights, 6)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_loaded_network_needs_all_weights() -> None:
+    builder = models.builder("mlp", 3, {"inputs": 12})
+    weights = builder.build(5).state_dict()
+    weights.popitem()
+    with pytest.raises(RuntimeError, match="Missing key"):
+        builder.build_loaded(weights, 5)
+
+
+def test_random_numbers_outside_of_the_weights_are_those_of_the_seed(file: Path) -> None:
+    file.write_text(
+        "import torch\nfrom torch import nn\n\n"
+        "class Net(nn.Linear):\n"
+        "    def __init__(self, classes):\n"
+        "        super().__init__(2, classes)\n"
+        "        self.projection = torch.rand(2)\n\n"
+        "def build(classes):\n    return Net(classes)\n"
+    )
+    builder = models.builder(f"{file}:build", 3)
+    first = builder.build(5)
+    loaded = builder.build_loaded(first.state_dict(), 5)
+    assert same(loaded, first)
+    assert torch.equal(loaded.projection, first.projection)
+
+
 # -- from a file --------------------------------------------------------------------------------------
 
 

@@ -66,18 +66,26 @@ def _problem(name: str, make: object) -> str:
 class Builder:
     """A function that makes new networks, with a description of them.
 
-    `how` is a description that can be written as JSON; `source` is a hash of the code.
+    `how` is a description that can be written as JSON; `source` is a hash of the code. `make_blank` makes the
+    same network without initial weights, if that is possible.
     """
 
     make: Callable[[], nn.Module]
     how: Mapping[str, Any]
     source: str
+    make_blank: Callable[[], nn.Module] | None = None
 
     def build(self, seed: int) -> nn.Module:
         """Return a new network; random initial weights are a function of the seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.make()
+
+    def build_loaded(self, weights: Mapping[str, Tensor], seed: int) -> nn.Module:
+        """Return a new network with these weights. Initial weights are not drawn if they need not be."""
+        model = self.make_blank() if self.make_blank else self.build(seed)
+        model.load_state_dict(dict(weights))
+        return model
 
 
 def builder(
@@ -107,10 +115,12 @@ def builder(
     source = _hash(source + json.dumps([name.rpartition(":")[2], options]))
     recorded = {} if code is None else {"sha256": hashlib.sha256(code).hexdigest()}
     how = {"name": name, "options": options, **recorded}
+    # Other code may keep random numbers outside of the weights.
+    blank = partial(_make_blank, call) if name in BUILTIN else None
     if pretrained:
         weights = load_published(name, make, classes, options, init)
-        return Builder(partial(_make_loaded, call, weights), how, source)
-    return Builder(_load_weights(call, Path(init)) if init else call, how, source)
+        return Builder(partial(_make_loaded, call, weights), how, source, blank)
+    return Builder(_load_weights(call, Path(init)) if init else call, how, source, blank)
 
 
 def in_file(name: str) -> bool:
@@ -179,8 +189,7 @@ def _check_size(
     if name not in BUILTIN:
         return
     with explain_faults(f"{name} cannot be called with {_arguments(classes, options)}", ModelError):
-        with torch.device("meta"), _WithoutNormalDraws():
-            count = sum(weight.numel() for weight in make(classes=classes, **options).parameters())
+        count = _count_weights(make, classes, json.dumps(options))
         if count > MOST_WEIGHTS:
             raise ModelError(
                 f"{name} with {classes} classes and {options} has {count:,} weights; at most "
@@ -188,10 +197,25 @@ def _check_size(
             )
 
 
-class _WithoutNormalDraws(TorchFunctionMode):
-    """Skip draws from a normal distribution, which have no effect on the meta device.
+@cache
+def _count_weights(make: Callable[..., nn.Module], classes: int, options: str) -> int:
+    """Return the number of weights of a network, without memory for them; `options` are JSON."""
+    with torch.device("meta"), _WithoutDraws():
+        model = make(classes=classes, **json.loads(options))
+    return sum(weight.numel() for weight in model.parameters())
 
-    For them torch would import its compiler there, which takes a second or more.
+
+def _make_blank(make: Callable[[], nn.Module]) -> nn.Module:
+    """Make a network whose initial weights are not drawn, because other weights will be loaded."""
+    with _WithoutDraws():
+        return make()
+
+
+class _WithoutDraws(TorchFunctionMode):
+    """Skip draws of initial weights, by a method of a tensor or by a function of nn.init.
+
+    On the meta device they have no effect, but for normal ones torch would import its compiler, which takes
+    a second or more.
     """
 
     def __torch_function__(
@@ -202,7 +226,7 @@ class _WithoutNormalDraws(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
-        if getattr(func, "__name__", "").endswith("normal_"):  # of a tensor, or of nn.init
+        if getattr(func, "__name__", "").endswith(("uniform_", "normal_")):
             return args[0] if args else kwargs["tensor"]
         return func(*args, **kwargs)
 

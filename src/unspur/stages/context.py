@@ -157,16 +157,13 @@ class Context:
         self, weights: Mapping[str, Tensor] | None = None, *, seed: str = "model"
     ) -> nn.Module:
         """Return a new main network on the CPU, with these weights or random ones."""
-        model = self.builder.build(self.seed(seed))
         if weights is not None:
-            model.load_state_dict(dict(weights))
-        return model
+            return self.builder.build_loaded(weights, self.seed(seed))
+        return self.builder.build(self.seed(seed))
 
     def final_network(self, weights: Mapping[str, Tensor]) -> nn.Module:
         """Return the final network of the plan on the CPU, with these weights."""
-        model = self.final.build(self.seed("model"))
-        model.load_state_dict(dict(weights))
-        return model
+        return self.final.build_loaded(weights, self.seed("model"))
 
     def place(self, module: ModuleT) -> ModuleT:
         """Move a module to the device, in the memory layout that is fast on it."""
