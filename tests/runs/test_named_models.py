@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from unspur.errors import StoreError
 from unspur.runs import named_models
 
 
@@ -26,3 +27,23 @@ def test_an_ordinary_model_is_not_called_debiased(
     if scores is not None:
         (tmp_path / "scores.json").write_text(json.dumps(scores))
     assert named_models.open_models(tmp_path) == {name: "the model"}
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (
+            "comparison.json",
+            r"is a comparison of methods.*: erm, jtt\. Name one .*such as .*/erm\.",
+        ),
+        ("audit.json", r"is the folder of an audit, which has no model\. Name the folder of a run"),
+        ("notes.json", "is not the folder of a run"),
+    ],
+)
+def test_a_folder_without_a_model_says_what_it_is(record: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / record).write_text("{}")
+    for name in ("erm", "jtt"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.json").write_text("{}")
+    with pytest.raises(StoreError, match=reason):
+        named_models.open_models(tmp_path)

@@ -158,7 +158,20 @@ def _most_weights(about: Mapping[str, Any], weights: Mapping[str, Tensor]) -> in
 
 
 def _refuse_absent(folder: Path) -> None:
-    """Raise an error that says why a run has no folder of its ordinary model."""
+    """Raise an error that says why a folder has no model, if it is the folder of something else."""
+    if (folder / MODEL).exists():
+        return
+    names = sorted(path.parent.name for path in folder.glob(f"*/{MODEL}"))
+    if names and (folder / "comparison.json").exists():
+        raise StoreError(
+            f"{folder} is a comparison of methods, with a run for each: {', '.join(names)}. Name one of "
+            f"these, such as {folder / names[0]}."
+        )
+    if (folder / "audit.json").exists():
+        raise StoreError(
+            f"{folder} is the folder of an audit, which has no model. Name the folder of a run; `unspur "
+            "debias` makes one."
+        )
     run = folder.parent
     if folder.name == ORDINARY and not folder.exists() and (run / MODEL).exists():
         raise StoreError(
