@@ -5,7 +5,9 @@ python -m benchmarks wait --out wait.json -- run cmnist/1pct-dcwp --out runs/x -
 
 The parts are the start of Python, the import of torch and of unspur, data, the estimate, the audit, every
 stage, scores, folder, pictures and page. `rest` is everything between them, so the parts add up to the
-time from the keystroke to the end. `steps` is the time within a part in which networks were trained.
+time from the keystroke to the end. `steps` is the time within a part in which networks were trained. The
+last line says whether Python had to compile modules, because it has no bytecode of them (`.pyc`). The
+command writes it (PYTHONDONTWRITEBYTECODE is ignored), so the next one has it, as after `pip install`.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +92,28 @@ class Parts:
             self.rows[name]["steps"] += time.perf_counter() - began
 
 
+class Compiled:
+    """The number of Python modules that were compiled from source, and the seconds that it took."""
+
+    def __init__(self) -> None:
+        self.modules, self.seconds = 0, 0.0
+
+    def count(self) -> None:
+        """Count from now on."""
+        compile_source = SourceFileLoader.source_to_code
+
+        @wraps(compile_source)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return compile_source(*args, **kwargs)
+            finally:
+                self.modules += 1
+                self.seconds += time.perf_counter() - began
+
+        SourceFileLoader.source_to_code = counted  # type: ignore[method-assign]
+
+
 def _timed(function: Callable[..., Any], around: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def timed(*args: Any, **kwargs: Any) -> Any:
@@ -116,8 +142,9 @@ def _patch(parts: Parts) -> None:
 
 def child(started: float, record: Path, words: list[str]) -> None:
     """Run a command in this process and write its parts; `started` is when the process was launched."""
-    parts = Parts()
+    parts, compiled = Parts(), Compiled()
     parts.add("start of Python", time.time() - started, 0.0)
+    compiled.count()
     with parts.part("import torch"):
         import torch  # noqa: F401
     with parts.part("import unspur"):
@@ -136,25 +163,27 @@ def child(started: float, record: Path, words: list[str]) -> None:
     except SystemExit as end:
         code = int(end.code or 0)
     parts._turn()
-    record.write_text(json.dumps({"rows": list(parts.rows.values()), "code": code}))
+    found = {"rows": list(parts.rows.values()), "compiled": vars(compiled), "code": code}
+    record.write_text(json.dumps(found))
 
 
-def measure(words: list[str]) -> list[Row]:
-    """Run a command in a new process. Return its parts in order of time, and their sum."""
+def measure(words: list[str]) -> tuple[list[Row], dict[str, float]]:
+    """Run a command in a new process. Return its parts in order of time with their sum, and `Compiled`."""
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "parts.json"
         call = f"child({time.time()!r}, Path({str(record)!r}), {words!r})"
         code = f"from pathlib import Path; from benchmarks.wait import child; {call}"
-        subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)  # noqa: S603
+        variables = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=variables)  # noqa: S603
         found = json.loads(record.read_text())
     if found["code"]:
         raise SystemExit(f"`unspur {' '.join(words)}` failed with exit code {found['code']}.")
     rows = found["rows"]
     total = {key: sum(row[key] for row in rows) for key in ("seconds", "cpu", "steps")}
-    return [*rows, {"part": "sum", **total}]
+    return [*rows, {"part": "sum", **total}], found["compiled"]
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: list[Row], compiled: Mapping[str, float]) -> str:
     """Return the parts as a text table."""
     whole = rows[-1]["seconds"] or 1.0
     lines = [f"{'part':<18} {'seconds':>8} {'share':>6} {'CPU s':>8} {'steps s':>8}"]
@@ -165,7 +194,13 @@ def table(rows: list[Row]) -> str:
         )
     imported = sum(row["seconds"] for row in rows[:-1] if row["part"] == "import torch")
     other = whole - imported - rows[-1]["steps"]
-    return "\n".join([*lines, f"neither import of torch nor steps: {100 * other / whole:.0f} %"])
+    lines.append(f"neither import of torch nor steps: {100 * other / whole:.0f} %")
+    if compiled["modules"]:
+        lines.append(
+            f"compiled from source: {compiled['modules']:.0f} Python modules in "
+            f"{compiled['seconds']:.2f} s; with their bytecode in place imports take less"
+        )
+    return "\n".join(lines)
 
 
 def main(arguments: list[str]) -> None:
@@ -178,11 +213,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--out", type=Path, help="file for the numbers (.json or .json.gz)")
     parser.add_argument("words", nargs="+", help="an unspur command, after --")
     args = parser.parse_args(arguments)
-    rows = measure(args.words)
-    print(table(rows))
+    rows, compiled = measure(args.words)
+    print(table(rows, compiled))
     if args.out:
         from unspur.store import environment, write_document
 
         made = time.strftime("%Y-%m-%d", time.gmtime())
         about = {"command": args.words, "made": made, "with": environment()}
-        write_document(args.out, {**about, "rows": rows})
+        write_document(args.out, {**about, "compiled": compiled, "rows": rows})

@@ -1,5 +1,6 @@
 """`python -m benchmarks wait`: the parts of a command add up to its total time."""
 
+import importlib
 import sys
 from pathlib import Path
 
@@ -49,15 +50,34 @@ def test_steps_are_a_share_of_the_part_they_are_in(monkeypatch):
 
 
 def test_a_command_in_a_new_process_is_measured_part_by_part(capfd):
-    rows = {row["part"]: row for row in waiting.measure(["--version"])}
+    found, compiled = waiting.measure(["--version"])
+    rows = {row["part"]: row for row in found}
     assert "unspur" in capfd.readouterr().out
     assert {"start of Python", "import torch", "import unspur", "rest", "sum"} <= rows.keys()
     assert rows["sum"]["seconds"] == pytest.approx(
         sum(row["seconds"] for name, row in rows.items() if name != "sum")
     )
     assert rows["import torch"]["seconds"] > rows["import unspur"]["seconds"] / 10
-    text = waiting.table(list(rows.values()))
+    text = waiting.table(found, compiled)
     assert "nor steps: " in text
+
+
+def test_modules_without_bytecode_are_counted(tmp_path, monkeypatch):
+    for name in ("one", "two"):
+        (tmp_path / f"compiled_{name}.py").write_text("x = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    original = waiting.SourceFileLoader.source_to_code
+    monkeypatch.setattr(waiting.SourceFileLoader, "source_to_code", original)  # restored at the end
+    compiled = waiting.Compiled()
+    compiled.count()
+    for name in ("one", "two", "one"):
+        importlib.import_module(f"compiled_{name}")
+    assert compiled.modules == 2
+    assert compiled.seconds > 0
+    row = {"part": "sum", "seconds": 1.0, "cpu": 1.0, "steps": 0.0}
+    assert "compiled from source: 2 Python modules" in waiting.table([row], vars(compiled))
+    assert "compiled" not in waiting.table([row], vars(waiting.Compiled()))
 
 
 def test_every_timed_function_exists():
