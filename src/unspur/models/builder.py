@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
-from torch.overrides import TorchFunctionMode
 
 from ..boundary import explain_faults
 from ..errors import ModelError
 from ..extras import load_entry_points
 from . import weight_files
+from .blank_networks import count_weights, make_blank
 from .libraries import from_library, is_of_library
 from .network_text import class_sources, function_text, module_text
 from .networks.bagnet import BagNet18
@@ -116,7 +116,7 @@ def builder(
     recorded = {} if code is None else {"sha256": hashlib.sha256(code).hexdigest()}
     how = {"name": name, "options": options, **recorded}
     # Other code may keep random numbers outside of the weights.
-    blank = partial(_make_blank, call) if name in BUILTIN else None
+    blank = partial(make_blank, call) if name in BUILTIN else None
     if pretrained:
         weights = load_published(name, make, classes, options, init)
         return Builder(partial(_make_loaded, call, weights), how, source, blank)
@@ -189,46 +189,12 @@ def _check_size(
     if name not in BUILTIN:
         return
     with explain_faults(f"{name} cannot be called with {_arguments(classes, options)}", ModelError):
-        count = _count_weights(make, classes, json.dumps(options))
+        count = count_weights(make, classes, json.dumps(options))
         if count > MOST_WEIGHTS:
             raise ModelError(
                 f"{name} with {classes} classes and {options} has {count:,} weights; at most "
                 f"{MOST_WEIGHTS:,} are allowed. Make it narrower."
             )
-
-
-@cache
-def _count_weights(make: Callable[..., nn.Module], classes: int, options: str) -> int:
-    """Return the number of weights of a network, without memory for them; `options` are JSON."""
-    with torch.device("meta"), _WithoutDraws():
-        model = make(classes=classes, **json.loads(options))
-    return sum(weight.numel() for weight in model.parameters())
-
-
-def _make_blank(make: Callable[[], nn.Module]) -> nn.Module:
-    """Make a network whose initial weights are not drawn, because other weights will be loaded."""
-    with _WithoutDraws():
-        return make()
-
-
-class _WithoutDraws(TorchFunctionMode):
-    """Skip draws of initial weights, by a method of a tensor or by a function of nn.init.
-
-    On the meta device they have no effect, but for normal ones torch would import its compiler, which takes
-    a second or more.
-    """
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        kwargs = kwargs or {}
-        if getattr(func, "__name__", "").endswith(("uniform_", "normal_")):
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
 
 
 def _load_weights(make: Callable[[], nn.Module], path: Path) -> Callable[[], nn.Module]:
