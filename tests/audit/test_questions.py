@@ -14,6 +14,7 @@ from unspur.audit.border_evidence import BorderEvidence
 from unspur.audit.conclusions import VERDICTS
 from unspur.audit.evidence import Evidence, NetworkEvidence
 from unspur.audit.far_labels import FarLabels
+from unspur.audit.question_kinds import Margin
 from unspur.audit.questions import QUESTIONS
 from unspur.audit.statistics import Statistic
 from unspur.audit.thresholds import BEFORE, THRESHOLDS, Thresholds
@@ -367,3 +368,15 @@ def test_audits_of_an_earlier_version_keep_their_verdict_on_few_suspects():
     names = [step.name for step in steps(weak, thresholds=limits)]
     assert not {"few", "few images", "border", "labels"} & set(names)
     assert "inf" not in " ".join(step.required for step in steps(weak, thresholds=limits))
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "words"),
+    [
+        (11, 10, "suspects 11, and the verdict changes at 10"),
+        (0.154, 0.15, "suspects 0.154, and the verdict changes at 0.150"),
+        (1.0, 0.95, "suspects 1.00, and the verdict changes at 0.95"),
+    ],
+)
+def test_a_count_has_no_decimals_and_a_share_has_those_that_tell_it_apart(value, threshold, words):
+    assert str(Margin("suspects", value, threshold)) == words

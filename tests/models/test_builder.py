@@ -99,9 +99,11 @@ def test_unknown_name() -> None:
     with pytest.raises(ModelError) as error:
         models.builder("convent", 3)
     assert str(error.value) == (
-        f"there is no model 'convent'. Choose one of {', '.join(models.BUILTIN)}; or give file.py:function, "
-        "timm:NAME or torchvision:NAME."
+        "there is no model 'convent'. Did you mean convnet? Choose one of "
+        f"{', '.join(models.BUILTIN)}; or give file.py:function, timm:NAME or torchvision:NAME."
     )
+    with pytest.raises(ModelError, match=r"no model 'vgg16'\. Choose one of convnet, "):
+        models.builder("vgg16", 3)
 
 
 def test_unknown_option() -> None:

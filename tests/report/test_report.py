@@ -129,6 +129,13 @@ def test_other_plans_get_the_sections_that_apply(tmp_path, changes, sections):
         assert read.sections() == sections
 
 
+def test_suspects_that_were_not_used_are_not_treated_as_conflicting(tmp_path, read):
+    assert "they are treated as conflicting" in read.text
+    unused = Page(page_of(tmp_path, ["mine.steps=1", "mine.rate=1e-9"]).read_text("utf-8"))
+    assert "training images are suspects" in unused.text
+    assert "they are treated as conflicting" not in unused.text
+
+
 def test_without_bias_labels(tmp_path):
     read = Page(page_of(tmp_path, splits=unlabelled(shapes_set(seed=1))).read_text("utf-8"))
     assert read.sections() == [s for s in SECTIONS if s != "groups"]

@@ -30,8 +30,14 @@ class Margin(NamedTuple):
     def is_close(self) -> bool:
         return abs(self.value - self.threshold) <= CLOSE * abs(self.threshold - self.chance)
 
+    @property
+    def is_count(self) -> bool:
+        """Whether both numbers are whole and too large for shares."""
+        numbers = (self.value, self.threshold)
+        return min(numbers) > 1 and all(float(number).is_integer() for number in numbers)
+
     def __str__(self) -> str:
-        digits = digits_apart(self.value, self.threshold)
+        digits = 0 if self.is_count else digits_apart(self.value, self.threshold)
         value, threshold = (f"{number:.{digits}f}" for number in (self.value, self.threshold))
         return f"{self.name} {value}, and the verdict changes at {threshold}"
 

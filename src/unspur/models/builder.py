@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import hashlib
 import importlib.util
 import inspect
@@ -157,8 +158,10 @@ def _find(name: str, code: bytes | None) -> tuple[str, Callable[..., nn.Module],
         file, _, function = name.rpartition(":")
         return f"{Path(file).resolve()}:{function}", *_from_file(Path(file), function, code)
     if name not in networks():
+        close = difflib.get_close_matches(name, networks(), n=1, cutoff=0.7)
+        hint = f" Did you mean {close[0]}?" if close else ""
         raise ModelError(
-            f"there is no model {name!r}. Choose one of {', '.join(networks())}; or give "
+            f"there is no model {name!r}.{hint} Choose one of {', '.join(networks())}; or give "
             "file.py:function, timm:NAME or torchvision:NAME."
         )
     make = networks()[name]
