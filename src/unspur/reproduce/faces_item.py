@@ -74,7 +74,8 @@ def _faces(results: Results) -> Page:
             "A stand-in for BFFHQ: other face images at 96 px, 1 % of them conflicting, with at most "
             "3,000 steps per stage. The network is ResNet-18 unless another one is named. The published "
             "numbers are for the original data with 0.5 % conflicting images, so only the order of the "
-            "methods can be compared.",
+            "methods can be compared. [Our preset](preset.md) and "
+            "[MobileNetV2 from ImageNet weights](imagenet.md) have pages of their own.",
             legend(
                 PUBLISHED,
                 METHOD_SOURCES,

@@ -33,13 +33,19 @@ START = "*start*, *ImageNet*: the published weights of the network."
 DIFFERENCES = """What differs from the paper:
 
 - network: MobileNetV2 instead of ResNet-18; both start from ImageNet weights
-- images: 96 px; the paper does not enlarge CIFAR10-C (32 px) and has 224 px for CelebA
+- images: 96 px; the paper does not enlarge CIFAR10-C (32 px), and has 128 px for BFFHQ and 224 px for CelebA
 - data: CIFAR10-C is made by the same recipe, with another draw of images. The faces are other images than \
 BFFHQ, with 1 % conflicting ones instead of 0.5 %. CelebA is a part with 3,966 training images.
-- training: each stage has at most 3,000 steps at a rate of 1e-4, with a warm-up. At first only the new \
-classifier is trained.
+- training: the network has at most 3,000 steps in each stage, at a rate of 1e-4, with a warm-up. At first \
+only the new classifier is trained. The masks have a rate of 1e-2.
 
-So the gains over ERM can be compared, not the accuracies."""
+So the gains over ERM can be compared, not the accuracies. The miner of DCWP is such a network, too. That of \
+unspur is the small network of the audit, which starts from random weights, so its suspects are those of \
+[the preset from random weights](preset.md) if the images are the same."""
+MINER = (
+    "*found by the miner*: the share of the conflicting images that are suspects (recall). *suspects that "
+    "conflict*: the share of the suspects that are conflicting images (precision)."
+)
 
 
 def _cells() -> Cells:
@@ -55,10 +61,15 @@ def _draw(results: Results) -> Page:
             DIFFERENCES,
             "Gain over ERM in the metric of the paper, in points: mean ± standard deviation of the "
             "differences between runs with the same seed.",
-            legend(PUBLISHED, METHOD_SOURCES, START, "*gain*: the difference to ERM, in points."),
+            legend(
+                PUBLISHED,
+                METHOD_SOURCES,
+                START,
+                "*gain*: the difference to ERM on the same images, in points.",
+            ),
             table(GAINS, [_gain_row(results, *key) for key in keys]),
             "All scores, with the 95 % bootstrap interval over the test images of one run in square "
-            "brackets; its ends are averaged over the runs:",
+            "brackets; its ends are averaged over the runs. " + MINER,
             table(SCORES, [_score_row(*key, results[key]) for key in keys]),
         ]
     )
@@ -73,6 +84,8 @@ SCORES = [
     "aligned",
     "weights cut",
     "multiply–adds kept, %",
+    "found by the miner",
+    "suspects that conflict",
 ]
 
 
@@ -94,6 +107,7 @@ def _score_row(data: str, kind: str, result: Result) -> list[str]:
     return [
         *(SETS[data], METHODS[kind], str(result.n), *scores),
         *(result.text("debiased", "aligned"), cut(result), kept),
+        *(result.text("mining", score) for score in ("recall", "precision")),
     ]
 
 

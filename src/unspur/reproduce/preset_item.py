@@ -133,7 +133,8 @@ def _augmentation(results: Results) -> Page:
         "The contribution of each part of the preset: one part is left out, everything else stays the same.",
         legend(
             METHOD_SOURCES,
-            "*no alignment*: without the alignment loss. *single weights*: masks on weights, not channels.",
+            "*none of the three*: no mixing at all. *no alignment*: without the alignment loss. *last step*: "
+            "no selection of the step. *single weights*: masks on weights, not channels.",
         ),
         table(["data", "variant", *FACTS, *HEADER], _part_rows(results)),
         "Other methods, unchanged and with the mixing of the preset. Their rows with *mixed* show what "
