@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -46,6 +46,8 @@ CHOICE = (
     *("photographs: tint", "photographs: corruption"),
 )
 LATER = 1000  # added to the seed for test images
+
+More = Callable[[Outcome], Mapping[str, Any]]  # further numbers of a run
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ def faces(root: Path, kind: str, seed: int) -> Pair:
     return Pair(train, replace(train, train=found.test, bias={"train": found.bias["test"]}))
 
 
-CASES: dict[str, tuple[Callable[[Path, str, int], Pair], str]] = {
+Cases = Mapping[str, tuple[Callable[[Path, str, int], Pair], str]]
+CASES: Cases = {
     **{name: (clean, name) for name in SETS},
     **{f"digits: {kind}": (digits, kind) for kind in KINDS},
     **{f"digits: {kind}, 10 %": (digits, f"{kind}, 0.1") for kind in KINDS},
@@ -113,7 +116,14 @@ CASES: dict[str, tuple[Callable[[Path, str, int], Pair], str]] = {
 }
 
 
-def measure(pair: Pair, seed: int, place: Place, changes: Mapping[str, Any]) -> dict[str, Any]:
+def nothing_more(outcome: Outcome) -> dict[str, Any]:
+    """Return no further numbers of a run."""
+    return {}
+
+
+def measure(
+    pair: Pair, seed: int, place: Place, changes: Mapping[str, Any], more: More = nothing_more
+) -> dict[str, Any]:
     """Debias images without bias labels; return the measured gain and the accuracies on test images."""
     own = Splits(train=pair.train.train, classes=pair.train.classes, name="own")
     began, cpu = time.perf_counter(), time.process_time()
@@ -137,6 +147,7 @@ def measure(pair: Pair, seed: int, place: Place, changes: Mapping[str, Any]) -> 
         "mining": mining_quality(suspects, truth) if truth is not None else None,
         "seconds": round(time.perf_counter() - began, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),
+        **more(outcome),
     }
 
 
@@ -152,16 +163,19 @@ def accuracies(outcome: Outcome, weights: dict[str, Tensor], test: Splits) -> di
     return {name: float(right[part].mean()) for name, part in parts.items()}
 
 
-def wanted(only: str, seeds: list[int]) -> Iterator[tuple[str, int]]:
+def wanted(cases: Iterable[str], only: str, seeds: list[int]) -> Iterator[tuple[str, int]]:
     """Yield the runs whose names match, the first seed of all cases first."""
-    yield from ((name, seed) for seed in seeds for name in CASES if fnmatch(name, only))
+    yield from ((name, seed) for seed in seeds for name in cases if fnmatch(name, only))
 
 
-def main() -> None:
+def run_cases(
+    about: str | None, out: str, cases: Cases, choice: Sequence[str], more: More = nothing_more
+) -> None:
+    """Parse the command line and measure every case that has no record yet."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path("results/gain-check.json.gz"))
+    parser.add_argument("--out", type=Path, default=Path(out))
     parser.add_argument("--data-root", type=Path, help="folder with the data")
     parser.add_argument("--only", default="*", help="names of cases, such as 'digits: *'")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
@@ -169,22 +183,22 @@ def main() -> None:
     torch.set_num_threads(1)
     runs = read_document(options.out)["runs"] if options.out.exists() else []
     done = {(run["case"], run["seed"]) for run in runs}
-    for name, seed in wanted(options.only, options.seeds):
+    for name, seed in wanted(cases, options.only, options.seeds):
         if (name, seed) in done:
             continue
-        make, which = CASES[name]
+        make, which = cases[name]
         try:
             pair = make(mnist.find_root(options.data_root), which, seed)
         except DataError as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
             continue
-        use = "choice" if name in CHOICE else "check"
+        use = "choice" if name in choice else "check"
         with temporary_place("cpu", terminal.show(quiet=True)) as place:
-            found = measure(pair, seed, place, {})
+            found = measure(pair, seed, place, {}, more)
         runs.append({"case": name, "seed": seed, "use": use, **found})
         write_document(options.out, {"with": environment(), "runs": runs})
         print(runs[-1], flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    run_cases(__doc__, "results/gain-check.json.gz", CASES, CHOICE)

@@ -10,6 +10,7 @@ from unspur.reproduce.own_data_tables import (
     clean_table,
     coverage_table,
     covered,
+    criteria_table,
     lead_of_preset,
     mean_error,
     method_comparison,
@@ -94,6 +95,19 @@ def test_runs_of_the_gain_check_say_which_model_the_rule_returns() -> None:
     rows = check_table([few, same]).splitlines()[2:]
     assert "| 1.0 | debiased, left open |" in rows[0]
     assert "| ordinary: no suspects |" in rows[1]
+
+
+def test_runs_with_criteria_begin_with_those_in_which_debiasing_helps() -> None:
+    found = {"class cost": 0.25, "look-alike cost": 0.2, "worst class": None, "coherence": 0.8}
+    helps = {**checked(0.4, 0.1), "suspects": 1000, "criteria": found}
+    harms = {**helps, "gain": None, "criteria": None, "mining": None}
+    harms["test"] = {**helps["test"], "debiased": helps["test"]["ordinary"] | {"aligned": 0.7}}
+    rows = criteria_table([harms, helps]).splitlines()[2:]
+    assert rows[0] == (
+        "| digits: colour, seed 0 | 1,000 | 100.0 | 20 | 40.0 | 10.0 | 25.0 | 20.0 | – | 80.0 | debiased "
+        "| aligned 90.0 → 90.0, conflicting 20.0 → 70.0 |"
+    )
+    assert rows[1].startswith("| digits: colour, seed 0 | 1,000 | – | – | – | – | – | – | – | – |")
 
 
 def test_methods_on_the_same_suspects() -> None:

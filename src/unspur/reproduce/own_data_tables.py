@@ -1,7 +1,7 @@
 """Tables about users' own images: coverage of the gain, clean data, the preset, the network.
 
-The records are written by scripts of the same names: gain_coverage, clean_sets, gain_check, own_preset,
-own_methods, own_augmentation, own_network.
+The records are written by scripts of the same names: gain_coverage, clean_sets, gain_check, gain_criteria,
+own_preset, own_methods, own_augmentation, own_network.
 """
 
 from __future__ import annotations
@@ -110,12 +110,7 @@ def check_table(runs: Sequence[Run]) -> str:
 
 
 def _check_row(run: Run) -> list[str]:
-    gain, test = run["gain"], run["test"]
-    metrics = [name for name in ("aligned", "conflicting") if name in test["ordinary"]]
-    scored = ", ".join(
-        f"{name} {_change(test['ordinary'][name], test['debiased'][name])}".strip()
-        for name in metrics or ["average"]
-    )
+    gain, scored = run["gain"], _scored(run)
     first = [run["use"], f"{run['case']}, seed {run['seed']}"]
     if not gain:
         return [*first, *[DASH] * 4, _result(run), scored]
@@ -124,6 +119,45 @@ def _check_row(run: Run) -> list[str]:
     cost = -parts[1]["gain"]
     ratio = f"{parts[0]['gain'] / cost:.1f}" if cost > 0 else DASH
     return [*first, str(parts[0]["count"]), *changes, ratio, _result(run), scored]
+
+
+def _scored(run: Run) -> str:
+    """Return both accuracies on the test images, or on aligned and conflicting ones if these are known."""
+    test = run["test"]
+    metrics = [name for name in ("aligned", "conflicting") if name in test["ordinary"]]
+    return ", ".join(
+        f"{name} {_change(test['ordinary'][name], test['debiased'][name])}"
+        for name in metrics or ["average"]
+    )
+
+
+CRITERIA = ("class cost", "look-alike cost", "worst class", "coherence")
+
+
+def criteria_table(runs: Sequence[Run]) -> str:
+    """Format runs with criteria of the suspects, those in which debiasing helps most first."""
+    header = ["set", "suspects", "precision, %", "measured", "gain", "cost", *CRITERIA, "result"]
+    header += ["test images: ordinary → debiased, %"]
+    order = sorted(runs, key=_helps, reverse=True)
+    return "\n".join(markdown_table(header, [_criteria_row(run) for run in order]))
+
+
+def _helps(run: Run) -> float:
+    """Return the change on test images, as a mean of aligned and conflicting ones."""
+    before, after = (run["test"][name] for name in ("ordinary", "debiased"))
+    return float(mean(after[part] - before[part] for part in ("aligned", "conflicting")))
+
+
+def _criteria_row(run: Run) -> list[str]:
+    gain, found = run["gain"], run["criteria"] or {}
+    precision = DASH if run["mining"] is None else percent(run["mining"]["precision"])
+    first = [f"{run['case']}, seed {run['seed']}", f"{run['suspects']:,}", precision]
+    measured = [DASH] * 3
+    if gain:
+        changes = (gain["suspects"]["gain"], -gain["others"]["gain"])
+        measured = [str(gain["suspects"]["count"]), *map(percent, changes)]
+    criteria = [DASH if found.get(name) is None else percent(found[name]) for name in CRITERIA]
+    return [*first, *measured, *criteria, _result(run), _scored(run)]
 
 
 def _result(run: Run) -> str:

@@ -20,6 +20,7 @@ from .own_data_tables import (
     clean_table,
     coverage_table,
     covered,
+    criteria_table,
     lead_of_preset,
     mean_error,
     method_comparison,
@@ -182,6 +183,10 @@ class ProseDocuments:
     def gain_check(self) -> str:
         """Return the table of runs by which the rule of the gain check was chosen and checked."""
         return check_table(read_document(self.folder / "gain-check.json.gz")["runs"])
+
+    def gain_criteria(self) -> str:
+        """Return the table of runs by which criteria for the suspects were tried."""
+        return criteria_table(read_document(self.folder / "gain-criteria.json.gz")["runs"])
 
     def own_methods(self) -> str:
         """Return the table of methods for users' own images on the same suspects."""
