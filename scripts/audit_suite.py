@@ -8,6 +8,10 @@ have no shortcut (nulls) or wrong labels. The base images are the digits that co
 if it is found, and MNIST if requested. Faces (bffhq/ and celeba/) have shortcuts of their own and are
 used if they are found.
 
+    python scripts/audit_suite.py --rescore --out results/audit-900.json.gz
+
+judges the recorded evidence again after a change of the rule, without training.
+
 The thresholds of the verdict were chosen on cases of the role "development". Error rates are those of the
 role "unseen". Cases that are already in --out are not audited again. Trainings are kept in the store, so new
 thresholds can be scored without training again, into a new file. `make pages` writes the tables.
@@ -34,11 +38,13 @@ from unspur import models
 from unspur.audit import auditor, evidence, preparation
 from unspur.audit.result import Audit
 from unspur.audit.thresholds import THRESHOLDS
+from unspur.audit.verdict import judge
 from unspur.data.benchmarks import bffhq, celeba, cifar10, embedded, mnist, planted
 from unspur.data.benchmarks.planted import Base
 from unspur.data.splits import Split, Splits
 from unspur.errors import DataError
 from unspur.reproduce.audit_table import recall, summary
+from unspur.runs.audit_folder import read_evidence
 from unspur.stages.context import Context
 from unspur.stages.place import pick_device
 from unspur.store import Store, environment, make_folder, read_document, write_document
@@ -241,6 +247,23 @@ def save(rows: Sequence[dict[str, Any]], out: Path, images: int) -> None:
     write_document(out, about)
 
 
+def rescore(out: Path) -> None:
+    """Judge the recorded evidence of all cases with the present rule; print the verdicts that change."""
+    recorded = read_document(out)
+    rows = [rescored(row) for row in recorded["cases"]]
+    for before, after in zip(recorded["cases"], rows, strict=True):
+        if before["verdict"] != after["verdict"]:
+            print(f"{after['name']}@{after['seed']}: {before['verdict']} -> {after['verdict']}")
+    save(rows, out, recorded["images"])
+
+
+def rescored(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with the verdict of the present rule."""
+    finding = judge(read_evidence(row["evidence"]))
+    verdict = {"verdict": finding.code, "text": finding.text}
+    return {**row, **verdict, "right": finding.code in RIGHT[row["truth"]]}
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
@@ -262,6 +285,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--cases", type=int, default=16, help="cases audited at once, on a GPU")
     parser.add_argument("--together", type=int, default=32, help="trainings side by side, on a GPU")
+    parser.add_argument(
+        "--rescore", action="store_true", help="judge the evidence in --out again, then stop"
+    )
     parser.add_argument("--processes", type=int, default=1, help="number of parallel processes")
     return parser.parse_args()
 
@@ -312,6 +338,9 @@ def recorded_rows(out: Path) -> list[dict[str, Any]]:
 
 def main() -> None:
     options = arguments()
+    if options.rescore:
+        rescore(options.out)
+        return
     rows = recorded_rows(options.out)
     place = {(case.name, case.seed): number for number, case in enumerate(every(BASES + FACES))}
     known = {(row["name"], row["seed"]) for row in rows}

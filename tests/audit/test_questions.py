@@ -84,7 +84,7 @@ def rule(e):
         return "unclear"
     if enough and insistence >= T.insistence:
         return "unclear" if separation(e) >= T.mixed else "noise"
-    return "nothing"
+    return "unclear" if e.samples < 1000 and e.suspects < 100 else "nothing"
 
 
 def few(e):
@@ -221,6 +221,7 @@ def test_the_questions_give_the_verdict_of_the_rule(everything):
         ("shortcut", "reliance"),
         ("unclear", "few"),
         ("unclear", "few images"),
+        ("unclear", "few suspects"),
         ("nothing", "insistence"),
         ("shortcut", "separation"),
         ("shortcut", "border"),
@@ -265,6 +266,7 @@ def test_one_step_decides_and_every_number_has_a_table_row(everything):
         asked = {step.name for step in found if step.answer != "not asked"}
         further = {"border": e.border, "labels": e.far_labels and e.error > T.error}
         further["few images"] = e.networks and e.samples < T.few_images
+        further["few suspects"] = further["few images"]
         assert asked == {
             q.name for q in QUESTIONS if further.get(q.name, q.miner_only or e.networks)
         }
@@ -358,6 +360,18 @@ def test_thresholds_of_an_earlier_version_do_not_use_newer_questions():
     assert judge(mislabelled, thresholds=limits).code == "nothing"
 
 
+def test_few_suspects_of_few_images_are_not_said_to_be_only_hard():
+    weak = Evidence(400, 22, 0.055, 0.9, networks={"taught": network((0.05, 0.3), None, None)})
+    assert conclude(weak) is conclusions.MAY_BE_HARD
+    assert judge(weak).text.startswith("Cannot tell: 22 of 400 images")
+    assert conclude(replace(weak, samples=1000)) is conclusions.MERELY_HARD
+    assert conclude(replace(weak, suspects=100)) is conclusions.MERELY_HARD
+    before = {k: v for k, v in vars(T).items() if k != "few_suspects"}
+    limits = Thresholds.from_record(before)
+    assert conclude(weak, thresholds=limits) is conclusions.MERELY_HARD
+    assert "few suspects" not in [step.name for step in steps(weak, thresholds=limits)]
+
+
 def test_audits_of_an_earlier_version_keep_their_verdict_on_few_suspects():
     """Their page derives its questions from the recorded thresholds, beside the recorded verdict."""
     earlier = {k: v for k, v in vars(T).items() if k not in BEFORE}
@@ -366,7 +380,7 @@ def test_audits_of_an_earlier_version_keep_their_verdict_on_few_suspects():
     assert conclude(weak) is conclusions.TOO_FEW_FOR_GAIN
     assert conclude(weak, thresholds=limits) is conclusions.MERELY_HARD
     names = [step.name for step in steps(weak, thresholds=limits)]
-    assert not {"few", "few images", "border", "labels"} & set(names)
+    assert not {"few", "few images", "few suspects", "border", "labels"} & set(names)
     assert "inf" not in " ".join(step.required for step in steps(weak, thresholds=limits))
 
 

@@ -144,6 +144,19 @@ TOO_FEW_FOR_GAIN = Conclusion(
     command="debias anyway",
 )
 
+MAY_BE_HARD = Conclusion(
+    "unclear",
+    lambda e: (
+        f"{_suspects(e)}. {_agreement(e)}, and training on them more often does not help with similar "
+        "images. So they may only be hard. But from so few images a network learns too little to rule out a "
+        "shortcut."
+    ),
+    meaning="There is no sign of a shortcut, but in so few images the audit often misses one.",
+    advice="Add images and run the audit again; or look through the suspects, and if they have something in "
+    "common, debias with them:",
+    command="debias anyway",
+)
+
 MERELY_HARD = Conclusion(
     "nothing",
     lambda e: (

@@ -32,6 +32,7 @@ class Thresholds:
     few_insistence: (
         float  # share of confident errors that hard images alone do not reach in so few images
     )
+    few_suspects: int  # with fewer of them, in so few images, nothing shows that they are only hard
 
     def separation(self, insistence: float) -> float:
         """Return the smallest separation that shows a shortcut; it falls as `insistence` rises.
@@ -53,7 +54,7 @@ class Thresholds:
 # Thresholds that earlier versions did not have: their questions were not asked.
 BEFORE = dict.fromkeys(
     ("border_error", "border_insistence", "border_together", "wrong_labels"), math.inf
-) | {"few_images": 0, "few_error": math.inf, "few_insistence": 0.0}
+) | {"few_images": 0, "few_error": math.inf, "few_insistence": 0.0, "few_suspects": 0}
 
 # Chosen on digits and CIFAR-10, 10,000 images each, those for few images on 900 (docs/audit.md gives the
 # reason for each).
@@ -77,4 +78,5 @@ THRESHOLDS = Thresholds(
     few_images=1000,
     few_error=0.15,
     few_insistence=0.6,
+    few_suspects=100,
 )

@@ -9,7 +9,8 @@ from ..audit import audit_networks
 from ..audit.evidence import Evidence
 from ..audit.formatting import p_value, percent, signed
 from ..audit.question_kinds import NetworkQuestion, is_significant
-from ..audit.questions import ShowsGain, ShowsReliance, ShowsSeparation, network_questions
+from ..audit.questions import network_questions
+from ..audit.shortcut_questions import ShowsGain, ShowsReliance, ShowsSeparation
 from ..audit.statistics import Statistic, corrected
 from ..audit.thresholds import Thresholds
 from .strips import Axis, Mark, Zone, strip

@@ -185,7 +185,7 @@ def read(folder: Path) -> SavedAudit:
     if wrong := [name for name, kind in KINDS.items() if not isinstance(about.get(name), kind)]:
         raise _damaged(path, f"wrong entries: {', '.join(wrong)}")
     try:
-        evidence = _evidence(about["evidence"])
+        evidence = read_evidence(about["evidence"])
         thresholds = Thresholds.from_record(about["thresholds"])
     except (TypeError, KeyError, AttributeError) as error:
         raise _damaged(path, str(error)) from None
@@ -208,8 +208,8 @@ def _damaged(path: Path, why: str) -> StoreError:
     return damage(path, f"or of another version of unspur: {why}", "audit")
 
 
-def _evidence(table: Mapping[str, Any]) -> Evidence:
-    """Read evidence from JSON."""
+def read_evidence(table: Mapping[str, Any]) -> Evidence:
+    """Read the evidence of an audit from JSON."""
     networks = {
         audit_networks.find(name).name: _network(each) for name, each in table["networks"].items()
     }
