@@ -6,6 +6,7 @@ runner, pool_runs, run_extras             run missing runs in groups, in this pr
 pages, figures                            write Markdown and SVG
 main, preset, ablation, mining, sweep, pruning, faces, imagenet, harmless, slim, picture, miners    the items
 gaps_item, gaps_cells, gaps_answers       questions about published numbers, their runs, their answers
+answer_numbers                            numbers in these answers
 prose, prose_numbers, prose_documents     render pages of prose from templates, with recorded numbers
 audit_table, speed_table, code_tables     tables for these pages: audits, speed, methods and folders
 own_data_tables, loop_tables, search_table    more tables: own images, probes and checks, development runs

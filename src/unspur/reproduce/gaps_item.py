@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..recipes import published
 from . import gaps_answers
-from .gaps_answers import last_step
+from .answer_numbers import last_step
 from .gaps_cells import cells
 from .item import Item, Key, Page, Result, Results, mean_sd_text
 from .main_item import RATIOS, SCORE
