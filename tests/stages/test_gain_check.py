@@ -148,7 +148,7 @@ def test_samples_that_a_head_was_fitted_to_measure_no_gain(tmp_path: Path, on: s
 def test_few_suspects_leave_open_only_what_seems_not_worth_it(
     count: int, worth: bool, keep: bool, is_open: bool
 ) -> None:
-    check = GainCheck(gain((0.6, 0.3), -0.1 if worth else -0.4), count)
+    check = GainCheck(gain((0.6, 0.3), -0.1 if worth else -0.3), count)
     assert (check.keep, check.is_open) == (keep, is_open)
 
 
@@ -156,8 +156,15 @@ def test_a_gain_below_its_cost_is_rejected_however_few_suspects_there_are() -> N
     check = GainCheck(gain((0.18, -0.1), -0.52), 11)
     assert not check.keep
     assert not check.is_open
-    assert GainCheck(gain((0.18, -0.1), -0.4), 11).is_open  # the interval ends at 0.46
+    assert GainCheck(gain((0.18, -0.1), -0.3), 11).is_open  # the interval ends at 0.46
     assert not GainCheck(gain((-0.1, -0.4), 0.02), 11).keep  # a loss
+
+
+def test_a_cost_that_no_gain_outweighs_is_rejected_however_few_suspects_there_are() -> None:
+    check = GainCheck(gain((0.8, 0.2), -0.34), 3)  # three times that cost is more than 1
+    assert not check.keep
+    assert not check.is_open
+    assert GainCheck(gain((0.8, 0.2), -0.33), 3).keep
 
 
 def test_without_suspects_nothing_is_decided() -> None:

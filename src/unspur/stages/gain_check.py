@@ -38,11 +38,12 @@ class GainCheck:
     def is_open(self) -> bool:
         """Whether a gain that seems not to be worth its cost is measured on too few suspects to say so.
 
-        A loss, or a gain whose interval ends below the cost, is not, however few suspects there are.
+        A loss, a gain whose interval ends below the cost, or a cost that no gain outweighs, is not, however few
+        suspects there are.
         """
         if self.gain is None:
             return True
-        return self.suspects < FEWEST and not is_worth_it(self.gain) and may_exceed_cost(self.gain)
+        return self.suspects < FEWEST and not is_worth_it(self.gain) and may_be_worth_it(self.gain)
 
     @property
     def keep(self) -> bool:
@@ -56,10 +57,13 @@ def is_worth_it(gain: Mapping[str, Any]) -> bool:
     return bool(suspects["low"] > 0 and suspects["gain"] > WORTH * _cost(gain))
 
 
-def may_exceed_cost(gain: Mapping[str, Any]) -> bool:
-    """Return whether there is a gain, and the upper end of its interval is above the cost on others."""
-    suspects = gain["suspects"]
-    return bool(suspects["gain"] > 0 and suspects["high"] > _cost(gain))
+def may_be_worth_it(gain: Mapping[str, Any]) -> bool:
+    """Return whether there is a gain, its interval ends above the cost, and a gain can outweigh that cost.
+
+    A gain is at most 1.
+    """
+    suspects, cost = gain["suspects"], _cost(gain)
+    return bool(suspects["gain"] > 0 and suspects["high"] > cost and WORTH * cost < 1)
 
 
 def _cost(gain: Mapping[str, Any]) -> float:
