@@ -124,3 +124,8 @@ def test_a_loss_that_is_not_significant_is_not_called_a_gain() -> None:
     said = words.change(scores, Intervals({}, {"conflicting": (-0.07, 0.01)}))
     assert "−3.0 points" in said
     assert said.endswith("This change is not significant.")
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "only 1 suspect is"), (3, "only 3 suspects are")])
+def test_an_open_check_counts_its_suspects(count, words):
+    assert words in gain_words.unchecked({"gain_check": {"open": True, "suspects": count}})

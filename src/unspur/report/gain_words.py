@@ -85,9 +85,11 @@ def unchecked(scores: Mapping[str, Any]) -> str:
     check = scores.get("gain_check")
     if not check or not check["open"]:
         return ""
+    count = check["suspects"]
+    found = "1 suspect is" if count == 1 else f"{count} suspects are"
     return (
-        f"Whether debiasing is worth its cost is open: only {check['suspects']} suspects are outside of the "
-        "training images. Compare both models on images of your own with `unspur evaluate`."
+        f"Whether debiasing is worth its cost is open: only {found} outside of the training images. Compare "
+        "both models on images of your own with `unspur evaluate`."
     )
 
 
