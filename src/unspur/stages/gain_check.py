@@ -38,8 +38,8 @@ class GainCheck:
     def is_open(self) -> bool:
         """Whether a gain that seems not to be worth its cost is measured on too few suspects to say so.
 
-        A loss, a gain whose interval ends below the cost, or a cost that no gain outweighs, is not, however few
-        suspects there are.
+        A loss, a gain whose interval ends below the cost, or a cost that no gain outweighs is not, however
+        few suspects there are.
         """
         if self.gain is None:
             return True
