@@ -91,3 +91,10 @@ def test_a_network_of_unchanged_size_has_no_times() -> None:
     (tile,) = headline._costs({**COST, "after": COST["before"], "removed": 0})
     assert plain(tile.value) == "44.8 MB"
     assert "unchanged" in tile.what
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"), [(12.34, "12.3"), (1.0, "1.0"), (0.3, "0.30"), (0.381, "0.38")]
+)
+def test_times_below_a_millisecond_have_two_digits(milliseconds: float, text: str) -> None:
+    assert headline._time({"milliseconds": milliseconds}) == text

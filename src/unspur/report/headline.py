@@ -151,4 +151,4 @@ def _time(network: Mapping[str, float]) -> str:
 
 
 def _rounded(value: float) -> str:
-    return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
+    return f"{value:.1f}" if value >= 1 else f"{value:#.2g}"
