@@ -372,6 +372,13 @@ def test_few_suspects_of_few_images_are_not_said_to_be_only_hard():
     assert "few suspects" not in [step.name for step in steps(weak, thresholds=limits)]
 
 
+def test_no_easy_feature_in_a_small_set_says_that_it_may_be_missed():
+    hard = Evidence(400, 200, 0.5, 0.9)
+    assert "From only 400 images it may have learned too little" in judge(hard).text
+    assert "From only" not in judge(replace(hard, samples=1000)).text
+    assert judge(hard).code == "nothing"
+
+
 def test_audits_of_an_earlier_version_keep_their_verdict_on_few_suspects():
     """Their page derives its questions from the recorded thresholds, beside the recorded verdict."""
     earlier = {k: v for k, v in vars(T).items() if k not in BEFORE}

@@ -13,6 +13,7 @@ from . import audit_networks
 from .evidence import Evidence, NumberName
 from .formatting import percent
 from .statistics import strongest
+from .thresholds import THRESHOLDS
 
 VerdictCode = Literal["shortcut", "nothing", "noise", "unclear"]
 # The command that a user should run next; the page and the terminal print it in full.
@@ -78,6 +79,13 @@ def _better(e: Evidence, name: str) -> str:
     )
 
 
+def _small(e: Evidence) -> str:
+    """Return a sentence if the set is small, otherwise nothing."""
+    if e.samples >= THRESHOLDS.few_images:
+        return ""
+    return f" From only {e.samples:,} images it may have learned too little to find one."
+
+
 LEARNED_NOTHING = Conclusion(
     "unclear",
     lambda e: (
@@ -93,7 +101,7 @@ NOTHING_EASY = Conclusion(
     "nothing",
     lambda e: (
         "no easy feature predicts the class. A network that learns easy features first gets "
-        f"{percent(e.error, 0)} of unseen images wrong."
+        f"{percent(e.error, 0)} of unseen images wrong.{_small(e)}"
     ),
     meaning="No easy feature predicts the class. With a shortcut that nearly all images follow, the network "
     "would have made fewer mistakes.",
