@@ -71,14 +71,15 @@ def run(
     """Run a recipe: mine, pretrain, prune, fine-tune, evaluate."""
     seeded = {} if seed is None else {"seed": seed}
     recipe = recipes.load(name, {**recipes.parse_changes(set_ or []), **seeded})
+    folder = out or Path("runs") / f"{recipe.name.replace('/', '-')}-seed{recipe.seed}"
+    refuse_folder(folder, "run")  # before the data are read
     with _tracker(log_to, dry_run=dry_run) as on_log:
         place = command_place(device, store, show(quiet=quiet), threads, on_log)
         opened = workflow.open_recipe(recipe, place, root=data_root)
         if dry_run:
             _say_plan(opened)
             return
-        named = Path("runs") / f"{recipe.name.replace('/', '-')}-seed{recipe.seed}"
-        _finish(opened, out or named, quiet=quiet)
+        _finish(opened, folder, quiet=quiet)
 
 
 def debias(
@@ -108,7 +109,7 @@ def debias(
 ) -> None:
     """Train a classifier on your own images, and remove the shortcut if there is one."""
     images = UserImages(source, bias=bias)
-    refuse_folder(out, "run", images.source)
+    refuse_folder(out, "run", images.source)  # before the images are read
     with _tracker(log_to, dry_run=dry_run) as on_log:
         opened = workflow.open_debias(
             images,
@@ -146,6 +147,7 @@ def demo(
     quiet: Quiet = False,
 ) -> None:
     """Train and debias a small network on coloured digits, on the CPU, in about half a minute."""
+    refuse_folder(out, "run")
     place = command_place("cpu", store, show(quiet=quiet), threads)
     _finish(workflow.open_recipe(recipes.load("demo"), place), out, quiet=quiet)
 
@@ -153,7 +155,6 @@ def demo(
 def _finish(opened: Run, folder: Path, *, source: str = "", quiet: bool = False) -> None:
     """Run the plan, write the folder and print the results."""
     began = time.perf_counter()
-    refuse_folder(folder, "run", source)  # before the audit, which can take long
     opened.check()
     opened.ask_judge()
     if opened.advice is not None and not quiet:  # the trainings that follow can take hours
