@@ -9,12 +9,17 @@ from .question_kinds import Question, has_insistence
 from .shortcut_questions import SHOWING, ShowsBorder, ShowsGain
 from .thresholds import THRESHOLDS, Thresholds
 
-# With so many suspects, the smallest gain that counts is significant, unless many predictions change.
-FEW_SUSPECTS = 100
 FEW_P_VALUE = 0.05  # largest p-value of a gain on fewer suspects that is worth a mention
 
 
-class MayBeHard(Question):
+class SmallSetQuestion(Question):
+    """A question about a set with few images."""
+
+    def is_asked(self, e: Evidence) -> bool:
+        return super().is_asked(e) and e.samples < THRESHOLDS.few_images
+
+
+class MayBeHard(SmallSetQuestion):
     """Keep hard images of a small set from being called a shortcut.
 
     A network learns little from so few images, and then hard images look like images that contradict a
@@ -27,9 +32,6 @@ class MayBeHard(Question):
 
     def is_known(self, limits: Thresholds) -> bool:
         return limits.few_images > 0
-
-    def is_asked(self, e: Evidence) -> bool:
-        return super().is_asked(e) and e.samples < THRESHOLDS.few_images
 
     def holds(self, e: Evidence, limits: Thresholds) -> bool:
         return (
@@ -66,7 +68,7 @@ class HasTooFewForGain(Question):
         return limits.few_images > 0  # it is as old as the question about few images
 
     def holds(self, e: Evidence, limits: Thresholds) -> bool:
-        if e.gain is None or e.suspects >= FEW_SUSPECTS or not self.is_known(limits):
+        if e.gain is None or e.suspects >= THRESHOLDS.few_suspects or not self.is_known(limits):
             return False
         gain = e.gain[1]
         return gain.value >= limits.gain and limits.p_value < gain.p_value <= FEW_P_VALUE
@@ -76,12 +78,12 @@ class HasTooFewForGain(Question):
 
     def required(self, e: Evidence, limits: Thresholds) -> str:
         return (
-            f"fewer than {FEW_SUSPECTS} suspects, a gain of at least {limits.gain:g}, p at most "
+            f"fewer than {THRESHOLDS.few_suspects} suspects, a gain of at least {limits.gain:g}, p at most "
             f"{FEW_P_VALUE:g} but above {limits.p_value:g}"
         )
 
 
-class IsTooSmall(Question):
+class IsTooSmall(SmallSetQuestion):
     """Keep few suspects in a small set from being called hard images, because a shortcut may be missed."""
 
     name = "few suspects"
@@ -90,9 +92,6 @@ class IsTooSmall(Question):
 
     def is_known(self, limits: Thresholds) -> bool:
         return limits.few_suspects > 0
-
-    def is_asked(self, e: Evidence) -> bool:
-        return super().is_asked(e) and e.samples < THRESHOLDS.few_images
 
     def holds(self, e: Evidence, limits: Thresholds) -> bool:
         return (

@@ -32,7 +32,9 @@ class Thresholds:
     few_insistence: (
         float  # share of confident errors that hard images alone do not reach in so few images
     )
-    few_suspects: int  # with fewer of them, in so few images, nothing shows that they are only hard
+    # With so many suspects, the smallest gain that counts is significant, unless many predictions change.
+    # With fewer, a gain may be missed, so that in few images nothing shows that they are only hard.
+    few_suspects: int
 
     def separation(self, insistence: float) -> float:
         """Return the smallest separation that shows a shortcut; it falls as `insistence` rises.
