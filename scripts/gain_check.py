@@ -168,19 +168,24 @@ def wanted(cases: Iterable[str], only: str, seeds: list[int]) -> Iterator[tuple[
     yield from ((name, seed) for seed in seeds for name in cases if fnmatch(name, only))
 
 
-def run_cases(
-    about: str | None, out: str, cases: Cases, choice: Sequence[str], more: More = nothing_more
-) -> None:
-    """Parse the command line and measure every case that has no record yet."""
+def trial_options(about: str | None, out: str, only: str = "*") -> argparse.Namespace:
+    """Parse the command line of a script that tries sets with several seeds; use one thread."""
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path(out))
     parser.add_argument("--data-root", type=Path, help="folder with the data")
-    parser.add_argument("--only", default="*", help="names of cases, such as 'digits: *'")
+    parser.add_argument("--only", default=only, help="names of sets, such as 'digits: *'")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    options = parser.parse_args()
     torch.set_num_threads(1)
+    return parser.parse_args()
+
+
+def run_cases(
+    about: str | None, out: str, cases: Cases, choice: Sequence[str], more: More = nothing_more
+) -> None:
+    """Parse the command line and measure every case that has no record yet."""
+    options = trial_options(about, out)
     runs = read_document(options.out)["runs"] if options.out.exists() else []
     done = {(run["case"], run["seed"]) for run in runs}
     for name, seed in wanted(cases, options.only, options.seeds):

@@ -11,13 +11,7 @@ table.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
-from fnmatch import fnmatch
-from pathlib import Path
-
-import torch
-from gain_check import CASES, measure
+from gain_check import CASES, measure, trial_options, wanted
 
 import unspur
 from unspur.audit.verdict import revealing_views
@@ -43,25 +37,12 @@ VARIANTS = {
 }
 
 
-def wanted(only: str, seeds: list[int]) -> Iterator[tuple[str, int]]:
-    """Yield the sets whose names match, the first seed of all sets first."""
-    yield from ((name, seed) for seed in seeds for name in SETS if fnmatch(name, only))
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path("results/own-augmentation.json.gz"))
-    parser.add_argument("--data-root", type=Path, help="folder with the data")
-    parser.add_argument("--only", default="*", help="names of sets, such as 'digits: *'")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    options = parser.parse_args()
-    torch.set_num_threads(1)
+    options = trial_options(__doc__, "results/own-augmentation.json.gz")
     record = read_document(options.out) if options.out.exists() else {"views": [], "runs": []}
     views, runs = record["views"], record["runs"]
     root = mnist.find_root(options.data_root)
-    for name, seed in wanted(options.only, options.seeds):
+    for name, seed in wanted(SETS, options.only, options.seeds):
         done = {run["variant"] for run in runs if (run["set"], run["seed"]) == (name, seed)}
         if len(done) == len(VARIANTS):
             continue

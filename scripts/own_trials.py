@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import torch
-from gain_check import CASES, Pair
-from own_augmentation import wanted
+from gain_check import CASES, Pair, trial_options, wanted
+from own_augmentation import SETS
 
 from unspur.data.benchmarks import mnist
 from unspur.store import environment, read_document, write_document
@@ -29,18 +26,10 @@ class Trial:
 
 def trials(about: str | None, out: str, variants: Sequence[str]) -> Iterator[Trial]:
     """Parse the command line and yield every set that has variants without a record."""
-    parser = argparse.ArgumentParser(
-        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--out", type=Path, default=Path(out))
-    parser.add_argument("--data-root", type=Path, help="folder with the data")
-    parser.add_argument("--only", default="*: *", help="names of sets, such as 'digits: *'")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    options = parser.parse_args()
-    torch.set_num_threads(1)
+    options = trial_options(about, out, only="*: *")
     runs = read_document(options.out)["runs"] if options.out.exists() else []
     root = mnist.find_root(options.data_root)
-    for name, seed in wanted(options.only, options.seeds):
+    for name, seed in wanted(SETS, options.only, options.seeds):
         done = {run["variant"] for run in runs if (run["set"], run["seed"]) == (name, seed)}
         missing = [each for each in variants if each not in done]
         if not missing:
