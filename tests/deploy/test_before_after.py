@@ -51,5 +51,5 @@ def test_masks_on_single_weights_give_a_hint() -> None:
 
 
 def test_small_numbers_are_not_rounded_to_zero() -> None:
-    assert str(SizeAndSpeed(bytes=670_000, milliseconds=0.55)) == "0.7 MB, 0.6 ms per image"
-    assert str(SizeAndSpeed(bytes=12_000, milliseconds=0.042)) == "0.01 MB, 0.04 ms per image"
+    assert str(SizeAndSpeed(bytes=670_000, milliseconds=0.55)) == "0.67 MB, 0.55 ms per image"
+    assert str(SizeAndSpeed(bytes=12_000, milliseconds=0.042)) == "0.012 MB, 0.042 ms per image"

@@ -32,8 +32,8 @@ class SizeAndSpeed:
 
 
 def _short(value: float) -> str:
-    """Return a number with one decimal, or one digit if it is below 0.1."""
-    return f"{value:.1f}" if value >= 0.1 else f"{value:.1g}"
+    """Return a number with one decimal, or with two digits if it is below 1."""
+    return f"{value:.1f}" if value >= 1 else f"{value:#.2g}"
 
 
 @dataclass(frozen=True)
