@@ -33,7 +33,7 @@ START = "*start*, *ImageNet*: the published weights of the network."
 DIFFERENCES = """What differs from the paper:
 
 - network: MobileNetV2 instead of ResNet-18; both start from ImageNet weights
-- images: 96 px; the paper does not enlarge CIFAR10-C (32 px); its code has 128 px for BFFHQ, 224 px for CelebA
+- images: 96 px; the paper does not enlarge CIFAR10-C (32 px); its code has 128 (BFFHQ) and 224 px (CelebA)
 - data: CIFAR10-C is made by the same recipe, with another draw of images. The faces are other images than \
 BFFHQ, with 1 % conflicting ones instead of 0.5 %. CelebA is a part with 3,966 training images.
 - training: the network has at most 3,000 steps in each stage, at a rate of 1e-4, with a warm-up. At first \
