@@ -92,27 +92,7 @@ def evaluate(
     first = next(iter(models.values()))
     if classes is not None:
         _rename(models.values(), classes)
-    if isinstance(images, Path | str):
-        if not isinstance(group, str | None):
-            raise DataError(
-                "the groups of files are read from a table or from their names. Name the column, as in "
-                "group='colour', or give pattern='*_{group}.png'."
-            )
-        groups = GroupSource(group or "", pattern)
-        opened = open_images(str(images), first, groups, ratio, data_root)
-    elif isinstance(images, Splits):
-        if group is not None or pattern:
-            raise DataError(
-                "Splits have their own groups, the bias labels. Leave group and pattern out."
-            )
-        opened = of_splits(images)
-    elif isinstance(group, str) or pattern:
-        raise DataError(
-            "groups cannot be read from a dataset, which has neither columns nor file names. Pass the group "
-            "of each image, as in group=[0, 1, ...]."
-        )
-    else:
-        opened = of_dataset(images, first.classes, group)
+    opened = _open_scored(images, first, group, pattern, ratio, data_root)
     found = score_models(models, opened, pick_device(device))
     if not isinstance(run, Classifier):
         source = str(images) if isinstance(images, Path | str) else ""
@@ -123,6 +103,37 @@ def evaluate(
     if out is not None:
         save_evaluation(found, Path(out))
     return found
+
+
+def _open_scored(
+    images: Path | str | Dataset[Any] | Part | Splits,
+    model: Classifier,
+    group: str | Tensor | Sequence[Any] | None,
+    pattern: str,
+    ratio: str,
+    data_root: Path | None,
+) -> LabelledImages:
+    """Return the images to score, with their labels and groups."""
+    if isinstance(images, Path | str):
+        if not isinstance(group, str | None):
+            raise DataError(
+                "the groups of files are read from a table or from their names. Name the column, as in "
+                "group='colour', or give pattern='*_{group}.png'."
+            )
+        groups = GroupSource(group or "", pattern)
+        return open_images(str(images), model, groups, ratio, data_root)
+    if isinstance(images, Splits):
+        if group is not None or pattern:
+            raise DataError(
+                "Splits have their own groups, the bias labels. Leave group and pattern out."
+            )
+        return of_splits(images)
+    if isinstance(group, str) or pattern:
+        raise DataError(
+            "groups cannot be read from a dataset, which has neither columns nor file names. Pass the group "
+            "of each image, as in group=[0, 1, ...]."
+        )
+    return of_dataset(images, model.classes, group)
 
 
 def _source_of(run: Path) -> str:
